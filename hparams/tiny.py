@@ -1,0 +1,68 @@
+"""Small recipes: for a first run, for small corpora, for tests."""
+
+from t2t_lite import config
+from t2t_lite.registry import register_hparams
+
+
+@register_hparams
+def tiny() -> config.HParams:
+    """2 layers of 128: learns toy_ende in two minutes on two CPU cores."""
+    return config.HParams(
+        num_layers=2,
+        d_model=128,
+        d_ff=512,
+        num_heads=4,
+        batch_tokens=2048,
+        max_length=64,
+        learning_rate_factor=2.0,
+        warmup_steps=300,
+        train_steps=1000,
+        log_every=50,
+        eval_every=500,
+        save_every=100,
+        keep_checkpoints=5,
+        average_checkpoints=3,
+    )
+
+
+@register_hparams
+def small() -> config.HParams:
+    """3 layers of 256, dropout 0.2: for a corpus of some 100,000 pairs of your own."""
+    return config.HParams(
+        num_layers=3,
+        d_model=256,
+        d_ff=1024,
+        num_heads=4,
+        dropout=0.2,
+        batch_tokens=8192,
+        max_length=128,
+        warmup_steps=4000,
+        train_steps=20000,
+        log_every=50,
+        eval_every=1000,
+        save_every=500,
+        keep_checkpoints=5,
+    )
+
+
+@register_hparams
+def multi30k() -> config.HParams:
+    """4 layers of 128, dropout 0.3: Multi30k En-De, 29,000 pairs (the Transformer-Tiny of Wu et al., ACL 2021)."""
+    return config.HParams(
+        num_layers=4,
+        d_model=128,
+        d_ff=256,
+        num_heads=4,
+        dropout=0.3,
+        batch_tokens=8192,
+        max_length=128,
+        learning_rate_factor=2.5,
+        warmup_steps=2000,
+        train_steps=4000,
+        log_every=50,
+        eval_every=500,
+        save_every=100,
+        keep_checkpoints=10,
+        average_checkpoints=10,
+        beam_size=5,
+    )

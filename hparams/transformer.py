@@ -1,0 +1,25 @@
+"""The paper's base and big models (Table 3)."""
+
+from t2t_lite import config
+from t2t_lite.registry import register_hparams
+
+
+@register_hparams
+def base() -> config.HParams:
+    """The paper's base model (Table 3, row "base"): 65M parameters, 100,000 steps."""
+    return config.HParams(micro_batches=8, keep_checkpoints=5, average_checkpoints=5)
+
+
+@register_hparams
+def big() -> config.HParams:
+    """The paper's big model (Table 3, row "big"): 213M parameters, 300,000 steps, P_drop 0.3."""
+    return config.replace(
+        base(),
+        d_model=1024,
+        d_ff=4096,
+        num_heads=16,
+        dropout=0.3,
+        train_steps=300000,
+        keep_checkpoints=20,
+        average_checkpoints=20,
+    )

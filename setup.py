@@ -1,0 +1,79 @@
+"""Packaging of t2t-lite: `pip install .`, `pip install -e .`, wheel and source archive.
+
+`problems/` and `hparams/` stand at the top of the tree and are installed as `t2t_lite.problems` and
+`t2t_lite.hparams`. In the tree two symlinks inside `t2t_lite/` show them under those names too; a source archive has
+no symlinks. Therefore they are left out of the search for packages and mapped by hand: each module ships once.
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints")
+
+
+def _version() -> str:
+    """Returns __version__ by reading the file: an import would need what is not installed yet."""
+    text = (HERE / "t2t_lite" / "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
+    if found is None:
+        raise RuntimeError('t2t_lite/__init__.py has no line of the form __version__ = "1.2.3".')
+    return found.group(1)
+
+
+def _description() -> str:
+    """Returns README.md."""
+    return (HERE / "README.md").read_text(encoding="utf-8")
+
+
+setup(
+    name="t2t-lite",
+    version=_version(),
+    description='The Transformer of "Attention Is All You Need" on TensorFlow 2 and Keras 3, by two names',
+    long_description=_description(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.11,<3.13",
+    packages=find_packages(include=["t2t_lite", "t2t_lite.*"], exclude=[*MAPPED, *(f"{name}.*" for name in MAPPED)])
+    + list(MAPPED),
+    package_dir=MAPPED,
+    package_data={"t2t_lite": ["py.typed"]},
+    include_package_data=False,
+    zip_safe=False,
+    # Not build/, the default: where file names ignore case, Bazel's BUILD stands in its way.
+    options={"build": {"build_base": "dist/build"}},
+    # Every range holds the version that the tests ran with; raise one only after a run of `make test`.
+    install_requires=[
+        "keras>=3.15.1,<3.16",
+        "numpy>=2.4,<3",
+        "sacrebleu>=2.6,<2.7",
+        "sentencepiece>=0.2.3,<0.3",
+        "tensorboard>=2.21,<2.22",  # tf.summary needs it, and TensorFlow 2.21 no longer brings it
+        "tensorflow>=2.21,<2.22",
+        "tensorflow-text>=2.21,<2.22",
+        "tqdm>=4.70,<5",
+    ],
+    extras_require={
+        "tfds": ["tensorflow-datasets>=4.9.10,<5"],
+        "test": [
+            "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
+            "mypy>=2.4,<2.5",
+            "pytest>=9.2,<10",
+            "ruff>=0.17.5,<0.18",
+        ],
+    },
+    entry_points={
+        "console_scripts": [f"t2t-lite-{name} = t2t_lite.bin.{name.replace('-', '_')}:entry" for name in COMMANDS],
+    },
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)

@@ -1,0 +1,105 @@
+"""What the commands share: flags that name a problem, error messages, exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from t2t_lite import registry
+from t2t_lite.errors import T2TError
+from t2t_lite.problem import Problem
+
+_PROBLEM_OPTIONS = ("source_dir", "languages", "vocab_size", "vocab_type", "shared_vocab", "metric")
+
+
+def run(body: Callable[[], int]) -> int:
+    """Runs a command's body; returns its exit status.
+
+    0: done; 1: the run failed; 2: wrong arguments; 130: interrupted. What the user can mend is told in a sentence,
+    without a traceback.
+    """
+    quiet_tensorflow()
+    logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
+    logging.getLogger("t2t_lite").setLevel(logging.INFO)
+    try:
+        return body()
+    except T2TError as error:
+        return _fail(str(error), error.exit_status)
+    except KeyboardInterrupt:
+        return _fail("interrupted; what was saved before is there, and the same command goes on from it.", 130)
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing is left to say, and Python's own farewell would fail as well.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.", 1)
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
+
+
+def quiet_tensorflow() -> None:
+    """Sets the log level before TensorFlow is imported: its start-up notices fill a page."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+
+def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Adds the flags that name a problem and its data."""
+    group = parser.add_argument_group("the problem and its data")
+    group.add_argument("--problem", metavar="NAME", required=required, help="a registered problem, such as toy_ende")
+    group.add_argument(
+        "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
+    )
+    group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
+    group.add_argument("--source_dir", metavar="DIR", help="text2text: the folder with train.en, train.de, dev.en, ...")
+    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
+    group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
+    group.add_argument("--vocab_type", metavar="bpe|unigram", help="text2text: kind of vocabulary; default: bpe")
+    group.add_argument(
+        "--separate_vocabularies",
+        dest="shared_vocab",
+        action="store_false",
+        default=None,
+        help="text2text: one vocabulary for each side instead of one for both",
+    )
+    group.add_argument(
+        "--metric", metavar="NAME", help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc or chrf; default: bleu"
+    )
+
+
+def problem_from(args: argparse.Namespace) -> Problem:
+    """Builds the problem that the flags name."""
+    registry.load_plugins(args.usr_dir)
+    options = {name: getattr(args, name) for name in _PROBLEM_OPTIONS}
+    return registry.problem(args.problem, **options)
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that name a trained run and how to decode with it."""
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="best|averaged|newest|N",
+        help="which weights; default: the averaged ones if there are any, else the best, else the newest",
+    )
+    parser.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
+
+
+def progress_bar(total: int, unit: str) -> Callable[[int], None]:
+    """Returns a function that moves a progress bar on; the bar is shown on a terminal only."""
+    import tqdm
+
+    bar = tqdm.tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), leave=False)
+
+    def move(number: int) -> None:
+        bar.update(number)
+        if bar.n >= total:
+            bar.close()
+
+    return move

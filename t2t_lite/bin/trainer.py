@@ -1,0 +1,150 @@
+"""t2t-lite-trainer: from text to a scored model; prepares, trains, averages, translates and scores."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite import config, registry
+from t2t_lite.bin import cli
+from t2t_lite.errors import UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.train.run_dir import RunSpec
+    from t2t_lite.train.trainer import Trainer
+
+_SHOWN = 10  # translations printed at the end
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if not args.registry_help and not args.describe and args.output_dir is None:
+        parser.error("give --output_dir=DIR, where the run is written")
+    return cli.run(lambda: _run(args))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="t2t-lite-trainer",
+        description="Prepares the data if need be, trains (going on from the newest checkpoint if there is one), "
+        "averages the last checkpoints, translates and scores the test set.",
+        epilog="Example: t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy",
+    )
+    parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, goes on with the run in it")
+    parser.add_argument("--model", metavar="NAME", help="default: transformer")
+    parser.add_argument("--hparams_set", metavar="NAME", help="the recipe; default: the problem's own")
+    parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="changes to the recipe, such as dropout=0.2")
+    parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
+    parser.add_argument("--devices", type=int, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU")
+    parser.add_argument("--warm_start_from", metavar="RUN", help="take the weights of another run, at step 0")
+    parser.add_argument("--num_workers", type=int, metavar="N", help="processes that prepare data; default: all CPUs")
+    parser.add_argument("--registry_help", action="store_true", help="print every registered name and stop")
+    parser.add_argument(
+        "--describe", action="store_true", help="print model, batches and memory, and stop; see --vocab_size"
+    )
+    cli.add_problem_flags(parser, required=False)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.registry_help:
+        registry.load_plugins(args.usr_dir)
+        print(registry.help_text())
+        return 0
+    spec = _spec(args)
+    if args.describe:
+        from t2t_lite.train.describe import describe
+
+        print(describe(spec, args.output_dir or ".", args.vocab_size, args.devices))
+        return 0
+    trainer = _make_trainer(args, spec)
+    trainer.run()
+    return _finish(args, trainer)
+
+
+def _spec(args: argparse.Namespace) -> RunSpec:
+    """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
+    from t2t_lite.train.run_dir import RunSpec, check_same, has_run, read_run, relative_data_dir
+
+    old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
+    if old is not None and args.problem is None:
+        hparams = _changed(registry.hparams(args.hparams_set) if args.hparams_set else old.hparams, args)
+        new = dataclasses.replace(old, hparams=hparams, model=args.model or old.model)
+    else:
+        if args.problem is None:
+            raise UsageError(
+                "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
+                + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
+            )
+        problem = cli.problem_from(args)
+        set_name = args.hparams_set or problem.default_hparams
+        new = RunSpec(
+            problem=args.problem,
+            options=problem.options(),
+            data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
+            usr_dir=args.usr_dir,
+            hparams_set=set_name,
+            model=args.model or "transformer",
+            hparams=_changed(registry.hparams(set_name), args),
+        )
+        registry.MODELS.check(new.model)
+    if old is not None:
+        check_same(old, new, args.output_dir)
+    return new
+
+
+def _changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParams:
+    hparams = config.override(hparams, args.hparams or "")
+    return config.replace(hparams, train_steps=args.train_steps) if args.train_steps is not None else hparams
+
+
+def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
+    from t2t_lite.data.prepare import prepare
+    from t2t_lite.train.open_run import write_vocabularies
+    from t2t_lite.train.run_dir import has_run, write_run
+    from t2t_lite.train.trainer import Trainer
+
+    resumed = has_run(args.output_dir)
+    store = prepare(spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers)
+    write_run(args.output_dir, spec)
+    write_vocabularies(args.output_dir, store)
+    trainer = Trainer(args.output_dir, spec, store, args.devices)
+    if args.warm_start_from:
+        if resumed:
+            raise UsageError(
+                f"--warm_start_from starts a run, but {args.output_dir} holds one already; give another --output_dir."
+            )
+        step = trainer.warm_start(args.warm_start_from)
+        print(f"Starting from the weights of {args.warm_start_from}, step {step:,}.")
+    return trainer
+
+
+def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
+    split = "test" if "test" in trainer.store.splits() else "dev"
+    sources, references = trainer.store.text(split)
+    path, split, scores = trainer.finish(cli.progress_bar(len(sources), " lines"))
+    for source, hypothesis, reference in list(zip(sources, scores.hypotheses, references, strict=True))[:_SHOWN]:
+        print(f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})"))
+    print(f"\n{split} set, weights {path}:\n{scores.score.format()}\n")
+    rows: list[tuple[str, Any]] = [
+        ("translations", trainer.output_dir / f"{split}.hyp.txt"),
+        ("weights", path),
+        ("curves", trainer.output_dir / "metrics.jsonl"),
+    ]
+    for name, value in rows:
+        print(f"{name + ':':14}{value}")
+    print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir}   (reads lines, writes translations)")
+    return 0
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,180 @@
+"""HParams: one frozen, flat, typed record of everything a recipe decides, and its typed overrides.
+
+Section and table numbers are those of "Attention Is All You Need" (Vaswani et al., 2017). The defaults are the
+paper's base model. Each field is read in exactly one module (tests/test_architecture.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from t2t_lite.errors import UsageError, did_you_mean
+
+H = TypeVar("H", bound="HParams")
+
+
+@dataclasses.dataclass(frozen=True)
+class HParams:
+    """A recipe. Change a copy with `replace(hparams, d_model=256)`.
+
+    Raises:
+        UsageError: a value outside its range, or values that contradict each other.
+    """
+
+    # Model (section 3, Table 3).
+    num_layers: int = 6  # N, of the encoder and of the decoder
+    d_model: int = 512
+    d_ff: int = 2048
+    num_heads: int = 8  # h
+    d_k: int = 0  # size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)
+    d_v: int = 0  # size of a head's values; 0: d_model / num_heads
+    norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # section 3.5, Table 3 row (E)
+    max_positions: int = 1024  # rows of the table of learned positions
+    share_embeddings: bool = True  # one matrix for source, target and softmax (section 3.4)
+    # Regularisation (section 5.4).
+    dropout: float = 0.1  # P_drop: sub-layer outputs and the sums of embeddings and positions
+    attention_dropout: float = 0.0  # on attention weights; not in the paper
+    relu_dropout: float = 0.0  # inside the feed-forward network; not in the paper
+    label_smoothing: float = 0.1  # epsilon_ls
+    # Optimizer (section 5.3).
+    learning_rate_factor: float = 1.0  # multiplies equation (3)
+    warmup_steps: int = 4000
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.98
+    adam_epsilon: float = 1e-9
+    clip_norm: float = 0.0  # largest global gradient norm; 0: no clipping, as in the paper
+    # Batches (section 5.1).
+    batch_tokens: int = 25000  # padded tokens per side in one update, over all devices
+    micro_batches: int = 1  # K equal parts of a batch, accumulated one after the other or spread over devices
+    max_length: int = 256  # training leaves out pairs with a longer side; in pieces, with the end symbol
+    packing: bool = False  # several pairs per row of max_length, instead of buckets by length
+    # The run.
+    train_steps: int = 100000
+    log_every: int = 100  # steps
+    eval_every: int = 5000  # steps
+    save_every: int = 0  # steps; 0: only every save_minutes and at the end
+    save_minutes: float = 10.0  # section 6.1: checkpoints "written at 10-minute intervals"; 0: off
+    keep_checkpoints: int = 20  # the newest n are kept, and the best one by dev score beside them
+    average_checkpoints: int = 5  # section 6.1: the last 5 (base) or 20 (big) are averaged; 0 or 1: none
+    early_stopping: int = 0  # stop after this many evaluations without a better dev score; 0: never
+    seed: int = 1
+    precision: Literal["float32", "bfloat16"] = "float32"
+    jit: Literal["auto", "on", "off"] = "auto"  # XLA; auto: on GPUs only
+    # Decoding (section 6.1).
+    beam_size: int = 4
+    length_penalty: float = 0.6  # alpha
+    extra_length: int = 50  # an output has at most source length + this many pieces
+    max_source_length: int = 512  # longer inputs are cut to this many pieces, and counted in a warning
+    decode_batch_tokens: int = 2048  # padded source tokens decoded at once
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_type(field.name, typing.get_type_hints(type(self))[field.name], getattr(self, field.name))
+        _check_ranges(self)
+
+
+_AT_LEAST_ONE = (
+    "num_layers d_model d_ff num_heads max_positions warmup_steps batch_tokens micro_batches max_length train_steps "
+    "log_every eval_every keep_checkpoints beam_size max_source_length decode_batch_tokens"
+).split()
+_FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2".split()
+_NOT_NEGATIVE = (
+    "d_k d_v learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints early_stopping "
+    "seed length_penalty extra_length"
+).split()
+
+
+def _check_type(name: str, kind: Any, value: Any) -> None:
+    if typing.get_origin(kind) is Literal:
+        if value not in typing.get_args(kind):
+            choices = ", ".join(map(str, typing.get_args(kind)))
+            raise UsageError(
+                f"hparams: {name}={value!r} is not one of: {choices}.{did_you_mean(str(value), typing.get_args(kind))}"
+            )
+    elif kind is float and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
+        raise UsageError(f"hparams: {name}={value!r} is not a finite number.")
+    elif kind in (int, bool) and type(value) is not kind:
+        raise UsageError(f"hparams: {name}={value!r} is not {'an integer' if kind is int else 'true or false'}.")
+
+
+def _check_ranges(hparams: HParams) -> None:
+    for names, least, below in ((_AT_LEAST_ONE, 1, math.inf), (_FRACTIONS, 0, 1), (_NOT_NEGATIVE, 0, math.inf)):
+        for name in names:
+            value = getattr(hparams, name)
+            if not least <= value < below:
+                limit = "" if below == math.inf else f" and below {below}"
+                raise UsageError(f"hparams: {name}={value} must be at least {least}{limit}.")
+    if hparams.d_model % 2:
+        raise UsageError(f"hparams: d_model={hparams.d_model} must be even: sines and cosines alternate (section 3.5).")
+    if not (hparams.d_k and hparams.d_v) and hparams.d_model % hparams.num_heads:
+        raise UsageError(
+            f"hparams: d_model={hparams.d_model} is not a multiple of num_heads={hparams.num_heads}; "
+            "choose another number of heads or give d_k and d_v."
+        )
+
+
+def replace(hparams: H, **changes: Any) -> H:
+    """Returns a copy with `changes`; an unknown name raises UsageError with a did-you-mean."""
+    known = [f.name for f in dataclasses.fields(hparams)]
+    for name in changes:
+        if name not in known:
+            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, known)}")
+    return dataclasses.replace(hparams, **changes)
+
+
+def override(hparams: H, text: str) -> H:
+    """Returns a copy changed by `text`, such as 'd_model=1024,norm=pre': each value read as its field's type.
+
+    Raises:
+        UsageError: not name=value, an unknown or repeated name, or a value of another type.
+    """
+    hints = typing.get_type_hints(type(hparams))
+    changes: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not name or not value:
+            raise UsageError(f"hparams: {item!r} is not of the form name=value.")
+        if name not in hints:
+            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, hints)}")
+        if name in changes:
+            raise UsageError(f"hparams: {name!r} is given twice.")
+        changes[name] = _parse(name, hints[name], value)
+    return replace(hparams, **changes)
+
+
+def _parse(name: str, kind: Any, value: str) -> Any:
+    if kind is bool:
+        words = {"true": True, "1": True, "false": False, "0": False}
+        if value.lower() not in words:
+            raise UsageError(f"hparams: {name}={value} is not true or false.")
+        return words[value.lower()]
+    if kind in (int, float):
+        try:
+            number = float(value)
+            if kind is int and number == int(number):
+                return int(value) if value.lstrip("+-").isdigit() else int(number)
+            if kind is float:
+                return number
+        except (ValueError, OverflowError):
+            pass
+        raise UsageError(f"hparams: {name}={value} is not {'an integer' if kind is int else 'a number'}.")
+    return value
+
+
+def to_dict(hparams: HParams) -> dict[str, Any]:
+    """Returns the fields as a JSON-ready dict."""
+    return dataclasses.asdict(hparams)
+
+
+def from_dict(cls: type[H], values: Mapping[str, Any]) -> H:
+    """The inverse of `to_dict`; names that `cls` does not have raise UsageError."""
+    known = {f.name for f in dataclasses.fields(cls)}
+    for name in values:
+        if name not in known:
+            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, known)}")
+    return cls(**values)

@@ -1,0 +1,1 @@
+"""From text files to batches: sources, prepare, store, plan, pipeline."""

@@ -1,0 +1,131 @@
+"""Shapes of batches: about a dozen (source length, target length) pairs chosen to waste little padding; pure NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+_SAMPLE = 200_000  # pairs
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Batches of `rows` pairs, padded to `source_length` and `target_length` pieces."""
+
+    source_length: int
+    target_length: int
+    rows: int
+
+
+def choose_buckets(
+    source_lengths: Array, target_lengths: Array, *, batch_tokens: int, micro_batches: int, number: int = 16
+) -> list[Bucket]:
+    """Returns at most `number` buckets in ascending order of size; every pair fits the last one.
+
+    Shapes are chosen greedily: the largest first, then again and again the one that saves most padding, then each
+    once more in the light of the others. Of `number` buckets and fewer, those whose epoch has the least padding are
+    taken: with few pairs, many buckets leave much over that has to move up to larger shapes.
+
+    Args:
+        source_lengths, target_lengths: int [n], n >= 1.
+        batch_tokens: a bucket's rows times its longer side stay at or below this (one row per micro-batch at least).
+        micro_batches: rows are a multiple of this.
+    """
+    # Shapes need only a sample of the lengths, but must hold the longest.
+    sample = slice(None, None, max(len(source_lengths) // _SAMPLE, 1))
+    sampled = [np.append(side[sample], side.max()) for side in (source_lengths, target_lengths)]
+    candidates = []
+    for k in range(number, 0, -max(number // 4, 1)):
+        shapes = _least_padding(sampled[0], sampled[1], k)
+        rows = [_rows(max(shape), batch_tokens, micro_batches, len(source_lengths)) for shape in shapes]
+        buckets = [Bucket(s, t, r) for (s, t), r in zip(shapes, rows, strict=True)]
+        held = np.bincount(assign(source_lengths, target_lengths, buckets), minlength=len(buckets))
+        candidates.append((padded_tokens(buckets, batches_per_bucket(buckets, held)), buckets))
+    return min(candidates, key=lambda candidate: candidate[0])[1]
+
+
+def assign(source_lengths: Array, target_lengths: Array, buckets: list[Bucket]) -> Array:
+    """Index of the first bucket, and so the smallest, that each pair fits. int [n], int [n] -> int16 [n]."""
+    index = np.full(len(source_lengths), -1, np.int16)
+    for i in reversed(range(len(buckets))):
+        index[(source_lengths <= buckets[i].source_length) & (target_lengths <= buckets[i].target_length)] = i
+    return index
+
+
+def next_bucket(buckets: list[Bucket], i: int) -> int | None:
+    """The next bucket that holds whatever bucket `i` holds; None for the last."""
+    for j in range(i + 1, len(buckets)):
+        if (
+            buckets[j].source_length >= buckets[i].source_length
+            and buckets[j].target_length >= buckets[i].target_length
+        ):
+            return j
+    return None
+
+
+def batches_per_bucket(buckets: list[Bucket], held: Array) -> list[int]:
+    """Batches of each bucket in one epoch, when what does not fill a batch moves up.
+
+    Args:
+        held: int [buckets], pairs assigned to each.
+    """
+    left_in = held.tolist()
+    counts = []
+    for i, bucket in enumerate(buckets):
+        full, left = divmod(left_in[i], bucket.rows)
+        above = next_bucket(buckets, i)
+        if above is not None:
+            left_in[above] += left
+            left = 0
+        counts.append(full + (left > 0))
+    return counts
+
+
+def padded_tokens(buckets: list[Bucket], counts: list[int]) -> int:
+    """Places on both sides, filled or not, of `counts` batches of each bucket."""
+    return sum(n * b.rows * (b.source_length + b.target_length) for b, n in zip(buckets, counts, strict=True))
+
+
+def _rows(length: int, batch_tokens: int, micro_batches: int, pairs: int) -> int:
+    most = -(-pairs // micro_batches)
+    return min(max(batch_tokens // length // micro_batches, 1), most) * micro_batches
+
+
+def _least_padding(source: Array, target: Array, number: int) -> list[tuple[int, int]]:
+    """At most `number` shapes, by ascending sum of their sides, that pad the given pairs little."""
+    sides = [_bounds(source), _bounds(target)]
+    # A pair fits the shapes that its bounds fit, so a grid of bounds stands for all pairs.
+    cells, counts = np.unique(
+        np.stack([np.searchsorted(sides[0], source), np.searchsorted(sides[1], target)]), axis=1, return_counts=True
+    )
+    cell_source, cell_target = sides[0][cells[0]], sides[1][cells[1]]
+    shapes = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
+    fits = (cell_source <= shapes[:, :1]) & (cell_target <= shapes[:, 1:])
+    cost = np.where(fits, shapes.sum(axis=1, keepdims=True), np.inf).astype(np.float32)
+    chosen = [len(shapes) - 1]  # the largest
+    while len(chosen) < number:
+        chosen.append(_best_addition(cost, counts, chosen))
+    for position in [*range(1, number)] * 2:
+        others = chosen[:position] + chosen[position + 1 :]
+        chosen[position] = _best_addition(cost, counts, others)
+    distinct = {(int(s), int(t)) for s, t in shapes[chosen]}
+    return sorted(distinct, key=lambda shape: (sum(shape), shape))
+
+
+def _best_addition(cost: Array, counts: Array, chosen: list[int]) -> int:
+    """The shape that together with `chosen` pads least."""
+    now = cost[chosen].min(axis=0)
+    return int((np.minimum(cost, now) @ counts).argmin())
+
+
+def _bounds(lengths: Array, number: int = 40) -> Array:
+    """Lengths that a shape may have: all that occur, or about `number` that hold equal shares of the tokens."""
+    values, counts = np.unique(lengths, return_counts=True)
+    if len(values) <= number:
+        return values
+    share = np.cumsum(values * counts) / np.dot(values, counts)
+    return values[
+        np.unique(np.searchsorted(share, np.linspace(0, 1, number + 1)[1:], side="left").clip(0, len(values) - 1))
+    ]

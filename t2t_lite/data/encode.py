@@ -1,0 +1,137 @@
+"""Pairs of lines to arrays of ids, in this process or in several, in the order of the pairs and in bounded memory."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import EOS, Vocabulary
+
+Pair = tuple[str, str]
+
+# A chunk ends at whichever comes first, so that a few very long lines do not make a very large chunk.
+CHUNK_PAIRS = 2000
+CHUNK_CHARS = 1_000_000
+# Up to this many chunks are encoded without starting processes, which takes longer than encoding them.
+_FEW_CHUNKS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One side of a chunk: `ids`, uint32, each sequence with EOS at its end, and `lengths`, int64 [sequences]."""
+
+    ids: np.ndarray
+    lengths: np.ndarray
+
+
+def encode_pairs(
+    pairs: Iterable[Pair], vocabularies: tuple[Vocabulary, Vocabulary], *, num_workers: int
+) -> Iterator[tuple[Side, Side]]:
+    """Yields the encoded chunks of `pairs`, in order.
+
+    Args:
+        vocabularies: of the source and of the target; the same object where they share one.
+        num_workers: processes; with 1, or few pairs, everything is done in this one.
+
+    Raises:
+        DataError: a process was killed.
+    """
+    chunks = _chunks(pairs)
+    first = list(itertools.islice(chunks, _FEW_CHUNKS))
+    if num_workers <= 1 or len(first) < _FEW_CHUNKS:
+        for chunk in itertools.chain(first, chunks):
+            yield _encode(chunk, vocabularies)
+    else:
+        yield from _encode_in_processes(itertools.chain(first, chunks), vocabularies, num_workers)
+
+
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    chunk: list[Pair] = []
+    chars = 0
+    for pair in pairs:
+        chunk.append(pair)
+        chars += len(pair[0]) + len(pair[1])
+        if len(chunk) >= CHUNK_PAIRS or chars >= CHUNK_CHARS:
+            yield chunk
+            chunk, chars = [], 0
+    if chunk:
+        yield chunk
+
+
+def _encode(chunk: list[Pair], vocabularies: tuple[Vocabulary, Vocabulary]) -> tuple[Side, Side]:
+    sources, targets = zip(*chunk, strict=True)
+    return _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
+
+
+def _encode_side(lines: tuple[str, ...], vocabulary: Vocabulary) -> Side:
+    sequences = vocabulary.encode_many(lines)
+    for sequence in sequences:
+        sequence.append(EOS)
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    return Side(np.fromiter(itertools.chain.from_iterable(sequences), np.uint32, int(lengths.sum())), lengths)
+
+
+def _encode_in_processes(
+    chunks: Iterator[list[Pair]], vocabularies: tuple[Vocabulary, Vocabulary], num_workers: int
+) -> Iterator[tuple[Side, Side]]:
+    pool = concurrent.futures.ProcessPoolExecutor(
+        num_workers,
+        # A fork of a process in which TensorFlow runs threads may hang.
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start_worker,
+        initargs=_protos(vocabularies),
+    )
+    pending: collections.deque[concurrent.futures.Future[tuple[Side, Side]]] = collections.deque()
+    try:
+        for chunk in chunks:
+            pending.append(pool.submit(_encode_in_worker, chunk))
+            # Taking results in turn keeps the order; a short queue keeps the memory bounded.
+            if len(pending) > 2 * num_workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool as error:
+        raise DataError(
+            "A process that encodes text was killed, perhaps for want of memory. Try fewer: --num_workers=1."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _protos(vocabularies: tuple[Vocabulary, Vocabulary]) -> tuple[bytes, ...]:
+    shared = vocabularies[0] is vocabularies[1]
+    return (vocabularies[0].model_proto,) if shared else tuple(v.model_proto for v in vocabularies)
+
+
+_worker_vocabularies: tuple[Vocabulary, Vocabulary]  # set in worker processes only
+
+
+def _start_worker(*protos: bytes) -> None:
+    global _worker_vocabularies
+    loaded = [Vocabulary(proto) for proto in protos]
+    _worker_vocabularies = (loaded[0], loaded[-1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A parent that was killed tells nobody: its workers would wait for work for ever.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _encode_in_worker(chunk: list[Pair]) -> tuple[Side, Side]:
+    return _encode(chunk, _worker_vocabularies)

@@ -1,0 +1,95 @@
+"""Rows of fixed length that hold several pairs each: one shape instead of a dozen; pure NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from t2t_lite.data.plan import PlannedBatch, PlanStatistics, keep
+
+Array = np.ndarray
+_OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter and slower
+
+
+class PackedPlan:
+    """Batches of packed rows, `max_length` pieces wide on both sides.
+
+    Which pairs share a row is fixed by the seed; the order of rows is shuffled anew in each epoch. (Packing anew
+    would change the number of rows, and with it which batch is number N.)
+
+    Args and raises: as `BucketPlan`.
+    """
+
+    def __init__(
+        self,
+        source_lengths: Array,
+        target_lengths: Array,
+        *,
+        batch_tokens: int,
+        micro_batches: int,
+        max_length: int,
+        seed: int,
+    ) -> None:
+        self._lengths = (source_lengths, target_lengths)
+        self._kept = keep(source_lengths, target_lengths, max_length)
+        self._max_length, self._seed = max_length, seed
+        order = self._kept[np.random.default_rng([seed, 0]).permutation(len(self._kept))]
+        self._packed = pack(order, source_lengths, target_lengths, max_length)
+        self._rows = max(batch_tokens // max_length // micro_batches, 1) * micro_batches
+        self.steps_per_epoch = -(-len(self._packed) // self._rows)
+        self._epoch: tuple[int, Array] | None = None
+
+    def batch(self, step: int) -> PlannedBatch:
+        """Returns the batch of update number `step`, from 1."""
+        epoch, index = divmod(step - 1, self.steps_per_epoch)
+        if self._epoch is None or self._epoch[0] != epoch:
+            random = np.random.default_rng([self._seed, 1, epoch])
+            self._epoch = (epoch, random.permutation(len(self._packed)))
+        chosen = self._packed[self._epoch[1][index * self._rows : (index + 1) * self._rows]]
+        rows = np.full((self._rows, self._packed.shape[1]), -1, np.int64)
+        rows[: len(chosen)] = chosen
+        return PlannedBatch(rows, self._max_length, self._max_length)
+
+    def statistics(self) -> PlanStatistics:
+        """Returns the sums over one epoch; they are the same in each."""
+        return PlanStatistics(
+            pairs=len(self._kept),
+            left_out=len(self._lengths[0]) - len(self._kept),
+            steps=self.steps_per_epoch,
+            source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
+            target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
+            padded_tokens=self.steps_per_epoch * self._rows * 2 * self._max_length,
+        )
+
+
+def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int) -> Array:
+    """First fit: each pair goes to the first open row with room for both sides.
+
+    Args:
+        order: int64 [n], ids of pairs, none longer than `width`.
+
+    Returns:
+        int64 [rows, most pairs in a row], -1 where empty.
+    """
+    done: list[list[int]] = []
+    open_rows: list[list[int]] = []
+    room = np.zeros((0, 2), np.int64)
+    for i, source, target in zip(
+        order.tolist(), source_lengths[order].tolist(), target_lengths[order].tolist(), strict=True
+    ):
+        fits = np.flatnonzero((room[:, 0] >= source) & (room[:, 1] >= target))
+        if len(fits):
+            row = int(fits[0])
+            open_rows[row].append(i)
+            room[row] -= (source, target)
+            continue
+        if len(open_rows) == _OPEN_ROWS:
+            fullest = int(room.min(axis=1).argmin())
+            done.append(open_rows.pop(fullest))
+            room = np.delete(room, fullest, axis=0)
+        open_rows.append([i])
+        room = np.concatenate([room, [[width - source, width - target]]])
+    rows = done + open_rows
+    packed = np.full((len(rows), max(map(len, rows))), -1, np.int64)
+    for n, row_ids in enumerate(rows):
+        packed[n, : len(row_ids)] = row_ids
+    return packed

@@ -1,0 +1,123 @@
+"""Planned batches to padded arrays, made ahead of the training step by a thread.
+
+Token ids are small next to what a step computes, so every replica is handed the whole batch and takes its part
+(train/step.py); nothing here knows how many devices there are.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.plan import BucketPlan, PlannedBatch
+from t2t_lite.data.store import Tokens, TokenSplit
+
+Array = np.ndarray
+Batch = dict[str, Array]
+
+_AHEAD = 4  # batches made before they are asked for
+
+
+class Plan(Protocol):
+    """What the pipeline asks of a plan."""
+
+    steps_per_epoch: int
+
+    def batch(self, step: int) -> PlannedBatch: ...
+
+
+def make_plan(
+    split: TokenSplit, *, batch_tokens: int, micro_batches: int, max_length: int, packing: bool, seed: int
+) -> BucketPlan | PackedPlan:
+    """Returns the plan of a recipe over the pairs of `split`."""
+    kind = PackedPlan if packing else BucketPlan
+    return kind(
+        split.source.lengths,
+        split.target.lengths,
+        batch_tokens=batch_tokens,
+        micro_batches=micro_batches,
+        max_length=max_length,
+        seed=seed,
+    )
+
+
+def batches(split: TokenSplit, plan: Plan, *, micro_batches: int, packing: bool, first_step: int) -> Iterator[Batch]:
+    """Yields the batch of update `first_step`, `first_step` + 1, ... without end.
+
+    Yields:
+        int32 arrays [micro_batches, rows, length] "source" and "target", padded with 0; packed batches add
+        "source_segment" (1, 2, ... by pair), "source_position" (from 0 in each pair), and the same of the target.
+    """
+    made: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
+    stopped = threading.Event()
+
+    def make() -> None:
+        step = first_step
+        try:
+            while not stopped.is_set():
+                _put(made, assemble(split, plan.batch(step), micro_batches, packing), stopped)
+                step += 1
+        except BaseException as error:  # handed over: the training loop must hear of it
+            _put(made, error, stopped)
+
+    thread = threading.Thread(target=make, daemon=True, name="t2t-lite-batches")
+    thread.start()
+    try:
+        while True:
+            item = made.get()
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, stopped: threading.Event) -> None:
+    while not stopped.is_set():
+        try:
+            made.put(item, timeout=0.1)
+            return
+        except queue.Full:
+            continue
+
+
+def assemble(split: TokenSplit, planned: PlannedBatch, micro_batches: int, packing: bool) -> Batch:
+    """Returns the arrays of one planned batch; see `batches`."""
+    batch: Batch = {}
+    for name, tokens, length in (
+        ("source", split.source, planned.source_length),
+        ("target", split.target, planned.target_length),
+    ):
+        ids, segments, positions = _fill(tokens, planned.rows, length)
+        arrays = {name: ids}
+        if packing:
+            arrays |= {f"{name}_segment": segments, f"{name}_position": positions}
+        # Row r goes to micro-batch r mod K, so that the empty rows at the end are shared out evenly.
+        for key, array in arrays.items():
+            batch[key] = np.ascontiguousarray(array.reshape(-1, micro_batches, length).swapaxes(0, 1))
+    return batch
+
+
+def _fill(tokens: Tokens, rows: Array, length: int) -> tuple[Array, Array, Array]:
+    """Gathers the sequences of `rows` [R, slots] into int32 [R, length]: ids, segments and positions."""
+    row, slot = np.nonzero(rows >= 0)
+    pairs = rows[row, slot]
+    lengths = tokens.lengths[pairs].astype(np.int64)
+    ends = np.cumsum(lengths)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    # A sequence starts where those before it in its row end.
+    first_of_row = np.searchsorted(row, np.arange(len(rows)))
+    before_row = np.concatenate([[0], ends])[first_of_row]
+    column = within + np.repeat(ends - lengths - before_row[row], lengths)
+    at = (np.repeat(row, lengths), column)
+    ids, segments, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
+    ids[at] = tokens.data[within + np.repeat(tokens.offsets[pairs], lengths)]
+    segments[at] = np.repeat(slot + 1, lengths)
+    positions[at] = within
+    return ids, segments, positions

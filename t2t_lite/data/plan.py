@@ -1,0 +1,135 @@
+"""Which pairs form batch N: pure NumPy, a function of (lengths, seed, step) and of nothing that ran before.
+
+Every pair is used once per epoch, in an order shuffled over the whole data set. Pairs of like lengths share a
+bucket, whose batches all have one shape. What is left over in a bucket moves up to the next larger one, so that at
+most one batch per epoch has empty rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from t2t_lite.data.buckets import assign, batches_per_bucket, choose_buckets, next_bucket, padded_tokens
+from t2t_lite.errors import DataError
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """One global batch.
+
+    rows: int64 [rows, slots] ids of pairs, -1 where empty; one slot per row unless packed.
+    source_length, target_length: width of the padded arrays.
+    """
+
+    rows: Array
+    source_length: int
+    target_length: int
+
+
+@dataclass(frozen=True)
+class PlanStatistics:
+    """Sums over one epoch."""
+
+    pairs: int
+    left_out: int  # pairs with a side longer than max_length
+    steps: int
+    source_tokens: int
+    target_tokens: int
+    padded_tokens: int  # places on both sides, filled or not
+
+    @property
+    def waste(self) -> float:
+        """Share of the places that hold padding."""
+        return 1 - (self.source_tokens + self.target_tokens) / self.padded_tokens
+
+
+class BucketPlan:
+    """Batches of like lengths.
+
+    Args:
+        source_lengths, target_lengths: int [n], pieces with the end symbol.
+        batch_tokens: padded tokens per side and update, at most (section 5.1: about 25,000).
+        micro_batches: K; a batch's rows are a multiple of it.
+        max_length: pairs with a longer side are left out.
+        seed: of the shuffling.
+
+    Raises:
+        DataError: no pair is short enough.
+    """
+
+    def __init__(
+        self,
+        source_lengths: Array,
+        target_lengths: Array,
+        *,
+        batch_tokens: int,
+        micro_batches: int,
+        max_length: int,
+        seed: int,
+    ) -> None:
+        self._lengths = (source_lengths, target_lengths)
+        self._kept = keep(source_lengths, target_lengths, max_length)
+        source, target = source_lengths[self._kept], target_lengths[self._kept]
+        self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens, micro_batches=micro_batches)
+        self._bucket_of = assign(source, target, self.buckets)
+        self._held = np.bincount(self._bucket_of, minlength=len(self.buckets))
+        self._counts = batches_per_bucket(self.buckets, self._held)
+        self._seed = seed
+        self._epoch: tuple[int, list[Array], Array] | None = None
+        self.steps_per_epoch = int(sum(self._counts))
+
+    def batch(self, step: int) -> PlannedBatch:
+        """Returns the batch of update number `step`, from 1."""
+        epoch, index = divmod(step - 1, self.steps_per_epoch)
+        members, order = self._shuffled(epoch)
+        b, n = order[index]
+        bucket = self.buckets[b]
+        rows = np.full(bucket.rows, -1, np.int64)
+        ids = members[b][n * bucket.rows : (n + 1) * bucket.rows]
+        rows[: len(ids)] = self._kept[ids]
+        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length)
+
+    def statistics(self) -> PlanStatistics:
+        """Returns the sums over one epoch; they are the same in each."""
+        return PlanStatistics(
+            pairs=len(self._kept),
+            left_out=len(self._lengths[0]) - len(self._kept),
+            steps=self.steps_per_epoch,
+            source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
+            target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
+            padded_tokens=padded_tokens(self.buckets, self._counts),
+        )
+
+    def _shuffled(self, epoch: int) -> tuple[list[Array], Array]:
+        """Members of each bucket in this epoch's order, and the (bucket, number) of each of its batches."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            random = np.random.default_rng([self._seed, epoch])
+            shuffled = random.permutation(len(self._kept)).astype(np.int32 if len(self._kept) < 2**31 else np.int64)
+            by_bucket = shuffled[np.argsort(self._bucket_of[shuffled], kind="stable")]
+            members = np.split(by_bucket, np.cumsum(self._held)[:-1])
+            for i, bucket in enumerate(self.buckets):
+                above = next_bucket(self.buckets, i)
+                if above is not None:
+                    full = len(members[i]) // bucket.rows * bucket.rows
+                    # In front of the larger bucket's own pairs, so that the newcomers are not passed on again.
+                    members[above] = np.concatenate([members[i][full:], members[above]])
+                    members[i] = members[i][:full]
+            order = np.array([(b, n) for b, count in enumerate(self._counts) for n in range(count)])
+            random.shuffle(order)
+            self._epoch = (epoch, members, order)
+        return self._epoch[1], self._epoch[2]
+
+
+def keep(source_lengths: Array, target_lengths: Array, max_length: int) -> Array:
+    """Ids of the pairs with no side longer than `max_length`; DataError if there are none."""
+    kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
+    if not len(kept):
+        raise DataError(
+            f"None of the {len(source_lengths)} training pairs has at most max_length={max_length} pieces on both "
+            "sides; raise max_length or check the data."
+        )
+    return kept

@@ -1,0 +1,206 @@
+"""prepare: a problem's text to a vocabulary and a token store, once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import __version__
+from t2t_lite.data.encode import Pair, encode_pairs
+from t2t_lite.data.store import SIDES, Store, open_store
+from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, exclusive
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problem import Problem
+from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+
+Progress = Callable[[int, str], None]  # (pairs done, what is being done)
+
+_REPORT_EVERY = 10_000  # pairs
+_SEED = 1  # of the sample that the vocabulary is trained on
+
+
+def prepare(
+    problem: Problem,
+    data_dir: str | os.PathLike[str],
+    *,
+    num_workers: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    """Returns the store `data_dir`/NAME of `problem`; makes it if it is not there yet.
+
+    A store that was made with the same settings is opened as it is. Memory is bounded: text is read as a stream. The
+    store appears under its name only when it is whole.
+
+    Args:
+        num_workers: processes that encode; None: one per CPU, 16 at most.
+        force: make it anew even if it is there.
+        progress: called now and then with (pairs done, label).
+
+    Raises:
+        UsageError: the store was made with other settings (the message lists them).
+        DataError: faulty text, or a damaged store.
+    """
+    if not problem.name:
+        raise UsageError(f"{type(problem).__name__} has no name; decorate it with @register_problem.")
+    if num_workers is not None and num_workers < 1:
+        raise UsageError(f"--num_workers={num_workers} must be at least 1.")
+    folder = Path(data_dir) / problem.name
+    store = None if force else _existing(problem, folder)
+    if store is not None:
+        return store
+    splits = _checked_splits(problem)  # before anything is written
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"--data_dir={data_dir} is not a folder.") from None
+    with exclusive(folder):
+        # Another process may have made it while this one waited.
+        store = None if force else _existing(problem, folder)
+        if store is not None:
+            return store
+        if folder.exists():
+            open_store(folder)  # `force` replaces a store, never a folder of something else
+        with StoreWriter(folder) as writer:
+            _write(problem, splits, writer, num_workers or min(_cpus(), 16), progress or (lambda done, label: None))
+    return open_store(folder)
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _checked_splits(problem: Problem) -> tuple[str, ...]:
+    splits = problem.splits()
+    for needed in ("train", "dev"):
+        if needed not in splits:
+            raise DataError(f"The problem {problem.name!r} has no split {needed!r}, only {', '.join(splits)}.")
+    return splits
+
+
+def _existing(problem: Problem, folder: Path) -> Store | None:
+    if not folder.exists():
+        return None
+    store = open_store(folder)
+    old, new = _flat(store.manifest["settings"]), _flat(json.loads(json.dumps(problem.settings())))
+    changes = [
+        f"  {name}: {old.get(name)!r} -> {new.get(name)!r}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+    if changes:
+        raise UsageError(
+            f"{folder} was prepared with other settings:\n"
+            + "\n".join(changes)
+            + "\nGive another --data_dir, or go back to the old settings."
+        )
+    return store
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Puts the options beside the other settings; a setting that an option has set is named once."""
+    return {**settings.get("options", {}), **{k: v for k, v in settings.items() if k != "options"}}
+
+
+def _write(
+    problem: Problem, splits: tuple[str, ...], writer: StoreWriter, num_workers: int, progress: Progress
+) -> None:
+    # The small splits first: a fault in them shows before the long work on train.
+    for split in splits:
+        if split != "train":
+            _write_text(problem, split, writer)
+    vocabularies = _train_vocabularies(problem, progress)
+    shared = vocabularies[0] is vocabularies[1]
+    names = ("vocabulary.model",) * 2 if shared else ("source.model", "target.model")
+    for name, vocabulary in dict(zip(names, vocabularies, strict=True)).items():
+        writer.file(name).write(vocabulary.model_proto)
+    facts = {split: _write_ids(problem, split, vocabularies, writer, num_workers, progress) for split in splits}
+    writer.finish(
+        {
+            "made_by": f"t2t-lite {__version__}",
+            "settings": problem.settings(),
+            "vocabularies": dict(zip(SIDES, names, strict=True)),
+            "splits": facts,
+        }
+    )
+
+
+def _write_text(problem: Problem, split: str, writer: StoreWriter) -> None:
+    files = [writer.file(f"{split}.{side}.txt") for side in SIDES]
+    for pair in _pairs(problem, split):
+        for file, line in zip(files, pair, strict=True):
+            file.write(line.encode() + b"\n")
+
+
+def _train_vocabularies(problem: Problem, progress: Progress) -> tuple[Vocabulary, Vocabulary]:
+    def train(sides: slice) -> Vocabulary:
+        pairs = _reported(_without_empty(_pairs(problem, "train")), progress, "vocabulary")
+        return train_vocabulary(
+            itertools.chain.from_iterable(pair[sides] for pair in pairs),
+            size=problem.vocab_size,
+            kind=problem.vocab_type,
+            character_coverage=problem.character_coverage,
+            seed=_SEED,
+        )
+
+    if problem.shared_vocab:
+        vocabulary = train(slice(None))
+        return vocabulary, vocabulary
+    return train(slice(0, 1)), train(slice(1, 2))
+
+
+def _write_ids(
+    problem: Problem,
+    split: str,
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    writer: StoreWriter,
+    num_workers: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    sides = [
+        SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
+        for side, vocabulary in zip(SIDES, vocabularies, strict=True)
+    ]
+    is_train = split == "train"
+    given = itertools.count()  # counts the pairs before the empty ones go
+    pairs: Iterator[Pair] = (pair for pair, _ in zip(_pairs(problem, split), given, strict=False))
+    done = 0
+    for chunk in encode_pairs(_without_empty(pairs) if is_train else pairs, vocabularies, num_workers=num_workers):
+        for side, encoded in zip(sides, chunk, strict=True):
+            side.write(encoded)
+        done += len(chunk[0].lengths)
+        progress(done, split)
+    if not done:
+        raise DataError(f"The split {split!r} of {problem.name!r} has no pairs{' with text' if is_train else ''}.")
+    dropped = next(given) - done
+    counts = {"pairs": done, "dropped": dropped, "text": not is_train}
+    return {**counts, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
+
+
+def _pairs(problem: Problem, split: str) -> Iterator[Pair]:
+    """The problem's samples, checked: two texts of one line each."""
+    for number, pair in enumerate(problem.samples(split), start=1):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise DataError(
+                f"samples({split!r}) of {problem.name!r} gave {pair!r:.200} as pair {number}; a pair is (str, str)."
+            )
+        if "\n" in pair[0] or "\n" in pair[1]:
+            raise DataError(
+                f"samples({split!r}) of {problem.name!r}: pair {number} has a line break in it; a text is one line."
+            )
+        yield pair[0], pair[1]
+
+
+def _without_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    return (pair for pair in pairs if pair[0].strip() and pair[1].strip())
+
+
+def _reported(pairs: Iterator[Pair], progress: Progress, label: str) -> Iterator[Pair]:
+    for number, pair in enumerate(pairs):
+        if number % _REPORT_EVERY == 0:
+            progress(number, label)
+        yield pair

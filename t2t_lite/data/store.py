@@ -1,0 +1,173 @@
+"""The token store: one folder per problem, with the ids of every split as flat, memory-mapped arrays.
+
+manifest.json               version, settings, counts, sizes and checksums of all other files
+vocabulary.model            or source.model and target.model
+train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
+train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
+dev.source.txt              dev and test only: the text itself, for BLEU
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import Vocabulary
+
+VERSION = 1
+MANIFEST = "manifest.json"
+SIDES = ("source", "target")
+
+_CHUNK = 1 << 20  # bytes read at once for a checksum
+
+
+class Tokens:
+    """The sequences of one side of one split; `tokens[i]` is an array of ids that ends with EOS.
+
+    Attributes:
+        data: memory-mapped ids, uint16 or uint32, [number of ids].
+        offsets: memory-mapped int64 [n + 1].
+        lengths: int32 [n], EOS included.
+    """
+
+    def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
+        self.data = data
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"Sequence {index} of {len(self)}.")
+        index %= len(self)
+        return self.data[self.offsets[index] : self.offsets[index + 1]]
+
+    @functools.cached_property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets).astype(np.int32)
+
+
+class TokenSplit:
+    """One split: `source` and `target` Tokens of the same number of sequences."""
+
+    def __init__(self, source: Tokens, target: Tokens) -> None:
+        self.source = source
+        self.target = target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class Store:
+    """A prepared data set that is open for reading; made by `open_store`."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    @functools.cached_property
+    def source_vocabulary(self) -> Vocabulary:
+        return Vocabulary.load(self.folder / self.manifest["vocabularies"]["source"])
+
+    @functools.cached_property
+    def target_vocabulary(self) -> Vocabulary:
+        """The same object as `source_vocabulary` where the two sides share one."""
+        names = self.manifest["vocabularies"]
+        if names["source"] == names["target"]:
+            return self.source_vocabulary
+        return Vocabulary.load(self.folder / names["target"])
+
+    def splits(self) -> tuple[str, ...]:
+        """The splits in this store, such as ("train", "dev")."""
+        return tuple(self.manifest["splits"])
+
+    def split(self, name: str) -> TokenSplit:
+        """Returns the ids of a split; DataError where there is no such split."""
+        facts = self._facts(name)
+        source, target = (self._tokens(name, side, facts) for side in SIDES)
+        return TokenSplit(source, target)
+
+    def text(self, name: str) -> tuple[list[str], list[str]]:
+        """Returns (sources, targets) of dev or test as the problem gave them."""
+        facts = self._facts(name)
+        if not facts["text"]:
+            raise DataError(f"{self.folder} holds the text of dev and test only, not of {name}.")
+        sources, targets = (self._text(name, side, facts["pairs"]) for side in SIDES)
+        return sources, targets
+
+    def verify(self) -> None:
+        """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""
+        for name, facts in self.manifest["files"].items():
+            digest = hashlib.sha256()
+            with open(self.folder / name, "rb") as file:
+                while chunk := file.read(_CHUNK):
+                    digest.update(chunk)
+            if digest.hexdigest() != facts["sha256"]:
+                raise DataError(
+                    f"{self.folder / name} is damaged: its checksum is {digest.hexdigest()[:12]}..., the manifest's "
+                    f"{facts['sha256'][:12]}.... {_remedy(self.folder)}"
+                )
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        if name not in self.manifest["splits"]:
+            raise DataError(f"{self.folder} has no split {name!r}; it has {', '.join(self.splits())}.")
+        facts: dict[str, Any] = self.manifest["splits"][name]
+        return facts
+
+    def _tokens(self, name: str, side: str, facts: dict[str, Any]) -> Tokens:
+        dtype = np.dtype(facts[side]["dtype"])
+        data = np.memmap(self.folder / f"{name}.{side}.ids", dtype=dtype, mode="r")
+        offsets = np.memmap(self.folder / f"{name}.{side}.offsets", dtype="<i8", mode="r")
+        if len(offsets) != facts["pairs"] + 1 or offsets[0] != 0 or offsets[-1] != len(data):
+            raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
+        return Tokens(data, offsets)
+
+    def _text(self, name: str, side: str, pairs: int) -> list[str]:
+        path = self.folder / f"{name}.{side}.txt"
+        lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
+        if len(lines) != pairs:
+            raise DataError(f"{path} has {len(lines):,} lines instead of {pairs:,}. {_remedy(self.folder)}")
+        return lines
+
+
+def open_store(folder: str | os.PathLike[str]) -> Store:
+    """Opens a prepared data set; quick, as only the sizes of the files are looked at.
+
+    Raises:
+        DataError: no store, one of another version, or a file that is missing or has the wrong size.
+    """
+    folder = Path(folder)
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        version = manifest["version"]
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError(
+            f"{folder} holds no prepared data (no {MANIFEST}). Make it with t2t-lite-datagen, or look at --data_dir."
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / MANIFEST} is not a manifest of prepared data. {_remedy(folder)}") from error
+    if version != VERSION:
+        raise DataError(
+            f"{folder} was prepared in format {version!r}; this t2t-lite reads format {VERSION}. {_remedy(folder)}"
+        )
+    for name, facts in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise DataError(f"{path} is missing. {_remedy(folder)}")
+        if path.stat().st_size != facts["bytes"]:
+            raise DataError(
+                f"{path} has {path.stat().st_size:,} bytes instead of {facts['bytes']:,}. {_remedy(folder)}"
+            )
+    return Store(folder, manifest)
+
+
+def _remedy(folder: Path) -> str:
+    return f"Delete {folder} and prepare the data again."

@@ -1,0 +1,139 @@
+"""Writing a token store: aside first, then in place by one rename, so that there is a whole store or none."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.data.encode import Side
+from t2t_lite.data.store import MANIFEST, VERSION
+from t2t_lite.text.vocabulary import UNK
+
+try:
+    import fcntl
+except ImportError:  # not a Unix system
+    fcntl = None  # type: ignore[assignment]
+
+
+class StoreWriter:
+    """A store in the making. `finish` puts it in place; leaving the `with` block without that removes it.
+
+    Args:
+        folder: where the store is to be; its parent exists. A store that is there already is replaced.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._aside = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
+        self._files: list[_File] = []
+
+    def __enter__(self) -> StoreWriter:
+        self._aside.mkdir()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._files:
+            file.abandon()
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+    def file(self, name: str) -> _File:
+        """Opens a new file of the store for writing bytes."""
+        self._files.append(_File(self._aside / name))
+        return self._files[-1]
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        """Writes the manifest (`facts`, the version, and each file's size and checksum) and puts the store in place."""
+        files = {file.path.name: file.close() for file in self._files}
+        manifest = {"version": VERSION, **facts, "files": files}
+        last = _File(self._aside / MANIFEST)
+        last.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
+        last.close()
+        _sync_folder(self._aside)
+        old = self._folder.with_name(f".{self._folder.name}.partial-old-{os.getpid()}")
+        if self._folder.exists():
+            os.rename(self._folder, old)
+        os.rename(self._aside, self._folder)
+        _sync_folder(self._folder.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+class SequenceWriter:
+    """Writes one side of one split: its ids and their offsets.
+
+    Args:
+        size: pieces of the vocabulary; decides the type of the ids.
+    """
+
+    def __init__(self, writer: StoreWriter, name: str, size: int) -> None:
+        self._dtype = "<u2" if size <= 1 << 16 else "<u4"
+        self._ids = writer.file(f"{name}.ids")
+        self._offsets = writer.file(f"{name}.offsets")
+        self._offsets.write(np.zeros(1, "<i8").tobytes())
+        self._end = self._longest = self._unknown = 0
+
+    def write(self, side: Side) -> None:
+        """Appends the sequences of a chunk."""
+        self._ids.write(side.ids.astype(self._dtype).tobytes())
+        self._offsets.write((self._end + np.cumsum(side.lengths)).astype("<i8").tobytes())
+        self._end += len(side.ids)
+        self._longest = max(self._longest, int(side.lengths.max(initial=0)))
+        self._unknown += int(np.count_nonzero(side.ids == UNK))
+
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of this side: ids, the longest sequence (EOS counted) and unknown pieces."""
+        return {"dtype": self._dtype, "ids": self._end, "longest": self._longest, "unknown": self._unknown}
+
+
+class _File:
+    """A file that knows its checksum; `close` makes sure that it is on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = open(path, "wb")  # noqa: SIM115 - closed by close or abandon
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+
+    def close(self) -> dict[str, Any]:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        size = self._file.tell()
+        self._file.close()
+        return {"bytes": size, "sha256": self._digest.hexdigest()}
+
+    def abandon(self) -> None:
+        # Where the disk is full, what is left in the buffer cannot be written, and is not wanted either.
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Waits until no other process writes the store `folder`; then removes what a killed one has left."""
+    with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends
+        for stale in folder.parent.glob(f".{folder.name}.partial-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        yield
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,134 @@
+"""Lines of text in, lines of text out: sorted by length, searched in batches, put back in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.text.vocabulary import EOS, Vocabulary
+
+_log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One output. `score` is log-probability / length penalty; 0 for an empty input."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Translates text with a model and its vocabularies.
+
+    Args:
+        model: has encode, start and step as `Transformer`.
+        source_vocabulary, target_vocabulary: its vocabularies.
+        beam_size, length_penalty, extra_length: see `beam_search`.
+        max_source_length: longer inputs are cut to this many pieces, end symbol included, and counted in a warning.
+        batch_tokens: padded source tokens decoded at once, at most (one sentence at least).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        *,
+        beam_size: int,
+        length_penalty: float,
+        extra_length: int,
+        max_source_length: int,
+        batch_tokens: int,
+    ) -> None:
+        self._source, self._target = source_vocabulary, target_vocabulary
+        self._max_source_length, self._batch_tokens = max_source_length, batch_tokens
+        self.beam_size = beam_size
+
+        def search(source: Any, early_stop: Any) -> Any:
+            return beam_search(
+                model,
+                source,
+                beam_size=beam_size,
+                alpha=length_penalty,
+                extra_length=extra_length,
+                early_stop=early_stop,
+            )
+
+        # One graph for all shapes.
+        signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
+        self._search = tf.function(search, input_signature=signature)
+
+    @classmethod
+    def from_hparams(cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams) -> Translator:
+        """Decoding as the recipe says."""
+        return cls(
+            model,
+            source,
+            target,
+            beam_size=hparams.beam_size,
+            length_penalty=hparams.length_penalty,
+            extra_length=hparams.extra_length,
+            max_source_length=hparams.max_source_length,
+            batch_tokens=hparams.decode_batch_tokens,
+        )
+
+    def translate(
+        self, lines: Sequence[str], *, nbest: int = 1, progress: Callable[[int], None] | None = None
+    ) -> list[list[Hypothesis]]:
+        """Returns the `nbest` best outputs of each line, in the lines' order.
+
+        A line without a piece (empty, only spaces) gives empty outputs and is not decoded.
+
+        Args:
+            nbest: at most beam_size.
+            progress: called with the number of lines of each finished batch.
+        """
+        results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
+        encoded = self._encode(lines)
+        for rows in self._batches(encoded):
+            ids, scores = self._search(tf.constant(_padded([encoded[i] for i in rows])), tf.constant(nbest == 1))
+            for i, hypotheses, values in zip(rows, ids.numpy(), scores.numpy(), strict=True):
+                results[i] = [
+                    Hypothesis(self._target.decode(h.tolist()), float(v))
+                    for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)
+                ]
+            if progress:
+                progress(len(rows))
+        return results
+
+    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
+        encoded = [[*ids, EOS] if ids else [] for ids in self._source.encode_many(list(lines))]
+        limit = self._max_source_length
+        cut = sum(len(ids) > limit for ids in encoded)
+        if cut:
+            _log.warning(
+                "%d of %d inputs are longer than max_source_length=%d pieces; only their beginning is translated.",
+                cut,
+                len(encoded),
+                limit,
+            )
+        return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded]
+
+    def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Line numbers that are decoded together; longest first, so that memory runs out at once or never."""
+        order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
+        start = 0
+        while start < len(order):
+            rows = max(self._batch_tokens // len(encoded[order[start]]), 1)
+            yield order[start : start + rows]
+            start += rows
+
+
+def _padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    array = np.zeros((len(sequences), max(map(len, sequences))), np.int32)
+    for row, ids in zip(array, sequences, strict=True):
+        row[: len(ids)] = ids
+    return array

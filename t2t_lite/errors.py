@@ -1,0 +1,32 @@
+"""The errors a user can cause. Commands print their message and exit; they never show a traceback."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class T2TError(ValueError):
+    """Something the user can mend; the message says what was found, what was expected and what to do."""
+
+    exit_status = 1
+
+
+class UsageError(T2TError):
+    """A wrong argument, name or setting: exit status 2."""
+
+    exit_status = 2
+
+
+class DataError(T2TError):
+    """Missing, damaged or ill-formed data or checkpoints: exit status 1."""
+
+
+class TrainingError(T2TError):
+    """A run that cannot go on, such as a loss that is not a number: exit status 1."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns ' Did you mean ...?' for the names nearest to `name`, or '' where none is near."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

@@ -1,0 +1,63 @@
+"""Dropout whose mask is a function of a seed, not of the device or of what ran before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+# Odd, so that multiplying by it modulo 2^32 loses nothing.
+_MULTIPLIER = 1000003
+
+
+def fold_in(seed: Any, index: int | Any) -> Any:
+    """Derives the seed of part number `index` from the seed of the whole.
+
+    Args:
+        seed: int32 [2], or None for no dropout.
+        index: int or int32 scalar >= 0.
+
+    Returns:
+        int32 [2], or None where `seed` is None.
+    """
+    if seed is None:
+        return None
+    return ops.stack([seed[0], seed[1] * _MULTIPLIER + index + 1])
+
+
+class _GivenSeed(keras.random.SeedGenerator):
+    """Hands a tensor to keras.random, which takes only ints and SeedGenerators."""
+
+    def __init__(self, seed: Any) -> None:  # no super().__init__: it would create a variable
+        self._seed = seed
+
+    def next(self, ordered: bool = True) -> Any:
+        return self._seed
+
+
+class Dropout(keras.layers.Layer):
+    """Sets a share `rate` of the elements to 0 and divides the others by 1 - rate (section 5.4).
+
+    Keras' own layer draws the same mask on every replica and cannot be told which mask to draw; here equal seeds
+    give equal masks, wherever they are drawn.
+
+    Args:
+        rate: P_drop, in [0, 1).
+
+    Call arguments:
+        x: float [...].
+        seed: int32 [2], or None for inference.
+    """
+
+    def __init__(self, rate: float, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.rate = rate
+
+    def call(self, x: Any, seed: Any = None) -> Any:
+        if seed is None or self.rate == 0:
+            return x
+        # Drawn in float32 also for bfloat16, whose 8 bits would round the rate.
+        draw = keras.random.uniform(ops.shape(x), dtype="float32", seed=_GivenSeed(ops.cast(seed, "uint32")))
+        scale = ops.cast(1 / (1 - self.rate), x.dtype)
+        return x * (ops.cast(draw >= self.rate, x.dtype) * scale)

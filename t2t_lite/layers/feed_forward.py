@@ -1,0 +1,44 @@
+"""The position-wise feed-forward network (section 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.attention import dot
+from t2t_lite.layers.dropout import Dropout
+
+
+class FeedForward(keras.layers.Layer):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation (2).
+
+    Args:
+        d_ff: size of the inner layer.
+        dropout: share of inner activations that training drops; the paper drops none.
+
+    Call arguments:
+        x: [..., d_model].
+        seed: int32 [2], or None for inference.
+
+    Returns:
+        [..., d_model].
+    """
+
+    def __init__(self, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.d_ff = d_ff
+        self.dropout = Dropout(dropout, name="dropout")
+
+    def build(self, x_shape: tuple[int | None, ...]) -> None:
+        d_model = x_shape[-1]
+        self.kernel_1 = self.add_weight(name="kernel_1", shape=(d_model, self.d_ff), initializer="glorot_uniform")
+        self.bias_1 = self.add_weight(name="bias_1", shape=(self.d_ff,), initializer="zeros")
+        self.kernel_2 = self.add_weight(name="kernel_2", shape=(self.d_ff, d_model), initializer="glorot_uniform")
+        self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
+
+    def call(self, x: Any, seed: Any = None) -> Any:
+        inner = ops.relu(dot(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
+        inner = self.dropout(inner, seed=seed)
+        return dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)

@@ -1,0 +1,38 @@
+"""What may attend to what, as numbers added to the attention scores: 0 where allowed, -1e9 where not.
+
+The paper sets illegal scores to minus infinity (section 3.2.3). exp(-1e9) is 0 in float32 as well, and a row in
+which nothing is allowed (the empty rows that fill a batch) gives a uniform distribution rather than NaN.
+
+Legend: B batch, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras import ops
+
+ILLEGAL = -1e9
+PAD = 0
+
+
+def bias(allowed: Any) -> Any:
+    """Returns float32 0 where `allowed` (bool) holds, ILLEGAL elsewhere."""
+    return ops.where(allowed, ops.cast(0.0, "float32"), ops.cast(ILLEGAL, "float32"))
+
+
+def padding_bias(ids_BS: Any) -> Any:
+    """Hides padding. int [B, S] -> float32 [B, 1, 1, S]."""
+    return bias(ops.not_equal(ids_BS, PAD))[:, None, None, :]
+
+
+def causal_bias(length: Any) -> Any:
+    """Hides the future (section 3.2.3). int T -> float32 [1, 1, T, T]."""
+    at = ops.arange(length)
+    return bias(at[:, None] >= at[None, :])[None, None]
+
+
+def segment_bias(query_segments_BT: Any, key_segments_BS: Any) -> Any:
+    """Keeps the pairs of a packed row apart (0 is padding). int [B, T], int [B, S] -> float32 [B, 1, T, S]."""
+    same = ops.equal(query_segments_BT[:, :, None], key_segments_BS[:, None, :])
+    return bias(ops.logical_and(same, key_segments_BS[:, None, :] > 0))[:, None]

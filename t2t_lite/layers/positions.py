@@ -1,0 +1,55 @@
+"""Positional encodings (section 3.5), sinusoidal or learned (Table 3, row (E))."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def sinusoids(positions: Any, d_model: int) -> Any:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same; interleaved.
+
+    float32 always: in bfloat16 position 257 would become 256.
+
+    Args:
+        positions: int [...].
+        d_model: even.
+
+    Returns:
+        float32 [..., d_model].
+    """
+    rates = ops.exp(ops.arange(0, d_model, 2, dtype="float32") * (-math.log(10000.0) / d_model))
+    angles = ops.cast(positions, "float32")[..., None] * rates
+    pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
+    return ops.reshape(pairs, (*ops.shape(angles)[:-1], d_model))
+
+
+class LearnedPositions(keras.layers.Layer):
+    """A trained vector for each position; positions past the table use its last row.
+
+    Args:
+        max_positions: rows of the table.
+        d_model: columns.
+
+    Call arguments:
+        positions: int [...].
+
+    Returns:
+        float32 [..., d_model].
+    """
+
+    def __init__(self, max_positions: int, d_model: int, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.max_positions, self.d_model = max_positions, d_model
+
+    def build(self, positions_shape: tuple[int | None, ...]) -> None:
+        initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
+        self.table = self.add_weight(
+            name="table", shape=(self.max_positions, self.d_model), initializer=initializer
+        )
+
+    def call(self, positions: Any) -> Any:
+        return ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)

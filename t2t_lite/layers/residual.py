@@ -1,0 +1,45 @@
+"""The residual connection and layer normalisation around each sub-layer (section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from t2t_lite.layers.dropout import Dropout
+
+LAYER_NORM_EPSILON = 1e-6  # not in the paper; tensor2tensor's value
+
+
+class Residual(keras.layers.Layer):
+    """LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1 and 5.4), or x + Dropout(Sublayer(LayerNorm(x))).
+
+    Args:
+        norm: "post", as the paper writes it, or "pre", as tensor2tensor later did.
+        dropout: P_drop, on the sub-layer's output before it is added.
+
+    Call arguments:
+        x: [B, T, d_model].
+        sublayer: function of [B, T, d_model] to the same shape.
+        seed: int32 [2], or None for inference.
+
+    Returns:
+        [B, T, d_model].
+    """
+
+    def __init__(self, norm: str, dropout: float, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.norm_first = norm == "pre"
+        self.layer_norm = layer_norm()
+        self.dropout = Dropout(dropout, name="dropout")
+
+    def call(self, x: Any, sublayer: Callable[[Any], Any], seed: Any = None) -> Any:
+        if self.norm_first:
+            return x + self.dropout(sublayer(self.layer_norm(x)), seed=seed)
+        return self.layer_norm(x + self.dropout(sublayer(x), seed=seed))
+
+
+def layer_norm(name: str = "layer_norm") -> keras.layers.LayerNormalization:
+    """Layer normalisation over d_model with scale and offset, its statistics in float32."""
+    return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name)

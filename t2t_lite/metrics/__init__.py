@@ -1,0 +1,1 @@
+"""Scores of text against references; no TensorFlow."""

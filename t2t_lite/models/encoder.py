@@ -1,0 +1,76 @@
+"""The encoder stack (section 3.1, left half of Figure 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.dropout import fold_in
+from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.residual import Residual, layer_norm
+
+
+class EncoderLayer(keras.layers.Layer):
+    """Self-attention, then the feed-forward network, each in a residual connection.
+
+    Args: those of `MultiHeadAttention`, `FeedForward` and `Residual`.
+
+    Call arguments:
+        x: [B, S, d_model].
+        bias: float32, broadcastable to [B, H, S, S].
+        seed: int32 [2], or None for inference.
+
+    Returns:
+        [B, S, d_model].
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        d_ff: int,
+        norm: str,
+        dropout: float,
+        attention_dropout: float,
+        relu_dropout: float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.self_attention = MultiHeadAttention(num_heads, d_k, d_v, attention_dropout, name="self_attention")
+        self.feed_forward = FeedForward(d_ff, relu_dropout, name="feed_forward")
+        self.around_attention = Residual(norm, dropout, name="around_attention")
+        self.around_feed_forward = Residual(norm, dropout, name="around_feed_forward")
+
+    def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
+        x = self.around_attention(
+            x,
+            sublayer=lambda y: self.self_attention(y, y, bias=bias, seed=fold_in(seed, 0)),
+            seed=fold_in(seed, 1),
+        )
+        return self.around_feed_forward(
+            x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 2)), seed=fold_in(seed, 3)
+        )
+
+
+class Encoder(keras.layers.Layer):
+    """N encoder layers; pre-norm stacks end in a layer normalisation of their own.
+
+    Args:
+        num_layers: N.
+        layer_options: arguments of each `EncoderLayer`.
+
+    Call arguments and result: as `EncoderLayer`.
+    """
+
+    def __init__(self, num_layers: int, layer_options: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.blocks = [EncoderLayer(**layer_options, name=f"layer_{i}") for i in range(num_layers)]
+        self.final_norm = layer_norm("final_norm") if layer_options["norm"] == "pre" else None
+
+    def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
+        for i, block in enumerate(self.blocks):
+            x = block(x, bias=bias, seed=fold_in(seed, i))
+        return self.final_norm(x) if self.final_norm else x

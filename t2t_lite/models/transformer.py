@@ -1,0 +1,182 @@
+"""The Transformer (Figure 1): embeddings, encoder, decoder, tied softmax; and its cached step for decoding.
+
+Legend: B batch, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from t2t_lite.config import HParams
+from t2t_lite.layers import masks
+from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.positions import LearnedPositions, sinusoids
+from t2t_lite.models.decoder import Decoder
+from t2t_lite.models.encoder import Encoder
+from t2t_lite.registry import register_model
+
+Caches = list[tuple[Any, Any]]
+
+
+@register_model("transformer")
+class Transformer(keras.Model):
+    """The encoder-decoder of "Attention Is All You Need".
+
+    Args:
+        source_vocab_size, target_vocab_size: rows of the embeddings.
+        num_layers: N.
+        d_model: size of every layer's output.
+        layer_options: arguments of the encoder's and decoder's layers.
+        shared: one matrix for source, target and softmax; needs one vocabulary.
+        tied: the softmax uses the target's matrix.
+        max_positions: rows of a table of learned positions; 0: sinusoids.
+        dropout: P_drop on the sums of embeddings and positions.
+
+    Call arguments:
+        batch: "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Packed rows
+            add "source_segment", "source_position", "target_segment", "target_position" of the same shapes.
+        seed: int32 [2] for dropout, or None for inference.
+
+    Returns:
+        float32 logits [B, T, target_vocab_size]; position t has seen the targets before t.
+    """
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        num_layers: int,
+        d_model: int,
+        layer_options: dict[str, Any],
+        shared: bool,
+        tied: bool,
+        max_positions: int,
+        dropout: float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name="transformer", **kwargs)
+        self.d_model = d_model
+        self.target_embedding = Embedding(target_vocab_size, d_model, name="target_embedding")
+        self.source_embedding = (
+            self.target_embedding if shared else Embedding(source_vocab_size, d_model, name="source_embedding")
+        )
+        self.softmax = self.target_embedding if tied else Embedding(target_vocab_size, d_model, name="softmax")
+        self.source_positions = self.target_positions = None
+        if max_positions:
+            self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
+            self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
+        self.dropout = Dropout(dropout, name="dropout")
+        self.encoder = Encoder(num_layers, layer_options, name="encoder")
+        self.decoder = Decoder(num_layers, layer_options, name="decoder")
+        # One call creates all weights, under names that follow from the structure alone.
+        ids = np.zeros((1, 2), "int32")
+        if not tied:
+            self.softmax(ids)
+        self({"source": ids, "target": ids})
+
+    @classmethod
+    def from_hparams(cls, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Transformer:
+        """Builds the model of a recipe, in its precision.
+
+        Args:
+            shared: the problem has one vocabulary for both sides.
+        """
+        dtype = "mixed_bfloat16" if hparams.precision == "bfloat16" else "float32"
+        policy = keras.dtype_policies.DTypePolicy(dtype)
+        per_head = hparams.d_model // hparams.num_heads
+        options = {
+            "num_heads": hparams.num_heads,
+            "d_k": hparams.d_k or per_head,
+            "d_v": hparams.d_v or per_head,
+            "d_ff": hparams.d_ff,
+            "norm": hparams.norm,
+            "dropout": hparams.dropout,
+            "attention_dropout": hparams.attention_dropout,
+            "relu_dropout": hparams.relu_dropout,
+        }
+        previous = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(policy)  # the layers below take it from here
+        try:
+            return cls(
+                source_vocab_size,
+                target_vocab_size,
+                num_layers=hparams.num_layers,
+                d_model=hparams.d_model,
+                layer_options=options,
+                shared=shared and hparams.share_embeddings,
+                tied=hparams.share_embeddings,
+                max_positions=hparams.max_positions if hparams.positions == "learned" else 0,
+                dropout=hparams.dropout,
+            )
+        finally:
+            keras.config.set_dtype_policy(previous)
+
+    def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        memory, memory_bias = self.encode(batch, fold_in(seed, 0))
+        return self.decode(batch, memory, memory_bias, fold_in(seed, 1))
+
+    def encode(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
+        """Returns the encoder's output [B, S, d_model] and the float32 bias that hides padding from the decoder."""
+        source = batch["source"]
+        segments = batch.get("source_segment")
+        positions = batch.get("source_position")
+        if segments is None:
+            bias = memory_bias = masks.padding_bias(source)
+        else:
+            bias = masks.segment_bias(segments, segments)
+            memory_bias = masks.segment_bias(batch["target_segment"], segments)
+        x = self._embed(self.source_embedding, self.source_positions, source, positions, fold_in(seed, 0))
+        return self.encoder(x, bias=bias, seed=fold_in(seed, 1)), memory_bias
+
+    def decode(self, batch: Mapping[str, Any], memory: Any, memory_bias: Any, seed: Any = None) -> Any:
+        """Returns float32 logits [B, T, target_vocab_size] for all positions at once (teacher forcing)."""
+        target = batch["target"]
+        segments = batch.get("target_segment")
+        shifted = ops.pad(target[:, :-1], ((0, 0), (1, 0)))
+        bias = masks.causal_bias(ops.shape(target)[1])
+        if segments is not None:
+            bias = bias + masks.segment_bias(segments, segments)
+            shifted = ops.where(batch["target_position"] == 0, 0, shifted)
+        x = self._embed(
+            self.target_embedding, self.target_positions, shifted, batch.get("target_position"), fold_in(seed, 0)
+        )
+        x = self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
+        return self.softmax.logits(x)
+
+    def start(self, memory: Any, beam_size: int, capacity: int | Any) -> tuple[Caches, Caches]:
+        """Returns (self_caches, memory_caches) for decoding `beam_size` hypotheses per row of `memory`."""
+        rows = ops.shape(memory)[0] * beam_size
+        return self.decoder.empty_caches(rows, capacity, memory.dtype), self.decoder.memory_caches(memory)
+
+    def step(
+        self, ids: Any, index: Any, self_caches: Caches, memory_caches: Caches, memory_bias: Any
+    ) -> tuple[Any, Caches]:
+        """One position of every hypothesis; equal to column `index` of `decode`.
+
+        Args:
+            ids: int [B, beam], the symbols before this position; 0 at position 0.
+            index: int scalar, the position.
+            self_caches, memory_caches: from `start` or the step before.
+            memory_bias: float32 [B, 1, 1, S].
+
+        Returns:
+            float32 logits [B, beam, target_vocab_size], and the self_caches with this position in them.
+        """
+        positions = ops.ones_like(ids) * index
+        x = self._embed(self.target_embedding, self.target_positions, ids, positions)
+        x, self_caches = self.decoder.step(x, index, self_caches, memory_caches, memory_bias)
+        return self.softmax.logits(x), self_caches
+
+    def _embed(self, embedding: Embedding, learned: Any, ids: Any, positions: Any, seed: Any = None) -> Any:
+        if positions is None:
+            positions = ops.arange(ops.shape(ids)[1])[None, :]
+        encoding = learned(positions) if learned else sinusoids(positions, self.d_model)
+        x = embedding(ids)
+        return self.dropout(x + ops.cast(encoding, x.dtype), seed=seed)

@@ -1,0 +1,206 @@
+"""Names for problems, hparams sets and models: PROBLEMS, HPARAMS, MODELS.
+
+Registered by decorator and looked up by name; the modules that register the built-in names are imported on the
+first look-up, so that importing this module is cheap.
+
+    @register_problem              # MyProblem -> "my_problem"
+    class MyProblem(problem.Problem): ...
+
+    @register_hparams("my_base")   # or a name of your own
+    def my_base():
+        return config.replace(registry.hparams("base"), dropout=0.2)
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from t2t_lite import config
+from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.problem import Problem
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def snake_case(name: str) -> str:
+    """Returns 'my_problem' for 'MyProblem'."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+class Registry(Generic[T]):
+    """A table of one kind of thing, by name.
+
+    Args:
+        kind: what the things are called in messages, such as "problem".
+        modules: modules whose import registers the built-in names.
+        lazy: built-in names that only their own module registers, because its import is slow.
+    """
+
+    def __init__(self, kind: str, modules: tuple[str, ...] = (), lazy: Mapping[str, str] | None = None) -> None:
+        self._kind = kind
+        self._modules = modules
+        self._lazy = dict(lazy or {})
+        self._things: dict[str, T] = {}
+
+    @overload
+    def register(self, key: F) -> F: ...
+
+    @overload
+    def register(self, key: str | None = None) -> Callable[[F], F]: ...
+
+    def register(self, key: Any = None) -> Any:
+        """Decorator: @register, @register() or @register("name"). A name already taken raises UsageError."""
+        if callable(key):
+            return self._add(snake_case(key.__name__), key)
+        return lambda thing: self._add(key or snake_case(thing.__name__), thing)
+
+    def _add(self, name: str, thing: Any) -> Any:
+        there: Any = self._things.get(name)
+        # The same thing again is a module imported twice (a reload), not a clash.
+        if there is not None and _full_name(there) != _full_name(thing):
+            raise UsageError(
+                f"The {self._kind} name {name!r} is taken by {_full_name(there)}; "
+                f"give {_full_name(thing)} another name."
+            )
+        if name in self._lazy and thing.__module__ != self._lazy[name]:
+            raise UsageError(
+                f"The {self._kind} name {name!r} is taken by {self._lazy[name]}; give {_full_name(thing)} another name."
+            )
+        self._things[name] = thing
+        if isinstance(thing, type) and issubclass(thing, Problem):
+            thing.name = name
+        return thing
+
+    def get(self, name: str) -> T:
+        """Returns the thing called `name`; an unknown name raises UsageError with a did-you-mean."""
+        self.check(name)
+        if name not in self._things:
+            importlib.import_module(self._lazy[name])
+        return self._things[name]
+
+    def check(self, name: str) -> None:
+        """Raises UsageError if nothing is called `name`; imports nothing slow."""
+        if name not in self.names():
+            raise UsageError(
+                f"There is no {self._kind} called {name!r}.{did_you_mean(name, self.names())} "
+                f"Known: {', '.join(self.names())}. Your own are found with --usr_dir=DIR."
+            )
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self.load()
+        return sorted(self._things.keys() | self._lazy.keys())
+
+    def describe(self) -> list[tuple[str, str]]:
+        """(name, first line of the docstring) of each thing, sorted; of a lazy one, its module's docstring."""
+        return [(name, (self._docstring(name) or "").strip().partition("\n")[0]) for name in self.names()]
+
+    def load(self) -> None:
+        """Registers the built-in names, but for the slow ones."""
+        for module in self._modules:
+            importlib.import_module(module)
+
+    def _docstring(self, name: str) -> str | None:
+        if name in self._things:
+            return inspect.getdoc(self._things[name])
+        spec = importlib.util.find_spec(self._lazy[name])
+        source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+        return ast.get_docstring(ast.parse(source))
+
+
+def _full_name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+PROBLEMS: Registry[type[Problem]] = Registry("problem", ("t2t_lite.problems",))
+HPARAMS: Registry[Callable[[], config.HParams]] = Registry("hparams set", ("t2t_lite.hparams",))
+MODELS: Registry[type] = Registry("model", lazy={"transformer": "t2t_lite.models.transformer"})
+
+register_problem = PROBLEMS.register
+register_hparams = HPARAMS.register
+register_model = MODELS.register
+
+
+def problem(name: str, **options: Any) -> Problem:
+    """Returns the problem called `name`; `options` that are None are left out.
+
+    Raises:
+        UsageError: an unknown name, or an option that this problem does not take.
+    """
+    cls = PROBLEMS.get(name)
+    given = {key: value for key, value in options.items() if value is not None}
+    known = inspect.signature(cls).parameters
+    for key in given:
+        if key not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes no options"
+            raise UsageError(f"The problem {name!r} has no option {key!r}; {takes}.{did_you_mean(key, known)}")
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and key not in given:
+            raise UsageError(f"The problem {name!r} needs --{key}.")
+    return cls(**given)
+
+
+def hparams(name: str) -> config.HParams:
+    """Returns the hparams set called `name`."""
+    values = HPARAMS.get(name)()
+    if not isinstance(values, config.HParams):
+        raise UsageError(f"The hparams set {name!r} returned {values!r}; it must return an HParams.")
+    return values
+
+
+def load_plugins(usr_dir: str | None = None) -> None:
+    """Imports what registers names from outside: entry points of the group "t2t_lite.plugins", then `usr_dir`.
+
+    Args:
+        usr_dir: a folder; its package is imported if it has an __init__.py, else each of its .py files.
+
+    Raises:
+        UsageError: `usr_dir` is no folder or holds no Python file.
+    """
+    # The built-in names first: where a user's name clashes, it is the user's that has to change.
+    PROBLEMS.load()
+    HPARAMS.load()
+    for point in importlib.metadata.entry_points(group="t2t_lite.plugins"):
+        point.load()
+    if usr_dir is None:
+        return
+    folder = Path(usr_dir).resolve()
+    if not folder.is_dir():
+        raise UsageError(f"--usr_dir: {usr_dir} is not a folder.")
+    if (folder / "__init__.py").is_file():
+        _import(folder.name, folder / "__init__.py", folder.parent)
+        return
+    files = sorted(folder.glob("*.py"))
+    if not files:
+        raise UsageError(f"--usr_dir: {usr_dir} holds no .py file.")
+    for file in files:
+        _import(file.stem, file, folder)
+
+
+def _import(name: str, file: Path, search: Path) -> None:
+    """Imports `file` as the module `name`; its neighbours in `search` can be imported from it."""
+    if str(search) not in sys.path:
+        sys.path.append(str(search))  # last, so that no file of the user's hides a library
+    module = importlib.import_module(name)
+    if Path(module.__file__ or "").resolve() != file.resolve():
+        raise UsageError(f"--usr_dir: {file} cannot be imported, {name!r} being {module.__file__}; give it another name.")
+
+
+def help_text() -> str:
+    """Returns each registered name with the first line of its docstring, by kind."""
+    parts = []
+    for title, table in (("Problems", PROBLEMS), ("Hparams sets", HPARAMS), ("Models", MODELS)):
+        rows = table.describe()
+        width = max((len(name) for name, _ in rows), default=0)
+        parts.append(f"{title}:\n" + "\n".join(f"  {name:<{width}}  {line}".rstrip() for name, line in rows))
+    return "\n\n".join(parts)

@@ -1,0 +1,212 @@
+"""Vocabulary: text to piece ids and back (SentencePiece), and how one is trained."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import logging
+import os
+import random
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from t2t_lite.errors import DataError, UsageError
+
+PAD, EOS, UNK = 0, 1, 2
+
+# Longer lines are cut for training only: SentencePiece would leave them out without a word.
+_MAX_TRAINING_LINE = 4096  # characters
+
+_log = logging.getLogger("t2t_lite")
+
+
+class Vocabulary:
+    """A trained SentencePiece model whose first ids are PAD, EOS and UNK.
+
+    Args:
+        model_proto: the serialised SentencePiece model, as TensorFlow Text takes it too.
+
+    Raises:
+        DataError: no SentencePiece model, or one with other special ids.
+    """
+
+    def __init__(self, model_proto: bytes) -> None:
+        try:
+            if not model_proto:
+                raise ValueError("no bytes")  # SentencePiece would wait for a later load
+            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model_proto)
+        except (RuntimeError, OSError, ValueError) as error:
+            raise DataError("This is not a SentencePiece model, or it is damaged.") from error
+        special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
+        if special != (PAD, EOS, UNK):
+            raise DataError(
+                f"This SentencePiece model has pad, eos, unk = {special}; t2t-lite needs ({PAD}, {EOS}, {UNK}). "
+                f"Train it with --pad_id={PAD} --eos_id={EOS} --unk_id={UNK} --bos_id=-1."
+            )
+        self.model_proto = model_proto
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+        """Reads a vocabulary file; DataError, with the path, where there is none or it is damaged."""
+        try:
+            return cls(Path(path).read_bytes())
+        except FileNotFoundError:
+            raise DataError(f"{path}: there is no such vocabulary file.") from None
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the SentencePiece model; the file is there whole or not at all."""
+        path = Path(path)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(aside, "wb") as file:
+                file.write(self.model_proto)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    @property
+    def size(self) -> int:
+        """Number of pieces, PAD, EOS and UNK included."""
+        return int(self._processor.get_piece_size())
+
+    @functools.cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the model, in hexadecimal."""
+        return hashlib.sha256(self.model_proto).hexdigest()
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of one line, without EOS. Runs of spaces count as one; unknown characters become UNK."""
+        return list(self._processor.encode(text, out_type=int))
+
+    def encode_many(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each line, without EOS; uses the calling thread only."""
+        ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=1)
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of `ids` up to the first EOS, PAD left out; UNK is written as ' ⁇ '."""
+        return str(self._processor.decode(_before_end(ids)))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the piece of each id, special ones included."""
+        return [str(self._processor.id_to_piece(int(i))) for i in ids]
+
+
+def _before_end(ids: Iterable[int]) -> list[int]:
+    kept = []
+    for i in ids:
+        if i == EOS:
+            break
+        if i != PAD:
+            kept.append(int(i))
+    return kept
+
+
+def train_vocabulary(
+    lines: Iterable[str],
+    *,
+    size: int,
+    kind: str = "bpe",
+    character_coverage: float = 1.0,
+    seed: int = 1,
+    max_lines: int = 1_000_000,
+    max_chars: int = 200_000_000,
+) -> Vocabulary:
+    """Trains a vocabulary on an evenly drawn sample of `lines`; memory is bounded by the sample.
+
+    The text is taken as it is: no Unicode normalisation, no lowercasing. Where the corpus yields fewer pieces than
+    `size`, the vocabulary has as many as there are, and a warning says so.
+
+    Args:
+        size: pieces wanted, PAD, EOS and UNK included.
+        kind: "bpe" or "unigram".
+        character_coverage: share of the characters that get pieces; 1.0 means all of them.
+        max_lines, max_chars: bounds of the sample.
+
+    Raises:
+        DataError: no text at all.
+        UsageError: `size` is below the number of different characters; `kind` unknown.
+    """
+    if kind not in ("bpe", "unigram"):
+        raise UsageError(f"vocab_type={kind!r} is neither 'bpe' nor 'unigram'.")
+    sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
+    if not sample:
+        raise DataError("There is no text to train a vocabulary on: every line is empty.")
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sample),
+            model_writer=model,
+            vocab_size=size,
+            hard_vocab_limit=False,  # fewer pieces where the corpus has no more
+            model_type=kind,
+            character_coverage=character_coverage,
+            normalization_rule_name="identity",
+            pad_id=PAD,
+            eos_id=EOS,
+            unk_id=UNK,
+            bos_id=-1,
+            max_sentence_length=4 * _MAX_TRAINING_LINE,  # bytes
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise _training_error(error, size) from error
+    vocabulary = Vocabulary(model.getvalue())
+    if vocabulary.size < size:
+        _log.warning(
+            "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
+            size,
+            vocabulary.size,
+        )
+    return vocabulary
+
+
+def _training_error(error: RuntimeError, size: int) -> Exception:
+    too_small = re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error))
+    if too_small:
+        return UsageError(
+            f"vocab_size={size} is too small: the text's characters alone need {too_small[1]} pieces. Give a larger "
+            "vocab_size, or a character_coverage below 1."
+        )
+    return DataError(f"SentencePiece could not train a vocabulary: {error}")
+
+
+def draw_lines(lines: Iterable[str], *, max_lines: int, max_chars: int, seed: int) -> list[str]:
+    """Returns at most `max_lines` lines and about `max_chars` characters, each line being as likely as any other."""
+    generator = random.Random(seed)
+    sample: list[str] = []
+    seen = chars = 0
+    for line in lines:
+        line = line[:_MAX_TRAINING_LINE].replace("\0", " ")
+        if not line.strip():
+            continue
+        seen += 1
+        if len(sample) < max_lines:
+            sample.append(line)
+            chars += len(line)
+        elif (place := generator.randrange(seen)) < max_lines:
+            chars += len(line) - len(sample[place])
+            sample[place] = line
+        # A random half of an even sample is an even sample.
+        if chars > max_chars and len(sample) > 1:
+            generator.shuffle(sample)
+            del sample[len(sample) // 2 :]
+            max_lines = len(sample)
+            chars = sum(map(len, sample))
+    return sample
+
+
+def in_graph_tokenizer(vocabulary: Vocabulary) -> Any:
+    """Returns the TensorFlow Text tokenizer of `vocabulary`: string tensors to int32 ids, equal to `encode`."""
+    import tensorflow_text
+
+    return tensorflow_text.SentencepieceTokenizer(model=vocabulary.model_proto)  # out_type is int32

@@ -1,0 +1,1 @@
+"""Training: loss, schedule, optimizer, step, loop, checkpoints, reports."""

@@ -1,0 +1,92 @@
+"""Scores of a model on dev or test: loss, perplexity, and BLEU of beam-searched text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.plan import PlannedBatch
+from t2t_lite.data.pipeline import assemble
+from t2t_lite.data.store import Store
+from t2t_lite.decode.translate import Translator
+from t2t_lite.metrics import bleu
+from t2t_lite.train.loss import smoothed_cross_entropy
+
+_BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Scores on one split.
+
+    loss: nats per target token, without label smoothing.
+    score: the problem's metric, on beam-searched text.
+    hypotheses: the text itself, in the split's order.
+    """
+
+    loss: float
+    score: bleu.Score
+    hypotheses: list[str]
+
+    @property
+    def perplexity(self) -> float:
+        """Per piece, not per word (as in the paper's Table 3)."""
+        return math.exp(min(self.loss, 700.0))
+
+    def as_metrics(self, split: str) -> dict[str, float]:
+        """The entries of an evaluation line of metrics.jsonl."""
+        kind = "chrf" if self.score.name.startswith("chrF") else "bleu"
+        return {
+            f"{split}_loss": self.loss,
+            f"{split}_perplexity": self.perplexity,
+            f"{split}_{kind}": self.score.value,
+        }
+
+
+class Evaluator:
+    """Scores one model again and again; its graphs are traced once.
+
+    Args:
+        model: as `Transformer`.
+        store: the prepared data.
+        translator: decodes with the same model.
+        metric: one of metrics.bleu.METRICS.
+    """
+
+    def __init__(self, model: Any, store: Store, translator: Translator, metric: str) -> None:
+        self._store, self._translator, self._metric = store, translator, metric
+
+        def loss_sum(source: Any, target: Any) -> Any:
+            logits = model({"source": source, "target": target})
+            labels = tf.reshape(target, [-1])
+            weights = tf.cast(labels > 0, tf.float32)
+            return smoothed_cross_entropy(tf.reshape(logits, [-1, logits.shape[-1]]), labels, weights, 0.0)
+
+        self._loss_sum = tf.function(loss_sum, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+
+    def __call__(self, split: str, progress: Callable[[int], None] | None = None) -> Scores:
+        """Scores all of `split`."""
+        sources, references = self._store.text(split)
+        hypotheses = [h[0].text for h in self._translator.translate(sources, progress=progress)]
+        return Scores(self.loss(split), bleu.score(self._metric, hypotheses, references), hypotheses)
+
+    def loss(self, split: str) -> float:
+        """Cross entropy per target token, in nats."""
+        tokens = self._store.split(split)
+        source, target = tokens.source.lengths, tokens.target.lengths
+        order = np.argsort(-np.maximum(source, target), kind="stable")
+        total = 0.0
+        start = 0
+        while start < len(order):
+            longest = int(max(source[order[start]], target[order[start]]))
+            ids = order[start : start + max(_BATCH_TOKENS // longest, 1)]
+            planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
+            batch = assemble(tokens, planned, micro_batches=1, packing=False)
+            total += float(self._loss_sum(batch["source"][0], batch["target"][0]))
+            start += len(ids)
+        return total / int(target.sum(dtype=np.int64))

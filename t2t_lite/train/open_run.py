@@ -1,0 +1,121 @@
+"""Opens a trained run for decoding and scoring: its model with the weights of a checkpoint, its vocabularies."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import config
+from t2t_lite.data.store import Store, open_store
+from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.train.checkpoint import Checkpoints, find
+from t2t_lite.train.evaluate import Evaluator
+from t2t_lite.train.run_dir import RunSpec, read_run
+
+SHARED_VOCABULARY = "vocabulary.model"
+VOCABULARIES = ("vocabulary.source.model", "vocabulary.target.model")
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenRun:
+    """A run with weights: `checkpoint` is their path and `step` the update they are of."""
+
+    output_dir: Path
+    spec: RunSpec
+    model: Any
+    checkpoints: Checkpoints
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    translator: Translator
+    checkpoint: str
+    step: int
+
+    def store(self) -> Store:
+        """The prepared data of the run; DataError if it is gone."""
+        return open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunScores:
+    """What `evaluate_run` found; loss in nats per target token, perplexity per piece."""
+
+    checkpoint: str
+    loss: float
+    perplexity: float
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    metric: str
+
+
+def open_run(
+    output_dir: str | os.PathLike[str],
+    *,
+    checkpoint: str | None = None,
+    usr_dir: str | None = None,
+    **decoding: Any,
+) -> OpenRun:
+    """Builds a run's model and loads a checkpoint into it.
+
+    Args:
+        checkpoint: see `checkpoint.find`.
+        usr_dir: the user's own code, where it has moved since training.
+        decoding: hparams to use instead of the run's, such as beam_size; None leaves the run's.
+    """
+    spec = read_run(output_dir, usr_dir)
+    hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
+    path = find(output_dir, checkpoint)
+    source, target = vocabularies = read_vocabularies(output_dir)
+    model = spec.make_model(source.size, target.size, source is target)
+    checkpoints = Checkpoints(output_dir, model)
+    step = checkpoints.load_weights(path)
+    translator = Translator.from_hparams(model, source, target, hparams)
+    return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
+
+
+def evaluate_run(
+    output_dir: str | os.PathLike[str],
+    *,
+    split: str,
+    checkpoint: str | None = None,
+    usr_dir: str | None = None,
+    **decoding: Any,
+) -> RunScores:
+    """Scores a run on a split of its own data; arguments as `open_run`."""
+    run = open_run(output_dir, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
+    store = run.store()
+    metric = run.spec.make_problem().metric
+    scores = Evaluator(run.model, store, run.translator, metric)(split)
+    _, references = store.text(split)
+    return RunScores(run.checkpoint, scores.loss, scores.perplexity, scores.hypotheses, references, metric)
+
+
+def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
+    """Copies the data's vocabularies into the run, which can then be opened without its data.
+
+    Raises:
+        DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
+    """
+    source, target = store.source_vocabulary, store.target_vocabulary
+    names = {SHARED_VOCABULARY: source} if source is target else dict(zip(VOCABULARIES, (source, target), strict=True))
+    for name, vocabulary in names.items():
+        path = Path(output_dir) / name
+        if path.exists() and Vocabulary.load(path).checksum != vocabulary.checksum:
+            raise DataError(
+                f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with. Prepare the data "
+                "as it was, or give another --output_dir."
+            )
+        vocabulary.save(path)
+
+
+def read_vocabularies(output_dir: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
+    """The run's source and target vocabularies; one object where they are shared."""
+    shared = Path(output_dir) / SHARED_VOCABULARY
+    if shared.exists():
+        vocabulary = Vocabulary.load(shared)
+        return vocabulary, vocabulary
+    source, target = (Vocabulary.load(Path(output_dir) / name) for name in VOCABULARIES)
+    return source, target

@@ -1,0 +1,164 @@
+"""What a person or a tool sees of a training: metrics.jsonl, TensorBoard, a progress bar."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from t2t_lite.errors import TrainingError
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class Report:
+    """Gathers updates and writes one line per report.
+
+    A training line of metrics.jsonl:
+        step: number of the last update.
+        loss: mean over the updates since the line before, in nats per target token, label smoothing included.
+        learning_rate: of the last update.
+        source_tokens, target_tokens: real tokens (end symbols included) since the line before.
+        padded_tokens: places in both sides' arrays, real tokens and padding, since the line before.
+        tokens_per_second: real target tokens per second since the line before; evaluation and saving left out.
+        grad_norm: mean global norm of the gradient before clipping.
+    An evaluation line has step and the dev_... scores.
+
+    Args:
+        output_dir: the run's folder; lines are appended.
+        first_step: lines of later steps are from a run that was killed, and are taken out: they will come again.
+        train_steps: for the progress bar's estimate.
+    """
+
+    def __init__(self, output_dir: str | os.PathLike[str], first_step: int, train_steps: int) -> None:
+        self._path = Path(output_dir) / METRICS_FILE
+        _forget_after(self._path, first_step - 1)
+        self._board = tf.summary.create_file_writer(str(Path(output_dir) / "tensorboard"))
+        self._bar = tqdm.tqdm(
+            total=train_steps,
+            initial=first_step - 1,
+            unit="step",
+            dynamic_ncols=True,
+            disable=not sys.stderr.isatty(),
+            smoothing=0.05,
+        )
+        self._clear()
+
+    def add(self, step: int, batch: Mapping[str, np.ndarray], result: Mapping[str, Any], learning_rate: float) -> None:
+        """Notes one update; `result` holds tensors, which are looked at only when a report is due."""
+        self._step, self._learning_rate = step, learning_rate
+        self._results.append((step, result["loss"], result["grad_norm"]))
+        for side in ("source", "target"):
+            self._tokens[side] += int(np.count_nonzero(batch[side]))
+            self._padded += batch[side].size
+        self._bar.update(1)
+
+    def check(self) -> None:
+        """Raises TrainingError if an update since the last report was not finite (and so was not applied)."""
+        for step, loss, norm in self._results:
+            if not (math.isfinite(float(loss)) and math.isfinite(float(norm))):
+                raise TrainingError(
+                    f"Step {step}: the loss is {float(loss):g} and the gradient's norm {float(norm):g}. The update was "
+                    "not applied and nothing was saved since. A lower learning_rate_factor, more warmup_steps or "
+                    "clip_norm=1 often help; the run goes on from its newest checkpoint."
+                )
+
+    def write(self) -> None:
+        """Writes a training line for the updates since the last one."""
+        self.check()
+        if not self._results:
+            return
+        seconds = max(time.perf_counter() - self._since - self._paused, 1e-9)
+        values = {
+            "step": self._step,
+            "loss": float(np.mean([float(loss) for _, loss, _ in self._results])),
+            "learning_rate": self._learning_rate,
+            "source_tokens": self._tokens["source"],
+            "target_tokens": self._tokens["target"],
+            "padded_tokens": self._padded,
+            "tokens_per_second": round(self._tokens["target"] / seconds, 1),
+            "grad_norm": float(np.mean([float(norm) for _, _, norm in self._results])),
+        }
+        self._write(values)
+        self._bar.set_postfix_str(
+            f"loss {values['loss']:.3f}, lr {self._learning_rate:.2e}, {values['tokens_per_second']:,.0f} tok/s, "
+            f"{self._padded / seconds:,.0f} padded/s",
+            refresh=False,
+        )
+        self._clear()
+
+    def write_scores(self, step: int, scores: Mapping[str, float]) -> None:
+        """Writes an evaluation line."""
+        self._write({"step": step, **scores})
+
+    def say(self, text: str) -> None:
+        """Prints a line without breaking the progress bar."""
+        tqdm.tqdm.write(text, file=sys.stdout)
+        sys.stdout.flush()
+
+    def pause(self) -> Pause:
+        """A context whose time does not count as training."""
+        return Pause(self)
+
+    def close(self) -> None:
+        """Ends the progress bar and the event file."""
+        self._bar.close()
+        self._board.close()
+
+    def add_paused(self, seconds: float) -> None:
+        """Leaves `seconds` out of the next line's speed."""
+        self._paused += seconds
+
+    def _clear(self) -> None:
+        self._results: list[tuple[int, Any, Any]] = []
+        self._tokens = {"source": 0, "target": 0}
+        self._padded = 0
+        self._since, self._paused = time.perf_counter(), 0.0
+
+    def _write(self, values: Mapping[str, float]) -> None:
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+        with self._board.as_default(step=int(values["step"])):
+            for name, value in values.items():
+                if name != "step":
+                    tf.summary.scalar(name, value)
+        self._board.flush()
+
+
+class Pause:
+    """See `Report.pause`."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self._report.add_paused(time.perf_counter() - self._start)
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Drops the lines of steps after `step`, and a last line that was cut off in the middle."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if values["step"] <= step:
+            kept.append(line + "\n")
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text("".join(kept), encoding="utf-8")
+    os.replace(aside, path)

@@ -1,0 +1,150 @@
+"""A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
+
+hparams.json   the hparams set's name, the model's name, every value
+problem.json   the problem's name and options, where its data is, the user's own folder of code
+metrics.jsonl  one JSON line per report (train/report.py)
+checkpoints/ best/ averaged/  (train/checkpoint.py)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import config, registry
+from t2t_lite.config import HParams
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problem import Problem
+
+HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
+
+# Fields that may change when a run goes on: they steer it, but the updates stay the same.
+_MAY_CHANGE = frozenset(
+    "train_steps log_every eval_every save_every save_minutes keep_checkpoints average_checkpoints early_stopping jit "
+    "beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSpec:
+    """What a run was started with.
+
+    data_dir is relative to the run's folder where it lies inside, so that the folder can be moved.
+    """
+
+    problem: str
+    options: dict[str, Any]
+    data_dir: str
+    usr_dir: str | None
+    hparams_set: str
+    model: str
+    hparams: HParams
+
+    def make_problem(self) -> Problem:
+        """Builds the problem again, from its name and options."""
+        return registry.problem(self.problem, **self.options)
+
+    def data_folder(self, output_dir: str | os.PathLike[str]) -> Path:
+        """Where the prepared data is."""
+        return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
+
+    def make_model(self, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        """Builds the model with fresh weights."""
+        return registry.MODELS.get(self.model).from_hparams(  # type: ignore[attr-defined]
+            self.hparams, source_vocab_size, target_vocab_size, shared
+        )
+
+
+def has_run(output_dir: str | os.PathLike[str]) -> bool:
+    """Whether a run was started in this folder."""
+    return (Path(output_dir) / HPARAMS_FILE).is_file()
+
+
+def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
+    """Writes hparams.json and problem.json, each whole or not at all."""
+    folder = Path(output_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"--output_dir={output_dir} is not a folder.") from None
+    problem = {"problem": spec.problem, "options": spec.options, "data_dir": spec.data_dir, "usr_dir": spec.usr_dir}
+    hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
+    # hparams.json last: it is what says that a run is here.
+    for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
+        aside = folder / f".{name}.{os.getpid()}"
+        aside.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(aside, folder / name)
+
+
+def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
+    """Reads what `write_run` wrote; imports the user's own code of that run, or `usr_dir` instead.
+
+    Raises:
+        DataError: no run there, or its files are damaged.
+    """
+    if not has_run(output_dir):
+        raise DataError(
+            f"{output_dir} holds no run (no {HPARAMS_FILE}). Start one with t2t-lite-trainer --problem=... "
+            f"--hparams_set=... --output_dir={output_dir}"
+        )
+    problem = _read(Path(output_dir) / PROBLEM_FILE)
+    hparams = _read(Path(output_dir) / HPARAMS_FILE)
+    try:
+        folder = usr_dir or problem["usr_dir"]
+        registry.load_plugins(folder)
+        cls = type(registry.hparams(hparams["hparams_set"]))
+        return RunSpec(
+            problem=problem["problem"],
+            options=problem["options"],
+            data_dir=problem["data_dir"],
+            usr_dir=folder,
+            hparams_set=hparams["hparams_set"],
+            model=hparams["model"],
+            hparams=config.from_dict(cls, hparams["hparams"]),
+        )
+    except KeyError as error:
+        raise DataError(f"The run files in {output_dir} have no entry {error}; they are not of this t2t-lite.") from error
+
+
+def check_same(old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str]) -> None:
+    """Raises UsageError with the differences, if `new` would not go on as `old` would have."""
+    changes = [
+        f"  {name}: {getattr(old, name)!r} -> {getattr(new, name)!r}"
+        for name in ("problem", "options", "model")
+        if getattr(old, name) != getattr(new, name)
+    ]
+    before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
+    changes += [
+        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name) and name not in _MAY_CHANGE
+    ]
+    if changes:
+        raise UsageError(
+            f"{output_dir} holds a run that was started with other settings:\n"
+            + "\n".join(changes)
+            + "\nGo on with the old settings, or give another --output_dir."
+        )
+
+
+def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str | os.PathLike[str]) -> str:
+    """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
+    if data_dir is None:
+        return "data"
+    inside, folder = Path(data_dir).resolve(), Path(output_dir).resolve()
+    return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing; this run cannot be opened without it.") from None
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise DataError(f"{path} does not hold a JSON object.")
+    return values

@@ -1,0 +1,178 @@
+"""A whole run: data, model, training, averaging, the test set. The only reader of the recipe's training fields."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.pipeline import batches, make_plan
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.store import Store, TokenSplit
+from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import DataError
+from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
+from t2t_lite.train.devices import make_strategy, use_jit
+from t2t_lite.train.evaluate import Evaluator, Scores
+from t2t_lite.train.loop import Cadence, train
+from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.report import METRICS_FILE, Report
+from t2t_lite.train.run_dir import RunSpec
+from t2t_lite.train.schedule import learning_rate
+from t2t_lite.train.step import TrainStep
+
+
+class Trainer:
+    """Everything that one run needs, built from its recipe.
+
+    Args:
+        output_dir: the run's folder.
+        spec: what the run was started with.
+        store: its prepared data.
+        devices: see `make_strategy`.
+    """
+
+    def __init__(
+        self, output_dir: str | os.PathLike[str], spec: RunSpec, store: Store, devices: int | None = None
+    ) -> None:
+        self.output_dir, self.spec, self.store = Path(output_dir), spec, store
+        hparams = spec.hparams
+        self.strategy = make_strategy(devices)
+        keras.utils.set_random_seed(hparams.seed % 2**32)
+        with self.strategy.scope():
+            self.model = build_model(spec, store)
+            self.optimizer = Adam(
+                [w.value for w in self.model.trainable_weights],
+                hparams.adam_beta1,
+                hparams.adam_beta2,
+                hparams.adam_epsilon,
+            )
+            self.checkpoints = Checkpoints(
+                output_dir,
+                self.model,
+                self.optimizer,
+                keep=max(hparams.keep_checkpoints, number_to_average(hparams)),
+            )
+        translator = Translator.from_hparams(self.model, store.source_vocabulary, store.target_vocabulary, hparams)
+        self.evaluate = Evaluator(self.model, store, translator, spec.make_problem().metric)
+
+    def warm_start(self, source: str) -> int:
+        """Takes the weights of another run, or of one checkpoint of it; returns their step."""
+        path = source if os.path.exists(source + ".index") else find(source)
+        return self.checkpoints.load_weights(path)
+
+    def run(self) -> None:
+        """Trains to the end of the recipe, from the newest checkpoint if there is one."""
+        hparams = self.spec.hparams
+        first = self.checkpoints.resume() + 1
+        if first > hparams.train_steps:
+            return
+        split = self.store.split("train")
+        plan = recipe_plan(hparams, split)
+        step = TrainStep(
+            self.model,
+            self.optimizer,
+            self.strategy,
+            micro_batches=hparams.micro_batches,
+            label_smoothing=hparams.label_smoothing,
+            clip_norm=hparams.clip_norm,
+            seed=hparams.seed,
+            jit=use_jit(hparams.jit),
+            packed=hparams.packing,
+        )
+        stream = batches(
+            split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first
+        )
+        report = Report(self.output_dir, first, hparams.train_steps)
+        cadence = Cadence(
+            train_steps=hparams.train_steps,
+            log_every=hparams.log_every,
+            eval_every=hparams.eval_every,
+            save_every=hparams.save_every,
+            save_minutes=hparams.save_minutes,
+            early_stopping=hparams.early_stopping,
+        )
+        rate = functools.partial(
+            learning_rate,
+            d_model=self.model.d_model,
+            warmup_steps=hparams.warmup_steps,
+            factor=hparams.learning_rate_factor,
+        )
+        try:
+            train(
+                step,
+                stream,
+                rate,
+                self.evaluate,
+                self.checkpoints,
+                report,
+                cadence,
+                first_step=first,
+                best=best_score(self.output_dir),
+            )
+        except tf.errors.ResourceExhaustedError as error:
+            raise DataError(
+                "The device ran out of memory. Make micro_batches larger (the same updates in smaller parts) or "
+                f"batch_tokens smaller.\n{error.message.partition(chr(10))[0]}"
+            ) from error
+        finally:
+            stream.close()
+            report.close()
+
+    def finish(self, progress: Callable[[int], None] | None = None) -> tuple[str, str, Scores]:
+        """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
+
+        Returns:
+            (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt.
+        """
+        paths = list_checkpoints(self.output_dir)[-number_to_average(self.spec.hparams) :]
+        path = paths[-1]
+        if len(paths) > 1:
+            self.checkpoints.average(paths)
+            path = self.checkpoints.save_weights(AVERAGED, int(path.rpartition("-")[2]))
+        self.checkpoints.load_weights(path)
+        split = "test" if "test" in self.store.splits() else "dev"
+        scores = self.evaluate(split, progress)
+        text = "".join(line + "\n" for line in scores.hypotheses)
+        (self.output_dir / f"{split}.hyp.txt").write_text(text, encoding="utf-8", newline="\n")
+        return path, split, scores
+
+
+def build_model(spec: RunSpec, store: Store) -> Any:
+    """The run's model with fresh weights, sized by the data's vocabularies."""
+    source, target = store.source_vocabulary, store.target_vocabulary
+    return spec.make_model(source.size, target.size, source is target)
+
+
+def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
+    """The batches of a recipe over `split`."""
+    return make_plan(
+        split,
+        batch_tokens=hparams.batch_tokens,
+        micro_batches=hparams.micro_batches,
+        max_length=hparams.max_length,
+        packing=hparams.packing,
+        seed=hparams.seed,
+    )
+
+
+def number_to_average(hparams: HParams) -> int:
+    """How many of the last checkpoints the recipe averages, at least 1."""
+    return max(hparams.average_checkpoints, 1)
+
+
+def best_score(output_dir: str | os.PathLike[str]) -> tuple[int, float] | None:
+    """(step, score) of the best evaluation in metrics.jsonl; None where there is none."""
+    path = Path(output_dir) / METRICS_FILE
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    records = [json.loads(line) for line in lines]
+    scores = [(r["step"], r[name]) for r in records for name in ("dev_bleu", "dev_chrf") if name in r]
+    return max(scores, key=lambda entry: entry[1]) if scores else None

@@ -1,0 +1,24 @@
+"""Fixtures for all tests."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """Gives shared_data("multi30k"): a folder of real data, in T2T_LITE_TEST_DATA or beside the checkout.
+
+    The test is skipped, with a reason, where the folder is absent.
+    """
+    beside = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+    root = Path(os.environ.get("T2T_LITE_TEST_DATA") or beside)
+
+    def folder(name: str) -> Path:
+        if not (root / name).is_dir():
+            pytest.skip(f"no {name} in {root}; set T2T_LITE_TEST_DATA to a folder that holds it")
+        return root / name
+
+    return folder

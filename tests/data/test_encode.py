@@ -1,0 +1,51 @@
+"""Encoding in processes: bounded memory, bounded chunks, no TensorFlow."""
+
+import itertools
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+from t2t_lite.data import encode
+from t2t_lite.text.vocabulary import train_vocabulary
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_memory_does_not_grow_with_the_corpus() -> None:
+    vocabulary = train_vocabulary(["ein zwei drei vier"], size=40)
+    line = "ein zwei drei vier " * 10
+
+    def peak(pairs: int) -> int:
+        tracemalloc.start()
+        for _ in encode.encode_pairs(((f"{line}{i}", line) for i in range(pairs)), (vocabulary,) * 2, num_workers=1):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak(48_000) < 1.2 * peak(24_000)
+
+
+def test_text_is_read_only_a_little_ahead_of_the_processes() -> None:
+    vocabulary = train_vocabulary(["ein zwei"], size=20)
+    read = itertools.count()
+    pairs = (("ein", "zwei") for _ in zip(read, range(200_000), strict=False))
+    chunks = encode.encode_pairs(pairs, (vocabulary, vocabulary), num_workers=2)
+    next(chunks)
+    assert next(read) <= 9 * encode.CHUNK_PAIRS  # eight before the processes start
+    for _ in range(10):
+        next(chunks)
+    assert next(read) <= 17 * encode.CHUNK_PAIRS
+    chunks.close()
+
+
+def test_chunks_are_bounded_in_characters() -> None:
+    chunks = list(encode._chunks(("x" * 300_000, "y" * 300_000) for _ in range(5)))
+    assert [len(chunk) for chunk in chunks] == [2, 2, 1]
+
+
+def test_processes_that_encode_load_no_tensorflow() -> None:
+    script = "import sys, t2t_lite.data.prepare, t2t_lite.data.encode; print('tensorflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

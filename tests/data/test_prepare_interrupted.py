@@ -1,0 +1,126 @@
+"""prepare, killed, interrupted or without room on the disk: no half store, no process left, and the next one works."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.store import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Arguments: data_dir, and "slow" to hang where the vocabulary is made and the encoding is going on.
+_SCRIPT = """
+import multiprocessing, sys, time
+from t2t_lite.data.prepare import prepare
+from t2t_lite.problem import Problem
+
+class Made(Problem):
+    name = "made"
+    vocab_size = 300
+    read = []
+
+    def samples(self, split):
+        self.read.append(split)
+        for i in range(20_000 if split == "train" else 20):
+            yield f"eins zwei {i}", f"one two {i}"
+        if sys.argv[2] == "slow" and self.read.count("train") == 2:
+            print("processes:", len(multiprocessing.active_children()), flush=True)
+            time.sleep(600)
+
+if __name__ == "__main__":
+    prepare(Made(), sys.argv[1], num_workers=2)
+"""
+
+
+def _leftovers(data_dir: Path) -> list[str]:
+    return sorted(path.name for path in data_dir.iterdir() if "partial" in path.name)
+
+
+def _python(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Starts the script on tmp_path/data in a session, and so a process group, of its own."""
+    (tmp_path / "made.py").write_text(_SCRIPT, encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, str(tmp_path / "made.py"), str(tmp_path / "data"), *arguments],
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process amid preparing tmp_path/data, with two processes of its own that encode."""
+    process = _python(tmp_path, "slow")
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "processes: 2\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_kill_leaves_no_half_store_and_the_next_call_succeeds(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
+    data = tmp_path / "data"
+    assert len(_leftovers(data)) == 1
+    slow.send_signal(signal.SIGKILL)
+    # The pipe closes when the last process that holds it has ended: the workers too.
+    slow.communicate(timeout=20)
+    assert not (data / "made").exists()
+    again = _python(tmp_path, "quick")
+    assert (again.communicate(timeout=60), again.returncode) == (("", ""), 0)
+    assert sorted(path.name for path in data.iterdir()) == [".made.lock", "made"]
+    store = open_store(data / "made")
+    store.verify()
+    assert len(store.split("train")) == 20_000
+
+
+def test_ctrl_c_cleans_up(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
+    # As a terminal does: to the whole group, which the fixture has made for this process alone.
+    assert os.getpgid(slow.pid) == slow.pid
+    os.killpg(slow.pid, signal.SIGINT)
+    _, stderr = slow.communicate(timeout=20)
+    assert slow.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in stderr
+    assert not (tmp_path / "data" / "made").exists()
+    assert _leftovers(tmp_path / "data") == []
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a disk that is full."""
+    script = """
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        from t2t_lite.data.prepare import prepare
+        from t2t_lite.problem import Problem
+
+        class Large(Problem):
+            name = "large"
+
+            def samples(self, split):
+                for i in range(10_000 if split == "train" else 1):
+                    yield f"{i} one two", f"{i} three four"
+
+        try:
+            prepare(Large(), sys.argv[1])
+        except OSError as error:
+            print(error.strerror)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("File too large\n", 0), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [".large.lock"]

@@ -1,0 +1,100 @@
+"""Reading lines and pairs: what ends a line, and every fault a file can have, with its message."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.sources import read_lines, read_pairs
+from t2t_lite.errors import DataError
+
+
+def _write(path: Path, data: bytes) -> Path:
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.en", "a.en.gz"])
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"one\ntwo\n", ["one", "two"]),
+        (b"one\ntwo", ["one", "two"]),
+        (b"one\n\n", ["one", ""]),
+        (b"\n", [""]),
+        (b"", []),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\r\r\nt\rwo\r\n", ["one\r", "t\rwo"]),
+        (b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n", ["one", "\ufefftwo"]),
+        (
+            "a\u0085b\u2028c\u2029d\x0be\x0cf\x1cg\n\u2028\n".encode(),
+            ["a\u0085b\u2028c\u2029d\x0be\x0cf\x1cg", "\u2028"],
+        ),
+        ("Grüße, 世界 🌍\n".encode(), ["Grüße, 世界 🌍"]),
+    ],
+)
+def test_lines(tmp_path: Path, name: str, data: bytes, lines: list[str]) -> None:
+    assert list(read_lines(_write(tmp_path / name, data))) == lines
+
+
+def test_a_line_of_a_megabyte(tmp_path: Path) -> None:
+    long = "ä b" * 350_000
+    assert list(read_lines(_write(tmp_path / "a.en", f"x\n{long}\ny\n".encode()))) == ["x", long, "y"]
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nothing\.en: there is no such file"):
+        list(read_lines(tmp_path / "nothing.en"))
+
+
+def test_folder_instead_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        list(read_lines(tmp_path))
+
+
+def test_undecodable_byte_is_named_with_file_and_line(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.de", b"gut\nsch\xf6n\nEnde\n")
+    with pytest.raises(DataError, match=r"a\.de, line 2: byte 0xf6 at column 4 is not UTF-8"):
+        list(read_lines(path))
+
+
+def test_character_cut_at_the_end_of_a_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.de, line 3: byte 0xc3 at column 2 is not UTF-8"):
+        list(read_lines(_write(tmp_path / "a.de", b"a\nb\nc\xc3\n")))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-20], lambda data: b"text" + data, lambda data: data[:40] + data]
+)
+def test_damaged_gzip(tmp_path: Path, damage) -> None:
+    text = "".join(f"line {i * i}\n" for i in range(500)).encode()
+    path = tmp_path / "a.en.gz"
+    path.write_bytes(damage(gzip.compress(text)))
+    with pytest.raises(DataError, match=r"a\.en\.gz is not a whole gzip file"):
+        list(read_lines(path))
+
+
+def test_pairs(tmp_path: Path) -> None:
+    en = _write(tmp_path / "a.en.gz", b"one\n\nthree\n")
+    de = _write(tmp_path / "a.de", b"eins\r\nzwei\r\ndrei")
+    assert list(read_pairs(en, de)) == [("one", "eins"), ("", "zwei"), ("three", "drei")]
+
+
+@pytest.mark.parametrize(("source", "target"), [(3, 5), (5, 3), (3, 4), (4, 3), (1500, 1)])
+def test_unequal_counts_name_both_files_and_counts(tmp_path: Path, source: int, target: int) -> None:
+    en, de = _write(tmp_path / "a.en", b"x\n" * source), _write(tmp_path / "a.de", b"y\n" * target)
+    pairs = read_pairs(en, de)
+    for _ in range(min(source, target)):
+        next(pairs)
+    with pytest.raises(DataError, match=rf"a\.en has {source:,} lines, but \S*a\.de has {target:,}\. Line N of one"):
+        next(pairs)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name"), [(b"", b"", "a.en"), (b"", b"y\n", "a.en"), (b"x\ny\n", b"", "a.de")]
+)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_empty_file(tmp_path: Path, source: bytes, target: bytes, name: str, ending: str) -> None:
+    en, de = _write(tmp_path / f"a.en{ending}", source), _write(tmp_path / f"a.de{ending}", target)
+    with pytest.raises(DataError, match=rf"{name}{ending} is empty; it should have one sentence per line"):
+        list(read_pairs(en, de))

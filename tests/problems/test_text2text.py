@@ -1,0 +1,209 @@
+"""text2text: which files are taken, what is said where they are not right, and that real folders work as they are."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problems.text2text import Text2text, find_files
+
+
+def _fill(folder: Path, *names: str) -> Path:
+    """Writes files with two lines each: their own name and '2'."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        data = f"{name}\n2\n".encode()
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return folder
+
+
+_PLAIN = ("train.en", "train.de", "dev.en", "dev.de", "test.en", "test.de")
+
+
+def test_a_plain_folder(tmp_path: Path) -> None:
+    problem = registry.problem(
+        "text2text", source_dir=str(_fill(tmp_path, *_PLAIN, "README", "train.fr")), languages="de-en"
+    )
+    assert problem.splits() == ("train", "dev", "test")
+    assert [list(problem.samples(split)) for split in problem.splits()] == [
+        [(f"{split}.de", f"{split}.en"), ("2", "2")] for split in ("train", "dev", "test")
+    ]
+    assert (problem.source_language, problem.target_language) == ("de", "en")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.en", "train.de.gz", "val.en.gz", "val.de"),
+        ("train.en", "train.de", "valid.en", "valid.de"),
+        ("train.lc.norm.tok.en.gz", "train.lc.norm.tok.de.gz", "val.lc.norm.tok.en.gz", "val.lc.norm.tok.de.gz"),
+        ("train_2.x.en", "train_2.x.de", "dev_a.en", "dev_a.de"),
+        ("train.en-de.en", "train.en-de.de", "dev.en-de.en", "dev.en-de.de"),
+        # One side without the other does not disturb a whole pair.
+        ("train.en", "train.de", "dev.en", "dev.de", "train_old.en", "val.de"),
+        # The plain names go first.
+        ("train.en", "train.de", "dev.en", "dev.de", "train.clean.en", "train.clean.de", "dev_2.en", "dev_2.de"),
+        # These belong to no split.
+        ("train.en", "train.de", "dev.en", "dev.de", "training.en", "training.de", "tested.en", "tested.de"),
+    ],
+)
+def test_names_that_are_understood(tmp_path: Path, names: tuple[str, ...]) -> None:
+    problem = Text2text(str(_fill(tmp_path, *names)), "en-de")
+    assert problem.splits() == ("train", "dev")
+    train, dev = names[:2], names[2:4]
+    assert next(problem.samples("train")) == train
+    assert next(problem.samples("dev")) == dev
+
+
+@pytest.mark.parametrize(
+    ("names", "split", "listed"),
+    [
+        (
+            ("test_2016.en", "test_2016.de", "test_2017.en", "test_2017.de"),
+            "test",
+            "test_2016.de, test_2016.en, test_2017",
+        ),
+        (("dev.en", "dev.de", "val.en", "val.de"), "dev", "dev.de, dev.en, val.de, val.en"),
+        (("train.en", "train.en.gz", "train.de"), "train", "train.de, train.en, train.en.gz"),
+    ],
+)
+def test_ambiguous_names(tmp_path: Path, names: tuple[str, ...], split: str, listed: str) -> None:
+    others = [name for name in _PLAIN if not name.startswith(split)]
+    problem = Text2text(str(_fill(tmp_path, *names, *others)), "en-de")
+    message = (
+        rf"several files could be the {split} data: {listed}.* call the pair that you mean {split}\.en and {split}\.de"
+    )
+    for use in (problem.splits, lambda: next(problem.samples(split))):
+        with pytest.raises(DataError, match=message):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("split", "wanted"),
+    [("train", r"train\.en and train\.de"), ("dev", r"dev\.en and dev\.de or val\.en and val\.de or valid\.en")],
+)
+def test_a_missing_split(tmp_path: Path, split: str, wanted: str) -> None:
+    names = [name for name in _PLAIN if not name.startswith(split)]
+    problem = Text2text(str(_fill(tmp_path / "corpus", *names)), "en-de")
+    message = rf"corpus has no {split} files\. Looked for {wanted}.*, plain or \.gz; found {', '.join(sorted(names))}\."
+    for use in (problem.splits, lambda: next(problem.samples(split)), lambda: prepare(problem, tmp_path / "data")):
+        with pytest.raises(DataError, match=message):
+            use()
+    assert not (tmp_path / "data").exists()  # found before anything is written
+
+
+def test_an_empty_folder_and_a_full_one(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="found no files"):
+        Text2text(str(tmp_path), "en-de").splits()
+    _fill(tmp_path, *(f"{i:02}.txt" for i in range(20)))
+    with pytest.raises(DataError, match=r"found 00\.txt, .*11\.txt and 8 more\."):
+        Text2text(str(tmp_path), "en-de").splits()
+
+
+def test_wrong_language_code(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Looked for train\.xx and train\.yy, .*found dev\.de, dev\.en"):
+        Text2text(str(_fill(tmp_path, *_PLAIN)), "xx-yy").splits()
+
+
+@pytest.mark.parametrize(
+    ("names", "there", "missing"),
+    [
+        (("train.en",), "train.en", "train.de"),
+        (("train.tok.de.gz",), "train.tok.de.gz", "train.tok.en"),
+        (("train_1.en", "train_2.de"), "train_1.en", "train_1.de"),
+    ],
+)
+def test_one_side_only(tmp_path: Path, names: tuple[str, ...], there: str, missing: str) -> None:
+    problem = Text2text(str(_fill(tmp_path, *names, *_PLAIN[2:])), "en-de")
+    with pytest.raises(DataError, match=rf"has {there} but not {missing} \(nor {missing}\.gz\).*Found: {names[0]}"):
+        problem.splits()
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for name in ("nothing", "file"):
+        problem = Text2text(str(tmp_path / name), "en-de")  # made without a look at the folder
+        for use in (problem.splits, lambda samples=problem.samples: next(samples("dev"))):
+            with pytest.raises(DataError, match=rf"{name} is not a folder; --source_dir is the folder that holds"):
+                use()
+
+
+def test_unknown_split(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no split 'tset'; there are train, dev, test"):
+        find_files(str(tmp_path), "tset", "en", "de")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("train.de", b"one\n", r"train\.en has 2 lines, but \S*train\.de has 1"),
+        ("dev.de", b"one\ntwo\nthree\n", r"dev\.en has 2 lines, but \S*dev\.de has 3"),
+        ("test.en", b"", r"test\.en is empty"),
+        ("train.en", b"", r"train\.en is empty"),
+        ("dev.en", b"one\nt\xffo\n", r"dev\.en, line 2: byte 0xff at column 2 is not UTF-8"),
+        ("train.de", b"\xff\xfeo\0n\0", r"train\.de, line 1: byte 0xff at column 1 is not UTF-8"),
+    ],
+)
+def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    _fill(tmp_path / "corpus", *_PLAIN)
+    (tmp_path / "corpus" / name).write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        prepare(Text2text(str(tmp_path / "corpus"), "en-de", vocab_size=50), tmp_path / "data")
+    assert not (tmp_path / "data" / "text2text").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"languages": "en"},
+            "--languages=en is not two different language codes with a hyphen between, such as en-de",
+        ),
+        ({"languages": "en-de-fr"}, "--languages=en-de-fr is not two"),
+        ({"languages": "en-en"}, "--languages=en-en is not two different"),
+        ({"languages": "../x-de"}, "is not two different language codes"),
+        ({"vocab_size": 3}, "--vocab_size=3 is too small"),
+        ({"vocab_type": "unigramm"}, r"--vocab_type=unigramm is not one of: bpe, unigram\. Did you mean 'unigram'"),
+        ({"metric": "blue"}, r"--metric=blue is not one of: bleu, bleu_lc, bleu_tok_lc, chrf\. Did you mean 'bleu'"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        registry.problem("text2text", **{"source_dir": "x", "languages": "en-de", **options})
+
+
+def test_options_make_the_problem_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"vocab_size": 77, "vocab_type": "unigram", "shared_vocab": False, "metric": "chrf"}
+    problem = Text2text("corpus", "pt_BR-de", **given)
+    assert problem.options() == {"source_dir": str(tmp_path / "corpus"), "languages": "pt_BR-de", **given}
+    assert registry.problem("text2text", **problem.options()).settings() == problem.settings()
+    assert [getattr(problem, name) for name in given] == list(given.values())
+    assert Text2text("x", "en-de").options()["vocab_size"] == 8000
+
+
+def test_a_store_opens_when_the_folder_is_gone_and_the_metric_changes(tmp_path: Path) -> None:
+    corpus = _fill(tmp_path / "corpus", *_PLAIN)
+    first = prepare(Text2text(str(corpus), "en-de", vocab_size=50), tmp_path / "data")
+    for path in corpus.iterdir():
+        path.unlink()
+    corpus.rmdir()
+    again = prepare(Text2text(str(corpus), "en-de", vocab_size=50, metric="chrf"), tmp_path / "data")
+    assert again.manifest == first.manifest
+    with pytest.raises(UsageError, match=r"source_dir: '.*corpus' -> '.*other'\n  source_language: 'en' -> 'de'"):
+        prepare(Text2text(str(tmp_path / "other"), "de-en", vocab_size=50), tmp_path / "data")
+
+
+@pytest.mark.parametrize("folder", ["multi30k", "multi30k/tok"])
+def test_multi30k_as_it_is(shared_data: Callable[[str], Path], folder: str) -> None:
+    problem = Text2text(str(shared_data(folder)), "en-de")
+    assert problem.splits() == ("train", "dev", "test")
+    assert sum(1 for _ in problem.samples("dev")) == 1014
+    assert sum(1 for _ in problem.samples("test")) == 1000
+    source, target = next(problem.samples("train"))
+    assert source.lower().startswith("two young, white males" if folder == "multi30k" else "two young , white males")
+    assert target.lower().startswith("zwei junge")

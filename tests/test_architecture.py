@@ -1,0 +1,311 @@
+"""The shape of the code: which module may import which, how large a file may grow, what never appears."""
+
+import ast
+import dataclasses
+import itertools
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import config, registry
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "t2t_lite"
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 60
+MAX_HPARAMS = 42
+LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shrink
+
+# part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
+# "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
+LEAVES = ("config", "registry", "metrics")
+RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "errors": ((), ()),
+    "config": ((), ("numpy",)),
+    "registry": (("config", "problem"), ("numpy",)),  # problem: to set the name of a class that is registered
+    "metrics": ((), ("numpy", "sacrebleu")),
+    "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
+    "layers": ((), ("keras", "numpy")),
+    "models": (("layers", "config", "registry"), ("keras", "numpy")),  # registry: models register themselves
+    "problem": (("text", "metrics"), ()),
+    "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?")),
+    "decode": (("models", "text", *LEAVES), ("keras", "numpy", "tensorflow", "tensorflow_text?")),
+    "train": (
+        ("models", "data", "problem", "decode", "text", *LEAVES),
+        ("keras", "numpy", "tensorflow", "tqdm", "tqdm?"),
+    ),
+    "serving": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "grpc?")),
+    "insights": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow")),
+    "bin": (
+        ("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", *LEAVES),
+        # Inside functions only, so that --help answers at once.
+        ("keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
+    ),
+    "problems": (("registry", "config", "problem", "text", "metrics", "data.sources"), ("numpy",)),
+    "hparams": (("registry", "config", "problem", "text", "metrics"), ("numpy",)),
+}
+HEAVY = ("tensorflow", "keras", "jax", "tensorflow_text", "tensorflow_datasets")
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+# rglob does not follow the two symlinks inside a package on every Python, so their targets are listed by that name.
+SOURCES: dict[str, Path] = {
+    _module_name(path): path
+    for folder in (PACKAGE, PACKAGE / "problems", PACKAGE / "hparams")
+    for path in sorted(folder.rglob("*.py"))
+}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOURCES.items()}
+COMMANDS = sorted(
+    name.removeprefix("t2t_lite.bin.")
+    for name in SOURCES
+    if name.startswith("t2t_lite.bin.") and name != "t2t_lite.bin.cli"
+)
+
+
+def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[str, bool]]:
+    """Yields (full name of what is imported, whether at the module's top level)."""
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.Lambda)) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = module.split(".")[: None if is_package and node.level == 1 else is_package - node.level]
+                base = ".".join([*parents, base] if base else parents)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            yield name, id(node) not in inside
+
+
+def _violations(tree: ast.Module, module: str, is_package: bool = False) -> list[str]:
+    """Returns the imports of `module` that RULES forbids."""
+    part = [*module.split("."), ""][1]
+    ours, theirs = RULES.get(part, ((), ()))
+    found = []
+    for name, top in _imports(tree, module, is_package):
+        first, _, rest = name.partition(".")
+        if first in sys.stdlib_module_names:
+            continue
+        if first == "t2t_lite":
+            allowed = any(f"{rest}.".startswith(f"{other}.") for other in ("__version__", "errors", part, *ours))
+        else:
+            allowed = first in theirs or (f"{first}?" in theirs and not top)
+        if not allowed:
+            found.append(f"{module} imports {name}{' at its top' if top else ''}")
+    return found
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_imports_point_one_way(module: str) -> None:
+    part = [*module.split("."), ""][1]
+    assert module == "t2t_lite" or part in RULES, f"{part} has no row in RULES"
+    assert _violations(TREES[module], module, SOURCES[module].name == "__init__.py") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "ok"),
+    [
+        ("t2t_lite.layers.x", "import tensorflow as tf", False),
+        ("t2t_lite.layers.x", "def f():\n    from tensorflow import math", False),
+        ("t2t_lite.layers.x", "from keras import ops", True),
+        ("t2t_lite.models.x", "from t2t_lite import layers", True),
+        ("t2t_lite.models.x", "from t2t_lite import data", False),
+        ("t2t_lite.models.x", "from ..train import loop", False),
+        ("t2t_lite.models.x", "from . import encoder", True),
+        ("t2t_lite.text.x", "import tensorflow_text", False),
+        ("t2t_lite.text.x", "def f():\n    import tensorflow_text", True),
+        ("t2t_lite.bin.x", "import numpy", False),
+        ("t2t_lite.bin.x", "import t2t_lite.problems.toy", False),
+        ("t2t_lite.train.x", "from t2t_lite.hparams import tiny", False),
+        ("t2t_lite.problems.x", "from t2t_lite.data import sources", True),
+        ("t2t_lite.problems.x", "from t2t_lite.data import prepare", False),
+        ("t2t_lite.problems.x", "from t2t_lite.train import loop", False),
+        ("t2t_lite.errors", "from t2t_lite import config", False),
+    ],
+)
+def test_the_import_rule_sees_what_it_should(module: str, source: str, ok: bool) -> None:
+    assert (_violations(ast.parse(source), module) == []) is ok
+
+
+def test_only_the_registry_names_problems_and_hparams_as_text() -> None:
+    """A module name in a string is an import in disguise."""
+    found = [
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in ("t2t_lite.problems", "t2t_lite.hparams")
+        if name not in ("t2t_lite.registry", node.value)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_files_and_functions_are_short(module: str) -> None:
+    assert SOURCES[module].read_text(encoding="utf-8").count("\n") <= MAX_FILE_LINES
+    long = [
+        f"{module}.{node.name}"
+        for node in ast.walk(TREES[module])
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
+    ]
+    assert set(long) - LONG_FUNCTIONS == set()
+
+
+def test_the_list_of_long_functions_has_no_stale_name() -> None:
+    lengths = {
+        f"{module}.{node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    assert {name for name in LONG_FUNCTIONS if lengths.get(name, 0) <= MAX_FUNCTION_LINES} == set()
+
+
+def _forbidden(tree: ast.Module) -> Iterator[str]:
+    """Yields what must not stand in the package: user errors as asserts, code in data, lines split at U+2028."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assert():
+                yield f"line {node.lineno}: assert"
+            case ast.Attribute(attr="splitlines"):
+                yield f"line {node.lineno}: splitlines"
+            case ast.Call(func=ast.Name(id="eval" | "exec" as name)):
+                yield f"line {node.lineno}: {name}"
+            case ast.keyword(arg="allow_pickle", value=value) if not (
+                isinstance(value, ast.Constant) and value.value is False
+            ):
+                yield f"line {value.lineno}: allow_pickle"
+            case ast.Import(names=names) if any(a.name in ("pickle", "dill", "shelve", "marshal") for a in names):
+                yield f"line {node.lineno}: pickle"
+            case ast.ImportFrom(module="pickle" | "dill" | "shelve" | "marshal"):
+                yield f"line {node.lineno}: pickle"
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_nothing_forbidden(module: str) -> None:
+    assert list(_forbidden(TREES[module])) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "assert x",
+        "text.splitlines()",
+        "eval(text)",
+        "import pickle",
+        "from pickle import loads",
+        "np.load(path, allow_pickle=True)",
+        "np.load(path, allow_pickle=flag)",
+    ],
+)
+def test_the_rule_finds_what_is_forbidden(source: str) -> None:
+    assert len(list(_forbidden(ast.parse(source)))) == 1
+
+
+def _field_reads(tree: ast.Module) -> set[str]:
+    """Names read as hparams.NAME, hp.NAME or x.hparams.NAME."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        if getattr(node.value, "attr", getattr(node.value, "id", "")) in ("hparams", "hp", "_hparams")
+    }
+
+
+def _readers() -> dict[str, set[str]]:
+    """Field of HParams -> modules outside config and hparams/ that read it."""
+    readers = defaultdict(set)
+    for module, tree in TREES.items():
+        if module != "t2t_lite.config" and not module.startswith("t2t_lite.hparams"):
+            for name in _field_reads(tree):
+                readers[name].add(module)
+    return readers
+
+
+def test_field_reads_are_found() -> None:
+    source = "hparams.d_ff + hp.seed + self.run.hparams.jit + registry.hparams(name) + self._hparams.norm + other.d_k"
+    assert _field_reads(ast.parse(source)) == {"d_ff", "seed", "jit", "norm"}
+
+
+def test_each_hparams_field_is_read_in_exactly_one_module() -> None:
+    names = [field.name for field in dataclasses.fields(config.HParams)]
+    assert len(names) <= MAX_HPARAMS
+    readers = _readers()
+    assert {name: sorted(readers[name]) for name in names if len(readers[name]) != 1} == {}
+
+
+def test_no_two_hparams_sets_are_equal() -> None:
+    sets = {name: registry.hparams(name) for name in registry.HPARAMS.names()}
+    assert len(sets) >= 2
+    assert [(a, b) for a, b in itertools.combinations(sets, 2) if sets[a] == sets[b]] == []
+
+
+def test_both_symlinks_are_relative_and_show_the_same_files() -> None:
+    for name in ("problems", "hparams"):
+        assert (PACKAGE / name).readlink() == Path("..") / name
+        assert (PACKAGE / name).samefile(ROOT / name)
+
+
+@pytest.mark.parametrize("name", ["problems", "hparams"])
+def test_problems_and_hparams_refuse_another_name(name: str) -> None:
+    done = _python(f"import {name}")
+    assert done.returncode == 1
+    assert f"Import this package as t2t_lite.{name}, not as {name}." in done.stderr
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    """Runs `code` in a fresh interpreter at the root of the tree."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def _loads_nothing_heavy(code: str) -> str:
+    """Runs `code`, checks that it loaded no TensorFlow or the like, and returns its output."""
+    done = _python(f"{code}\nimport sys\nprint('heavy:', sorted(set({HEAVY}) & set(sys.modules)))")
+    assert done.returncode == 0, done.stderr
+    assert "heavy: []" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import t2t_lite",
+        "from t2t_lite import registry; registry.PROBLEMS.names(); registry.HPARAMS.names()",
+        "from t2t_lite import registry; print(registry.help_text())",
+    ],
+)
+def test_importing_and_listing_names_loads_no_tensorflow(code: str) -> None:
+    _loads_nothing_heavy(code)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_each_command_loads_no_tensorflow(command: str) -> None:
+    out = _loads_nothing_heavy(
+        f"from t2t_lite.bin import {command}\ntry: status = {command}.main(['--help'])\n"
+        "except SystemExit as stop: status = stop.code\nif status: raise SystemExit(status)"
+    )
+    assert re.match(r"usage: t2t-lite-", out)
+
+
+def test_every_command_of_setup_has_a_module_with_an_entry() -> None:
+    listed = re.search(r"^COMMANDS = \((.*)\)$", (ROOT / "setup.py").read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed is not None
+    names = [name.strip(' "').replace("-", "_") for name in listed.group(1).split(",")]
+    assert sorted(names) == COMMANDS
+    for name in names:
+        tree = TREES[f"t2t_lite.bin.{name}"]
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert {"main", "entry"} <= functions, name

@@ -1,0 +1,110 @@
+"""The Bazel files follow the code: a BUILD per folder, its dependencies are its imports, and bazel can load them all.
+
+A BUILD file is Starlark, whose syntax is Python's, so most of this runs where there is no bazel.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import t2t_lite
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ["t2t_lite", *sorted(f"t2t_lite/{path.parent.name}" for path in (ROOT / "t2t_lite").glob("*/*.py"))]
+# The registry imports these by name; the commands depend on them instead.
+BY_NAME = {"//t2t_lite/hparams", "//t2t_lite/models", "//t2t_lite/problems"}
+
+
+def _labels(folder: str) -> set[str]:
+    """All labels of other packages that a BUILD file names."""
+    tree = ast.parse((ROOT / folder / "BUILD").read_text(encoding="utf-8"))
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {text for text in texts if text.startswith(("//t2t_lite", "@pypi//"))}
+
+
+def _imported(folder: str) -> Iterator[str]:
+    """Yields the label of each package that a folder's files import."""
+    outside = {path.name for path in (ROOT / "t2t_lite").iterdir() if path.is_dir()}
+    for path in (ROOT / folder).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            for name in names:
+                first, second = [*name.split("."), ""][:2]
+                if first == "t2t_lite":
+                    yield f"//t2t_lite/{second}" if second in outside else "//t2t_lite"
+                elif first in _locked():
+                    yield f"@pypi//{first}"
+
+
+def _locked() -> dict[str, str]:
+    """Import name -> version, from requirements_lock.txt."""
+    lines = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8").split("\n")
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {name.lower().replace("-", "_"): number for name, number in pairs}
+
+
+@pytest.mark.parametrize("folder", sorted(set(FOLDERS)))
+def test_a_build_file_names_what_its_folder_imports(folder: str) -> None:
+    needed = set(_imported(folder)) - {f"//{folder}"}
+    assert needed - _labels(folder) == set()
+
+
+def test_the_reader_of_build_files_finds_labels_and_imports() -> None:
+    assert {"//t2t_lite", "@pypi//sentencepiece"} <= _labels("t2t_lite/text")
+    assert {"//t2t_lite", "@pypi//keras"} <= set(_imported("t2t_lite/models"))
+
+
+def test_the_commands_depend_on_all_that_the_registry_imports_by_name() -> None:
+    assert _labels("t2t_lite/bin") >= BY_NAME
+
+
+def test_every_folder_of_tests_has_a_build_file_that_declares_them() -> None:
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+    without = [
+        str(folder.relative_to(ROOT))
+        for folder in sorted(folders)
+        if not (folder / "BUILD").is_file() or "pytest_tests(" not in (folder / "BUILD").read_text(encoding="utf-8")
+    ]
+    assert without == [], "each needs a BUILD like that of tests/data"
+
+
+def test_module_bazel_has_the_version_of_the_package() -> None:
+    text = (ROOT / "MODULE.bazel").read_text(encoding="utf-8")
+    found = re.search(r'name = "t2t_lite",\n    version = "([^"]+)"', text)
+    assert found is not None
+    assert found.group(1) == t2t_lite.__version__
+
+
+def test_the_locked_versions_are_within_the_ranges_of_setup() -> None:
+    setup = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+    texts = [node.value for node in ast.walk(setup) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    ranges = [Requirement(text) for text in texts if re.fullmatch(r"[a-z-]+>=[0-9.]+,<[0-9.]+", text)]
+    assert len(ranges) >= 10
+    locked = _locked()
+    for wanted in ranges:
+        name = wanted.name.replace("-", "_")
+        if name != "tensorflow_datasets":  # an extra that no target needs
+            assert locked[name] in wanted.specifier, f"{wanted} but {locked[name]} in requirements_lock.txt"
+
+
+def test_bazel_loads_every_target() -> None:
+    done = subprocess.run(
+        ["sh", str(ROOT / "tests/bazel/check.sh")], capture_output=True, text=True, check=False, timeout=300
+    )
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = set(done.stdout.split("\n"))
+    expected = {f"//{folder}:{Path(folder).name}" for folder in FOLDERS}
+    expected |= {f"//t2t_lite/bin:{name}" for name in ("trainer", "datagen", "decoder", "eval", "avg_checkpoints")}
+    expected |= {f"//{path.parent.relative_to(ROOT)}:{path.stem}" for path in (ROOT / "tests").rglob("test_*.py")}
+    assert expected - listed == set()

@@ -1,0 +1,51 @@
+"""What an installation holds: every module once, under its one name, and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that a wheel would hold, built from this tree."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
+    shipped = {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
+    tree = {str(path.relative_to(ROOT)) for path in (ROOT / "t2t_lite").rglob("*.py")}
+    for name in ("problems", "hparams"):
+        tree |= {f"t2t_lite/{path.relative_to(ROOT)}" for path in (ROOT / name).rglob("*.py")}
+    assert shipped == tree | {"t2t_lite/py.typed"}
+
+
+def test_a_module_is_found_under_its_one_name(built: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(built)!r})\n"
+        "from t2t_lite import registry\n"
+        "print(registry.hparams('tiny').num_layers, registry.PROBLEMS.get('toy_ende').__module__.split('.')[:2])\n"
+        "import t2t_lite.problems\n"
+        "print(t2t_lite.problems.__file__)\n"
+        "for name in ('problems', 'hparams', 'tests'):\n"
+        "    try: __import__(name)\n"
+        "    except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=built.parent, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.split("\n") == [
+        "2 ['t2t_lite', 'problems']",
+        str(built / "t2t_lite" / "problems" / "__init__.py"),
+        "No module named 'problems'",
+        "No module named 'hparams'",
+        "No module named 'tests'",
+        "",
+    ], done.stderr

@@ -1,0 +1,266 @@
+"""The registries: names, did-you-mean, options, and plugins from a folder or an installed package."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t2t_lite import config, problem, registry
+from t2t_lite.errors import UsageError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def things() -> registry.Registry[Any]:
+    """An empty registry."""
+    return registry.Registry("thing", ())
+
+
+@pytest.fixture
+def rhymes() -> Iterator[type[problem.Problem]]:
+    """A problem with options, registered as "rhymes" for one test."""
+
+    @registry.register_problem("rhymes")
+    class Rhymes(problem.Problem):
+        """Lines of verse and their rhymes.
+
+        Not in the list of names.
+        """
+
+        def __init__(self, folder: str, limit: int = 10) -> None:
+            self.folder, self.limit = folder, limit
+
+    yield Rhymes
+    del registry.PROBLEMS._things["rhymes"]
+
+
+def _known(things: registry.Registry[Any], *names: str) -> None:
+    for name in names:
+        things.register(name)(type(name, (), {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "snake"),
+    [("MyProblem", "my_problem"), ("Wmt14Ende", "wmt14_ende"), ("HTMLPages", "html_pages"), ("base", "base")],
+)
+def test_snake_case(name: str, snake: str) -> None:
+    assert registry.snake_case(name) == snake
+
+
+def test_a_decorator_takes_the_name_of_the_thing_or_the_one_it_is_given(things: registry.Registry[Any]) -> None:
+    @things.register
+    class OneThing: ...
+
+    @things.register()
+    class TwoThings: ...
+
+    @things.register("three")
+    class Another: ...
+
+    assert things.names() == ["one_thing", "three", "two_things"]
+    assert [things.get(name) for name in things.names()] == [OneThing, Another, TwoThings]
+
+
+def test_an_unknown_name_gets_a_did_you_mean_and_the_list(things: registry.Registry[Any]) -> None:
+    _known(things, "toy_ende", "toy_reverse", "wmt14_ende")
+    with pytest.raises(UsageError) as caught:
+        things.get("toy_end")
+    assert str(caught.value).startswith("There is no thing called 'toy_end'. Did you mean 'toy_ende'")
+    assert "Known: toy_ende, toy_reverse, wmt14_ende. Your own are found with --usr_dir=DIR." in str(caught.value)
+
+
+def test_a_name_like_no_other_gets_the_list_only(things: registry.Registry[Any]) -> None:
+    _known(things, "toy_ende")
+    with pytest.raises(UsageError, match="There is no thing called 'xyz'. Known: toy_ende"):
+        things.get("xyz")
+
+
+def test_a_name_is_taken_once(things: registry.Registry[Any]) -> None:
+    @things.register("same")
+    def first() -> None: ...
+
+    def second() -> None: ...
+
+    assert things.register("same")(first) is first  # a module imported twice is no clash
+    with pytest.raises(UsageError, match=r"The thing name 'same' is taken by .*first; give .*second another name"):
+        things.register("same")(second)
+    assert things.get("same") is first
+
+
+def test_describe_gives_the_first_line_of_each_docstring(things: registry.Registry[Any]) -> None:
+    @things.register
+    def short() -> None:
+        """One line.
+
+        More lines.
+        """
+
+    @things.register
+    def bare() -> None: ...
+
+    assert things.describe() == [("bare", ""), ("short", "One line.")]
+
+
+def test_the_decorator_sets_the_problems_name(rhymes: type[problem.Problem]) -> None:
+    assert rhymes.name == "rhymes"
+    assert problem.Problem.name == ""
+    made = registry.problem("rhymes", folder="verses")
+    assert made.name == "rhymes"
+    assert made.settings()["problem"] == "rhymes"
+
+
+def test_a_problem_gets_its_options_and_none_means_not_given(rhymes: type[problem.Problem]) -> None:
+    made: Any = registry.problem("rhymes", folder="verses", limit=None, languages=None)
+    assert (type(made), made.folder, made.limit) == (rhymes, "verses", 10)
+    made = registry.problem("rhymes", folder="verses", limit=3)
+    assert made.limit == 3
+
+
+@pytest.mark.usefixtures("rhymes")
+def test_an_option_that_the_problem_does_not_take() -> None:
+    message = "The problem 'rhymes' has no option 'folders'; it takes folder, limit. Did you mean 'folder'"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        registry.problem("rhymes", folder="verses", folders="x")
+
+
+@pytest.mark.usefixtures("rhymes")
+def test_an_option_that_the_problem_needs() -> None:
+    with pytest.raises(UsageError, match="The problem 'rhymes' needs --folder"):
+        registry.problem("rhymes")
+
+
+def test_a_problem_without_options_says_so() -> None:
+    with pytest.raises(UsageError, match="The problem 'toy_reverse' has no option 'colour'"):
+        registry.problem("toy_reverse", colour="red")
+
+
+def test_the_built_in_names_are_found() -> None:
+    assert {"text2text", "toy_ende", "toy_reverse"} <= set(registry.PROBLEMS.names())
+    assert {"base", "big", "multi30k", "small", "tiny"} <= set(registry.HPARAMS.names())
+    with pytest.raises(UsageError, match="There is no problem called 'toy_endee'. Did you mean 'toy_ende'"):
+        registry.problem("toy_endee")
+    with pytest.raises(UsageError, match="There is no hparams set called 'bas'. Did you mean 'base'"):
+        registry.hparams("bas")
+
+
+def test_big_is_base_with_the_changes_of_table_3() -> None:
+    base, big = config.to_dict(registry.hparams("base")), config.to_dict(registry.hparams("big"))
+    changed = {name for name in base if base[name] != big[name]}
+    assert changed == {
+        *("d_model", "d_ff", "num_heads", "dropout", "train_steps"),
+        *("keep_checkpoints", "average_checkpoints"),
+    }
+    assert (big["d_model"], big["d_ff"], big["num_heads"], big["dropout"]) == (1024, 4096, 16, 0.3)
+
+
+def test_a_set_must_return_hparams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.HPARAMS._things, "empty", lambda: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(UsageError, match="The hparams set 'empty' returned None; it must return an HParams"):
+        registry.hparams("empty")
+
+
+def test_every_registered_thing_has_a_docstring() -> None:
+    rows = registry.PROBLEMS.describe() + registry.HPARAMS.describe()
+    assert [name for name, line in rows if not line] == []
+
+
+PLUGIN = '''
+from t2t_lite import config, problem, registry
+
+@registry.register_problem
+class MyRhymes(problem.Problem):
+    """Lines of verse and their rhymes."""
+
+    def samples(self, split):
+        yield "moon", "June"
+
+@registry.register_hparams
+def my_tiny():
+    """tiny, and half of it."""
+    return config.replace(registry.hparams("tiny"), d_model=64)
+'''
+REPORT = """
+print(registry.problem("my_rhymes").name, list(registry.problem("my_rhymes").samples("train")))
+print(registry.hparams("my_tiny").d_model, dict(registry.PROBLEMS.describe())["my_rhymes"])
+"""
+REPORTED = "my_rhymes [('moon', 'June')]\n64 Lines of verse and their rhymes.\n"
+
+
+def _run(code: str, *paths: Path) -> str:
+    """Runs `code` in a fresh interpreter with `paths` on sys.path and returns its output."""
+    start = f"import sys; sys.path[:0] = {[str(path) for path in (ROOT, *paths)]}\nfrom t2t_lite import registry\n"
+    done = subprocess.run(
+        [sys.executable, "-c", start + code], capture_output=True, text=True, check=False, timeout=60, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_usr_dir_with_loose_files(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_mine.py").write_text("WORD = 'moon'\n", encoding="utf-8")
+    (tmp_path / "mine.py").write_text(PLUGIN.replace('"moon"', "helper_of_mine.WORD"), encoding="utf-8")
+    with (tmp_path / "mine.py").open("a", encoding="utf-8") as file:
+        file.write("\nimport helper_of_mine\n")
+    assert _run(f"registry.load_plugins({str(tmp_path)!r})" + REPORT) == REPORTED
+
+
+def test_usr_dir_that_is_a_package(tmp_path: Path) -> None:
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from my_package import rhymes\n", encoding="utf-8")
+    (package / "rhymes.py").write_text(PLUGIN, encoding="utf-8")
+    (package / "not_imported.py").write_text("raise RuntimeError('a package imports what it wants')\n")
+    assert _run(f"registry.load_plugins({str(package)!r})" + REPORT) == REPORTED
+
+
+def test_usr_dir_that_is_relative(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN, encoding="utf-8")
+    code = f"import os; os.chdir({str(tmp_path.parent)!r})\nregistry.load_plugins({tmp_path.name!r})"
+    assert _run(code + REPORT) == REPORTED
+
+
+def test_an_installed_package_registers_by_its_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "rhymes_plugin.py").write_text(PLUGIN, encoding="utf-8")
+    info = tmp_path / "rhymes_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rhymes-plugin\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[t2t_lite.plugins]\nrhymes = rhymes_plugin\n", encoding="utf-8")
+    assert _run("registry.load_plugins()" + REPORT, tmp_path) == REPORTED
+    missing = "try: registry.problem('my_rhymes')\nexcept ValueError as error: print(str(error)[:40])"
+    assert _run(missing, tmp_path) == "There is no problem called 'my_rhymes'. \n"
+
+
+def test_a_clash_of_two_plugins_names_both(tmp_path: Path) -> None:
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text(PLUGIN, encoding="utf-8")
+    out = _run(f"try: registry.load_plugins({str(tmp_path)!r})\nexcept ValueError as error: print(error)")
+    assert out == ("The problem name 'my_rhymes' is taken by one.MyRhymes; give two.MyRhymes another name.\n")
+
+
+def test_a_clash_with_a_built_in_name_asks_the_user_to_change_theirs(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN.replace("MyRhymes", "ToyEnde"), encoding="utf-8")
+    code = f"try: registry.load_plugins({str(tmp_path)!r}); registry.PROBLEMS.names()\n"
+    out = _run(code + "except ValueError as error: print(error)")
+    assert re.match(r"The problem name 'toy_ende' is taken by t2t_lite\.problems.*; give mine\.ToyEnde another", out)
+
+
+def test_usr_dir_must_be_a_folder_with_python_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--usr_dir: .*absent is not a folder"):
+        registry.load_plugins(str(tmp_path / "absent"))
+    with pytest.raises(UsageError, match=r"--usr_dir: .* holds no \.py file"):
+        registry.load_plugins(str(tmp_path))
+    (tmp_path / "mine.py").write_text(PLUGIN, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"--usr_dir: .*mine.py is not a folder"):
+        registry.load_plugins(str(tmp_path / "mine.py"))
+
+
+def test_help_text_lists_each_kind_with_its_first_lines() -> None:
+    text = registry.help_text()
+    assert [line for line in text.split("\n") if line.endswith(":")] == ["Problems:", "Hparams sets:", "Models:"]
+    assert re.search(r"^  big +The paper's big model \(Table 3, row \"big\"\)", text, re.MULTILINE)
+    assert re.search(r"^  transformer  \S", text, re.MULTILINE)

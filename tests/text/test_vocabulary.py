@@ -1,0 +1,207 @@
+"""Vocabularies: ids, training, and the same ids from TensorFlow Text."""
+
+import hashlib
+import io
+import itertools
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+from t2t_lite.data.sources import read_lines
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.text import vocabulary as vocabulary_module
+from t2t_lite.text.vocabulary import EOS, PAD, UNK, Vocabulary, draw_lines, in_graph_tokenizer, train_vocabulary
+
+_ODD_LINES = [
+    "",
+    " ",
+    "  two  spaces  ",
+    "tab\tand\rreturn",
+    "next\u0085line, separators\u2028and\u2029more",
+    "zero\u200bwidth, no\u00a0break, wide\u3000space",
+    "fi and ﬁ, é and e\u0301, Å and Å",
+    "世界 🌍 👩\u200d👩\u200d👧 \U0001f1e9\U0001f1ea",
+    "▁ is SentencePiece's own",
+    "<unk> <s> </s> <pad>",
+    "nul\0inside",
+    "x" * 5000,
+]
+
+
+def _made_up_lines(count: int, seed: int = 0) -> list[str]:
+    generator = random.Random(seed)
+    syllables = [a + b for a in "bdfghklmnprstw" for b in ("a", "ei", "o", "ü", "ß", "é")]
+    words = ["".join(generator.choices(syllables, k=generator.randint(1, 4))) for _ in range(800)]
+    return [
+        " ".join(generator.choices(words, k=generator.randint(1, 20))) + generator.choice(".!?") for _ in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[str]:
+    return _made_up_lines(3000)
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def trained(request: pytest.FixtureRequest, corpus: list[str]) -> Vocabulary:
+    return train_vocabulary(corpus, size=500, kind=request.param)
+
+
+def test_special_ids_and_size(trained: Vocabulary) -> None:
+    assert (PAD, EOS, UNK) == (0, 1, 2)
+    assert trained.size == 500
+    assert trained.pieces([PAD, EOS, UNK]) == ["<pad>", "</s>", "<unk>"]
+    assert trained.encode("") == []
+    assert trained.encode("\u4e16")[-1] == UNK
+
+
+def test_encode_and_decode_give_the_text_again(trained: Vocabulary, corpus: list[str]) -> None:
+    ids = trained.encode_many(corpus)
+    assert ids == [trained.encode(line) for line in corpus]
+    assert [trained.decode(sequence) for sequence in ids] == corpus
+    assert min(map(min, ids)) > UNK
+    assert "".join(trained.pieces(ids[0])).replace("▁", " ").strip() == corpus[0]
+
+
+def test_text_is_not_normalised() -> None:
+    lines = ["ﬁ É e\u0301 Å Å a\u0085b c\u2028d"] * 5
+    vocabulary = train_vocabulary(lines, size=100)
+    assert vocabulary.decode(vocabulary.encode(lines[0])) == lines[0]
+
+
+def test_decode_stops_at_eos_and_skips_pad(trained: Vocabulary, corpus: list[str]) -> None:
+    ids = trained.encode(corpus[0])
+    assert trained.decode([PAD, *ids, PAD, EOS, *ids]) == corpus[0]
+    assert trained.decode([EOS]) == ""
+    assert trained.decode([]) == ""
+    assert "⁇" in trained.decode([UNK])
+
+
+def test_a_line_of_a_megabyte(trained: Vocabulary, corpus: list[str]) -> None:
+    line = " ".join(corpus)
+    line = " ".join([line] * (1_000_000 // len(line) + 1))
+    assert len(line) > 1_000_000
+    assert trained.decode(trained.encode(line)) == line
+
+
+def test_save_and_load(trained: Vocabulary, corpus: list[str], tmp_path: Path) -> None:
+    trained.save(tmp_path / "v.model")
+    again = Vocabulary.load(tmp_path / "v.model")
+    assert again.encode_many(corpus[:50]) == trained.encode_many(corpus[:50])
+    assert again.checksum == trained.checksum == hashlib.sha256((tmp_path / "v.model").read_bytes()).hexdigest()
+    assert [path.name for path in tmp_path.iterdir()] == ["v.model"]
+
+
+def test_loading_what_is_no_vocabulary(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.model: there is no such vocabulary file"):
+        Vocabulary.load(tmp_path / "none.model")
+    (tmp_path / "junk.model").write_bytes(b"junk")
+    with pytest.raises(DataError, match=r"junk\.model: This is not a SentencePiece model"):
+        Vocabulary.load(tmp_path / "junk.model")
+    with pytest.raises(DataError, match="not a SentencePiece model"):
+        Vocabulary(b"")
+
+
+def test_a_model_with_other_special_ids_is_refused(corpus: list[str]) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(corpus), model_writer=model, vocab_size=300, minloglevel=2
+    )
+    with pytest.raises(DataError, match=r"has pad, eos, unk = \(-1, 2, 0\); t2t-lite needs \(0, 1, 2\)"):
+        Vocabulary(model.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_training_twice_gives_the_same(corpus: list[str], kind: str) -> None:
+    first, second = (train_vocabulary(corpus, size=300, kind=kind, max_lines=500) for _ in range(2))
+    assert first.model_proto == second.model_proto
+    assert train_vocabulary(corpus, size=300, kind=kind, max_lines=500, seed=2).model_proto != first.model_proto
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_size_too_large_gives_the_largest_there_is(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="t2t_lite"):
+        vocabulary = train_vocabulary(["the cat sat on the mat", "a dog ran over"] * 20, size=8000, kind=kind)
+    assert 10 < vocabulary.size < 200
+    assert vocabulary.decode(vocabulary.encode("the dog sat")) == "the dog sat"
+    assert f"vocabulary of 8000 pieces; the largest it gives has {vocabulary.size}" in caplog.text
+
+
+def test_a_size_below_the_number_of_characters() -> None:
+    with pytest.raises(UsageError, match=r"vocab_size=5 is too small: the text's characters alone need \d+ pieces"):
+        train_vocabulary(["abcdefgh"] * 10, size=5)
+
+
+def test_character_coverage_leaves_rare_characters_out() -> None:
+    lines = [*["abc"] * 1000, "q"]
+    assert UNK in train_vocabulary(lines, size=8, character_coverage=0.999).encode("q")
+    assert UNK not in train_vocabulary(lines, size=8).encode("q")
+
+
+def test_no_text_and_unknown_kind() -> None:
+    with pytest.raises(DataError, match="no text to train a vocabulary on"):
+        train_vocabulary(["", "  "], size=100)
+    with pytest.raises(UsageError, match="vocab_type='char' is neither 'bpe' nor 'unigram'"):
+        train_vocabulary(["a"], size=100, kind="char")
+
+
+def test_long_lines_and_nul_are_part_of_the_training_text() -> None:
+    vocabulary = train_vocabulary(["ab" * 100_000, "c\0d"], size=30)
+    assert UNK not in vocabulary.encode("abcd")
+
+
+def test_the_sample_is_even_and_bounded() -> None:
+    counts = [0] * 10
+    for seed in range(300):
+        lines = draw_lines(map(str, range(1000)), max_lines=50, max_chars=10**9, seed=seed)
+        assert len(set(lines)) == 50
+        for line in lines:
+            counts[int(line) // 100] += 1
+    # 1500 expected in each tenth; the standard deviation is about 36.
+    assert all(1320 < count < 1680 for count in counts)
+
+
+def test_the_sample_is_bounded_in_characters_and_still_even() -> None:
+    counts = [0] * 10
+    for seed in range(100):
+        lines = draw_lines((f"{i:04} {'x' * 95}" for i in range(1000)), max_lines=900, max_chars=20_000, seed=seed)
+        assert 40 <= len(lines) <= 200
+        assert sum(map(len, lines)) <= 20_000
+        for line in lines:
+            counts[int(line[:4]) // 100] += 1
+    mean = sum(counts) / 10
+    assert all(0.8 * mean < count < 1.2 * mean for count in counts)
+
+
+def test_a_small_corpus_is_taken_whole_and_endless_text_streams() -> None:
+    assert draw_lines(["b", "", "a"], max_lines=10, max_chars=100, seed=1) == ["b", "a"]
+    lines = draw_lines(itertools.repeat("x" * 10_000, 20_000), max_lines=10**9, max_chars=10**6, seed=1)
+    assert sum(map(len, lines)) <= 10**6
+    assert max(map(len, lines)) == vocabulary_module._MAX_TRAINING_LINE
+
+
+def _assert_in_graph_is_the_same(vocabulary: Vocabulary, lines: list[str]) -> None:
+    import tensorflow as tf
+
+    tokenizer = in_graph_tokenizer(vocabulary)
+    in_graph = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+    ids = in_graph(tf.constant([line.encode() for line in lines]))
+    assert ids.dtype == tf.int32
+    assert ids.to_list() == vocabulary.encode_many(lines)
+
+
+def test_in_graph_tokenizer_equals_encode(trained: Vocabulary) -> None:
+    _assert_in_graph_is_the_same(trained, [*_ODD_LINES, *_made_up_lines(10_000 - len(_ODD_LINES), seed=7)])
+
+
+def test_in_graph_tokenizer_equals_encode_on_real_lines(shared_data: Callable[[str], Path]) -> None:
+    folder = shared_data("multi30k")
+    sides = [list(itertools.islice(read_lines(folder / f"train.{code}.gz"), 5000)) for code in ("en", "de")]
+    lines = [line for pair in zip(*sides, strict=True) for line in pair]
+    assert len(lines) == 10_000
+    vocabulary = train_vocabulary(lines[:4000], size=2000)
+    _assert_in_graph_is_the_same(vocabulary, lines)
