@@ -193,7 +193,9 @@ def _import(name: str, file: Path, search: Path) -> None:
         sys.path.append(str(search))  # last, so that no file of the user's hides a library
     module = importlib.import_module(name)
     if Path(module.__file__ or "").resolve() != file.resolve():
-        raise UsageError(f"--usr_dir: {file} cannot be imported, {name!r} being {module.__file__}; give it another name.")
+        raise UsageError(
+            f"--usr_dir: {file} cannot be imported, {name!r} being {module.__file__}; give it another name."
+        )
 
 
 def help_text() -> str:

@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(args: argparse.Namespace) -> int:
     if args.last is not None and args.last < 1:
         raise UsageError(f"--last={args.last} must be at least 1.")
+    cli.load_tensorflow()
     from t2t_lite.train.checkpoint import AVERAGED, find, list_checkpoints
     from t2t_lite.train.open_run import open_run
     from t2t_lite.train.trainer import number_to_average

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 
 from t2t_lite import registry
@@ -21,7 +22,6 @@ def run(body: Callable[[], int]) -> int:
     0: done; 1: the run failed; 2: wrong arguments; 130: interrupted. What the user can mend is told in a sentence,
     without a traceback.
     """
-    quiet_tensorflow()
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("t2t_lite").setLevel(logging.INFO)
     try:
@@ -43,10 +43,28 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def quiet_tensorflow() -> None:
-    """Sets the log level before TensorFlow is imported: its start-up notices fill a page."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+def load_tensorflow() -> None:
+    """Imports TensorFlow and finds its devices, without the page of notices that it prints while doing so.
+
+    No setting silences them all: some are written before its logging has started. They are shown if the import fails.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as notices:
+        os.dup2(notices.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        except BaseException:
+            notices.seek(0)
+            os.write(stderr, notices.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:

@@ -36,17 +36,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--beam_size", type=int, metavar="N", help="default: the recipe's; 1 is greedy")
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
     parser.add_argument("--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this")
-    parser.add_argument("--max_source_length", type=int, metavar="N", help="longer inputs are cut; default: the recipe's")
+    parser.add_argument(
+        "--max_source_length", type=int, metavar="N", help="longer inputs are cut; default: the recipe's"
+    )
     parser.add_argument("--decode_batch_tokens", type=int, metavar="N", help="source tokens decoded at once")
-    parser.add_argument("--nbest", type=int, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input")
+    parser.add_argument(
+        "--nbest", type=int, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
+    lines = None if args.split else _input_lines(args.input)  # before the model: a missing file shows at once
+    cli.load_tensorflow()
     from t2t_lite.train.open_run import open_run
 
-    lines = None if args.split else _input_lines(args.input)  # before the model: a missing file shows at once
     run = open_run(
         args.output_dir,
         checkpoint=args.checkpoint,

@@ -15,7 +15,7 @@ from t2t_lite.errors import DataError
 if TYPE_CHECKING:
     from t2t_lite.metrics.bleu import Score
 
-_RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty")
+_RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--beam_size", type=_positive, metavar="N", help="default: the run's; 1 is greedy")
     run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
+    run.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
     files = parser.add_argument_group("files, plain or .gz, one sentence a line")
     files.add_argument("--hypotheses", metavar="FILE", help="translations to score")
     files.add_argument("--references", metavar="FILE", help="line N is the reference of line N")
@@ -96,10 +97,12 @@ def _score_files(args: argparse.Namespace) -> int:
 
 
 def _score_run(args: argparse.Namespace) -> int:
-    from t2t_lite.train import evaluate  # TensorFlow: not for --help, nor for files
+    cli.load_tensorflow()  # not for --help, nor for files
+    from t2t_lite.train.open_run import evaluate_run
 
-    found = evaluate.evaluate_run(
+    found = evaluate_run(
         args.output_dir,
+        usr_dir=args.usr_dir,
         split=args.split or "test",
         checkpoint=args.checkpoint,
         beam_size=args.beam_size,

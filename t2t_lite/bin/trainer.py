@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
 
+_MODEL = "transformer"
 _SHOWN = 10  # translations printed at the end
 
 
@@ -55,15 +56,34 @@ def _run(args: argparse.Namespace) -> int:
         registry.load_plugins(args.usr_dir)
         print(registry.help_text())
         return 0
-    spec = _spec(args)
     if args.describe:
-        from t2t_lite.train.describe import describe
-
-        print(describe(spec, args.output_dir or ".", args.vocab_size, args.devices))
-        return 0
+        return _describe(args)
+    spec = _spec(args)
     trainer = _make_trainer(args, spec)
     trainer.run()
     return _finish(args, trainer)
+
+
+def _describe(args: argparse.Namespace) -> int:
+    if args.vocab_size is None:
+        spec = _spec(args)
+        cli.load_tensorflow()
+        from t2t_lite.train.describe import describe
+
+        print(describe(spec, args.output_dir or "."))
+        return 0
+    registry.load_plugins(args.usr_dir)
+    if args.hparams_set is None and args.problem is None:
+        raise UsageError("--describe with --vocab_size needs --hparams_set=NAME or --problem=NAME.")
+    set_name = args.hparams_set or registry.PROBLEMS.get(args.problem).default_hparams
+    hparams = _changed(registry.hparams(set_name), args)
+    model = args.model or _MODEL
+    registry.MODELS.check(model)
+    cli.load_tensorflow()
+    from t2t_lite.train.describe import describe_recipe
+
+    print(describe_recipe(set_name, hparams, model, args.vocab_size))
+    return 0
 
 
 def _spec(args: argparse.Namespace) -> RunSpec:
@@ -88,7 +108,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=args.usr_dir,
             hparams_set=set_name,
-            model=args.model or "transformer",
+            model=args.model or _MODEL,
             hparams=_changed(registry.hparams(set_name), args),
         )
         registry.MODELS.check(new.model)
@@ -104,6 +124,8 @@ def _changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParam
 
 def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.data.prepare import prepare
+
+    cli.load_tensorflow()
     from t2t_lite.train.open_run import write_vocabularies
     from t2t_lite.train.run_dir import has_run, write_run
     from t2t_lite.train.trainer import Trainer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Protocol
 
 import numpy as np
@@ -46,7 +46,9 @@ def make_plan(
     )
 
 
-def batches(split: TokenSplit, plan: Plan, *, micro_batches: int, packing: bool, first_step: int) -> Iterator[Batch]:
+def batches(
+    split: TokenSplit, plan: Plan, *, micro_batches: int, packing: bool, first_step: int
+) -> Generator[Batch, None, None]:
     """Yields the batch of update `first_step`, `first_step` + 1, ... without end.
 
     Yields:

@@ -7,12 +7,11 @@ cut and put the two sides of a corpus out of step.
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from t2t_lite.errors import DataError
 
@@ -74,8 +73,8 @@ def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLi
         )
 
 
-def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path, "rb") if path.name.endswith(".gz") else open(path, "rb")
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.name.endswith(".gz") else open(path, "rb")
 
 
 def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:

@@ -47,9 +47,7 @@ class LearnedPositions(keras.layers.Layer):
 
     def build(self, positions_shape: tuple[int | None, ...]) -> None:
         initializer = keras.initializers.RandomNormal(stddev=self.d_model**-0.5)
-        self.table = self.add_weight(
-            name="table", shape=(self.max_positions, self.d_model), initializer=initializer
-        )
+        self.table = self.add_weight(name="table", shape=(self.max_positions, self.d_model), initializer=initializer)
 
     def call(self, positions: Any) -> Any:
         return ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)

@@ -19,6 +19,7 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
+from t2t_lite.models.flops import Sizes
 from t2t_lite.registry import register_model
 
 Caches = list[tuple[Any, Any]]
@@ -63,6 +64,12 @@ class Transformer(keras.Model):
     ) -> None:
         super().__init__(name="transformer", **kwargs)
         self.d_model = d_model
+        self.sizes = Sizes(
+            num_layers=num_layers,
+            d_model=d_model,
+            target_vocab_size=target_vocab_size,
+            **{name: layer_options[name] for name in ("d_ff", "num_heads", "d_k", "d_v")},
+        )
         self.target_embedding = Embedding(target_vocab_size, d_model, name="target_embedding")
         self.source_embedding = (
             self.target_embedding if shared else Embedding(source_vocab_size, d_model, name="source_embedding")
@@ -82,7 +89,9 @@ class Transformer(keras.Model):
         self({"source": ids, "target": ids})
 
     @classmethod
-    def from_hparams(cls, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Transformer:
+    def from_hparams(
+        cls, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool
+    ) -> Transformer:
         """Builds the model of a recipe, in its precision.
 
         Args:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.pipeline import assemble
+from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.metrics import bleu

@@ -28,7 +28,7 @@ def smoothed_cross_entropy(logits_NV: Any, labels_N: Any, weights_N: Any, label_
     vocab_size = logits_NV.shape[-1]
 
     # The gradient by hand, (softmax - q) * weight, keeps one [N, V] array from the forward pass and builds no q.
-    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    @tf.custom_gradient
     def loss(logits: Any) -> tuple[Any, Any]:
         softmax = tf.nn.softmax(logits)
         # log sum exp through the largest entry, whose probability is at least 1 / V and never underflows.

@@ -53,9 +53,13 @@ class RunSpec:
 
     def make_model(self, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
         """Builds the model with fresh weights."""
-        return registry.MODELS.get(self.model).from_hparams(  # type: ignore[attr-defined]
-            self.hparams, source_vocab_size, target_vocab_size, shared
-        )
+        return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared)
+
+
+def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+    """Builds the registered model `name`; `shared` says that both sides have one vocabulary."""
+    model_class: Any = registry.MODELS.get(name)
+    return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
 
 
 def has_run(output_dir: str | os.PathLike[str]) -> bool:
@@ -106,7 +110,9 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             hparams=config.from_dict(cls, hparams["hparams"]),
         )
     except KeyError as error:
-        raise DataError(f"The run files in {output_dir} have no entry {error}; they are not of this t2t-lite.") from error
+        raise DataError(
+            f"The run files in {output_dir} have no entry {error}; they are not of this t2t-lite."
+        ) from error
 
 
 def check_same(old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str]) -> None:

@@ -61,9 +61,7 @@ class TrainStep:
         names = [side + kind for side in ("source", "target") for kind in kinds]
         batch_spec = {name: tf.TensorSpec([micro_batches, None, None], tf.int32) for name in names}
         scalar = tf.TensorSpec([], tf.float32)
-        self._step = tf.function(
-            self._distributed, input_signature=[batch_spec, tf.TensorSpec([2], tf.int32), scalar]
-        )
+        self._step = tf.function(self._distributed, input_signature=[batch_spec, tf.TensorSpec([2], tf.int32), scalar])
 
     def __call__(self, batch: Mapping[str, np.ndarray], step: int, learning_rate: float) -> dict[str, Any]:
         """Makes update number `step`, from 1.

@@ -88,9 +88,7 @@ class Trainer:
             jit=use_jit(hparams.jit),
             packed=hparams.packing,
         )
-        stream = batches(
-            split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first
-        )
+        stream = batches(split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first)
         report = Report(self.output_dir, first, hparams.train_steps)
         cadence = Cadence(
             train_steps=hparams.train_steps,
@@ -162,6 +160,14 @@ def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
         packing=hparams.packing,
         seed=hparams.seed,
     )
+
+
+def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
+    """(rows, source length, target length) of the micro-batches of `plan`; without one, of the longest rows."""
+    if isinstance(plan, BucketPlan):
+        return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
+    rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
+    return [(rows, hparams.max_length, hparams.max_length)]
 
 
 def number_to_average(hparams: HParams) -> int:

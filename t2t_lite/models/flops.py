@@ -1,0 +1,50 @@
+"""Arithmetic and memory of a Transformer, from its sizes. A multiply-add counts as 2 FLOPs; matrix products only.
+
+Legend: S source length, T target length.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What the counts depend on; names as in HParams."""
+
+    num_layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    d_k: int
+    d_v: int
+    target_vocab_size: int
+
+    def forward_flops(self, source_length: int, target_length: int) -> int:
+        """FLOPs of one pair from ids to logits, with full (not causally halved) attention scores."""
+        s, t = source_length, target_length
+        attention_width = self.num_heads * (self.d_k + self.d_v)
+        projection = 2 * self.d_model * attention_width  # queries and outputs, or keys and values, of one position
+        feed_forward = 4 * self.d_model * self.d_ff
+        encoder = s * (2 * projection + feed_forward) + 2 * s * s * attention_width
+        decoder = t * (2 * projection + feed_forward) + 2 * t * t * attention_width
+        memory = (s + t) * projection + 2 * s * t * attention_width
+        return self.num_layers * (encoder + decoder + memory) + 2 * t * self.d_model * self.target_vocab_size
+
+    def training_flops(self, source_length: int, target_length: int) -> int:
+        """FLOPs of one pair in training: the backward pass has two products for each of the forward pass."""
+        return 3 * self.forward_flops(source_length, target_length)
+
+    def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
+        """About the memory that one micro-batch's forward pass keeps for its backward pass.
+
+        Counted per position: inputs and outputs of the products, of layer normalisation, dropout and ReLU; per pair of
+        positions: scores and weights in float32; logits, softmax and gradient in float32.
+        """
+        s, t = source_length, target_length
+        width = self.num_heads * (self.d_k + self.d_v)
+        encoder = s * (2 * width + 10 * self.d_model + 3 * self.d_ff) * bytes_per_value
+        decoder = t * (4 * width + 16 * self.d_model + 3 * self.d_ff) * bytes_per_value
+        scores = self.num_heads * (s * s + t * t + s * t) * (4 + 2 * bytes_per_value)
+        logits = t * self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
+        return rows * (self.num_layers * (encoder + decoder + scores) + logits)
