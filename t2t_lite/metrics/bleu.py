@@ -56,7 +56,9 @@ def bleu(
             f"BLEU: there is no tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}."
             f"{did_you_mean(tokenize, TOKENIZERS)}"
         )
-    return _corpus_score(BLEU(lowercase=lowercase, tokenize=tokenize), hypotheses, references)
+    # force: text that is tokenised already is no oversight where "none" was asked for.
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    return _corpus_score(metric, hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:

@@ -1,0 +1,129 @@
+"""Tokens per second and model-FLOP utilisation of one training step, beside this machine's matrix products.
+
+    python benchmarks/train_step.py --hparams_set=base --precision=float32
+
+Random token ids without padding, so that every place counts. Training steps and matrix products alternate, so that both
+see the same machine; medians over the rounds. Utilisation = (FLOPs of the model's matrix products, forward and twice
+that backward) / time / (best rate of the products measured beside it). One line of text, or --json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from t2t_lite import config, registry
+from t2t_lite.bin import cli
+
+# rows x (source + target) pieces and the vocabulary of each workload; "base" is the one the peers were timed on.
+WORKLOADS = {"base": (32, 32, 32, 37000), "tiny": (64, 32, 32, 800), "multi30k": (400, 20, 20, 8000)}
+PRODUCTS = ((1024, 512, 512), (1024, 512, 2048), (1024, 2048, 512), (2048, 2048, 2048))  # m, k, n
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description="Times one training step beside this machine's matrix products.")
+    parser.add_argument("--hparams_set", choices=sorted(WORKLOADS), default="base")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--micro_batches", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    cli.load_tensorflow()
+    step, batch_tokens, flops = _training_step(args.hparams_set, args.precision, args.micro_batches)
+    products = _products(args.precision)
+    for warm in (step, step, *(call for call, _ in products)):
+        warm()
+    steps, rates = [], []
+    for _ in range(args.rounds):
+        steps.append(_seconds(step))
+        rates.append(max(work / _seconds(call) for call, work in products))
+    seconds, peak = statistics.median(steps), statistics.median(rates)
+    result = {
+        "workload": args.hparams_set,
+        "precision": args.precision,
+        "micro_batches": args.micro_batches,
+        "seconds_per_step": [round(x, 4) for x in (seconds, min(steps), max(steps))],
+        "target_tokens_per_second": round(batch_tokens / seconds, 1),
+        "model_gflops": round(flops / seconds / 1e9, 1),
+        "product_gflops": round(peak / 1e9, 1),
+        "utilisation": round(flops / seconds / peak, 3),
+    }
+    if args.json:
+        print(json.dumps(result))
+    else:
+        print(
+            f"{args.hparams_set} {args.precision}: {seconds:.3f} s a step ({min(steps):.3f} to {max(steps):.3f}), "
+            f"{result['target_tokens_per_second']:,} target tokens/s, {result['model_gflops']} GFLOP/s of "
+            f"{result['product_gflops']} in matrix products: {result['utilisation']:.0%}"
+        )
+
+
+def _training_step(name: str, precision: str, micro_batches: int) -> tuple[Callable[[], Any], int, int]:
+    """(a call that trains one step and waits for it, target tokens of a step, FLOPs of a step)."""
+    import numpy as np
+
+    from t2t_lite.train.devices import make_strategy, use_jit
+    from t2t_lite.train.optimizer import Adam
+    from t2t_lite.train.step import TrainStep
+
+    rows, source_length, target_length, vocab_size = WORKLOADS[name]
+    hparams = config.replace(registry.hparams(name), precision=precision)
+    strategy = make_strategy()
+    with strategy.scope():
+        model: Any = registry.MODELS.get("transformer")
+        model = model.from_hparams(hparams, vocab_size, vocab_size, True)
+        optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+    step = TrainStep(
+        model,
+        optimizer,
+        strategy,
+        micro_batches=micro_batches,
+        label_smoothing=0.1,
+        clip_norm=0.0,
+        seed=1,
+        jit=use_jit("auto"),
+    )
+    random = np.random.default_rng(1)
+    batch = {
+        side: random.integers(4, vocab_size, (micro_batches, rows // micro_batches, length), dtype=np.int32)
+        for side, length in (("source", source_length), ("target", target_length))
+    }
+    flops = rows * model.sizes.training_flops(source_length, target_length)
+    return lambda: float(step(batch, 1, 1e-4)["loss"]), rows * target_length, flops
+
+
+def _products(precision: str) -> list[tuple[Callable[[], Any], float]]:
+    """(a call that multiplies and waits, its FLOPs) for each of PRODUCTS."""
+    import tensorflow as tf
+
+    calls: list[tuple[Callable[[], Any], float]] = []
+    for m, k, n in PRODUCTS:
+        a, b = (tf.cast(tf.random.normal(shape), precision) for shape in ((m, k), (k, n)))
+        repeats = max(1, int(2e10 / (2 * m * k * n)))
+
+        @tf.function
+        def product(a: Any, b: Any) -> Any:
+            return tf.matmul(a, b)
+
+        def call(product: Any = product, a: Any = a, b: Any = b, repeats: int = repeats) -> float:
+            for _ in range(repeats):
+                c = product(a, b)
+            return float(c[0, 0])
+
+        calls.append((call, 2.0 * m * k * n * repeats))
+    return calls
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

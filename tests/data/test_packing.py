@@ -1,0 +1,92 @@
+"""Packed rows: every pair once, none on top of another, little room left."""
+
+import numpy as np
+import pytest
+
+from t2t_lite.data.packing import PackedPlan, pack
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.errors import DataError
+
+Array = np.ndarray
+WIDTH = 64
+
+
+def _lengths(pairs: int) -> tuple[Array, Array]:
+    random = np.random.default_rng(5)
+    source = np.clip(random.lognormal(2.5, 0.6, pairs), 1, 90).astype(np.int32) + 1
+    return source, np.clip(source + random.integers(-2, 5, pairs), 1, 90).astype(np.int32)
+
+
+def _plan(pairs: int = 2000, **changes: int) -> PackedPlan:
+    options = {"batch_tokens": 1024, "micro_batches": 4, "max_length": WIDTH, "seed": 1} | changes
+    return PackedPlan(*_lengths(pairs), **options)
+
+
+def _rows(plan: PackedPlan, epoch: int = 0) -> list[list[int]]:
+    """The ids in each row of one epoch that is not empty, in order."""
+    first = epoch * plan.steps_per_epoch + 1
+    batches = [plan.batch(step) for step in range(first, first + plan.steps_per_epoch)]
+    return [row[row >= 0].tolist() for batch in batches for row in batch.rows if (row >= 0).any()]
+
+
+@pytest.mark.parametrize("pairs", [1, 3, 7, 2000])
+def test_every_pair_comes_exactly_once_per_epoch_in_rows_with_room_for_it(pairs: int) -> None:
+    source, target = _lengths(pairs)
+    plan = _plan(pairs)
+    kept = np.flatnonzero(np.maximum(source, target) <= WIDTH).tolist()
+    for epoch in range(2):
+        rows = _rows(plan, epoch)
+        assert sorted(i for row in rows for i in row) == kept
+        for row in rows:
+            assert source[row].sum() <= WIDTH
+            assert target[row].sum() <= WIDTH
+
+
+def test_all_batches_have_one_shape_and_empty_places_come_last() -> None:
+    plan = _plan()
+    batches = [plan.batch(step) for step in range(1, plan.steps_per_epoch + 1)]
+    assert {batch.rows.shape[0] for batch in batches} == {1024 // WIDTH}
+    assert {(batch.source_length, batch.target_length) for batch in batches} == {(WIDTH, WIDTH)}
+    for batch in batches:
+        full = batch.rows >= 0
+        assert (full[:, :-1] >= full[:, 1:]).all()
+        assert batch is batches[-1] or full[:, 0].all()
+
+
+def test_the_statistics_are_the_sums_over_an_epoch_and_little_is_wasted() -> None:
+    source, target = _lengths(2000)
+    plan = _plan()
+    ids = [i for row in _rows(plan) for i in row]
+    statistics = plan.statistics()
+    assert statistics.source_tokens == source[ids].sum()
+    assert statistics.target_tokens == target[ids].sum()
+    assert statistics.padded_tokens == plan.steps_per_epoch * 1024 * 2
+    assert statistics.left_out == 2000 - len(ids) > 0
+    assert statistics.waste < 0.12
+
+
+def test_a_batch_depends_on_the_step_alone_and_epochs_shuffle_the_rows() -> None:
+    plan = _plan()
+    for step in (plan.steps_per_epoch + 2, 1, plan.steps_per_epoch):
+        np.testing.assert_array_equal(plan.batch(step).rows, _plan().batch(step).rows)
+    first, second, other = _rows(plan), _rows(plan, 1), _rows(_plan(seed=2))
+    assert first != second
+    assert sorted(first) == sorted(second)  # the same rows in another order
+    assert sorted(first) != sorted(other)
+
+
+def test_pack_is_first_fit() -> None:
+    source = np.array([6, 6, 4, 5, 1], np.int32)
+    target = np.array([6, 2, 6, 5, 10], np.int32)
+    # 1 does not fit beside 0 on the source side, nor 2 on the target side; 3 fits there exactly; 4 fits nowhere.
+    assert pack(np.arange(5), source, target, 11).tolist() == [[0, 3], [1, 2], [4, -1]]
+
+
+def test_no_pair_short_enough_is_an_error() -> None:
+    with pytest.raises(DataError, match="None of the 2000 training pairs has at most max_length=1 pieces"):
+        _plan(max_length=1)
+
+
+def test_packing_and_buckets_leave_out_the_same_pairs() -> None:
+    bucketed = BucketPlan(*_lengths(2000), batch_tokens=1024, micro_batches=4, max_length=WIDTH, seed=1)
+    assert bucketed.statistics().left_out == _plan().statistics().left_out

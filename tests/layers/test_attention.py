@@ -1,0 +1,83 @@
+"""Multi-head attention against equation (1) and section 3.2.2."""
+
+import numpy as np
+import pytest
+
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.masks import ILLEGAL
+from tests import reference
+
+B, T, S, D, H, K, V = 3, 5, 7, 16, 4, 3, 6
+
+
+def _layer(dtype: str = "float32") -> MultiHeadAttention:
+    layer = MultiHeadAttention(H, K, V, dtype=dtype)
+    layer.build((None, None, D), (None, None, D))
+    return layer
+
+
+def _draw(*shape: int) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal(shape).astype("float32")
+
+
+def _wanted(layer: MultiHeadAttention, x: np.ndarray, memory: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
+    matrices = [np.asarray(w, np.float64) for w in (layer.query, layer.key, layer.value, layer.output_kernel)]
+    return reference.multi_head(np.float64(x), np.float64(memory), *matrices, heads=H, allowed=allowed)
+
+
+def test_shapes_of_the_matrices_are_the_papers() -> None:
+    layer = _layer()
+    shapes = [tuple(w.shape) for w in (layer.query, layer.key, layer.value, layer.output_kernel)]
+    assert shapes == [(D, H * K), (D, H * K), (D, H * V), (H * V, D)]
+    assert len(layer.weights) == 4  # no bias terms
+
+
+def test_equals_the_equations_with_free_d_k_and_d_v() -> None:
+    layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
+    reference.assert_close(layer(x, memory), _wanted(layer, x, memory, None), 1e-5)
+
+
+def test_masked_scores_count_as_minus_infinity() -> None:
+    layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
+    allowed = np.random.default_rng(1).random((B, T, S)) < 0.5
+    allowed[:, :, 0] = True
+    bias = np.where(allowed, 0, ILLEGAL).astype("float32")[:, None]
+    got = layer(x, memory, bias=bias)
+    reference.assert_close(got, _wanted(layer, x, memory, allowed), 1e-5)
+    hidden = np.where(allowed.any(1)[:, :, None], memory, 1e3)  # what no query may see does not matter
+    np.testing.assert_array_equal(layer(x, hidden.astype("float32"), bias=bias), got)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_row_in_which_all_is_masked_is_the_mean_of_the_values(dtype: str) -> None:
+    layer, x, memory = _layer(dtype), _draw(B, T, D), _draw(B, S, D)
+    if dtype != "float32":
+        x, memory = x.astype("bfloat16"), memory.astype("bfloat16")
+    got = layer(x, memory, bias=np.full((B, 1, 1, S), ILLEGAL, "float32"))
+    value, output = (np.asarray(w, np.float64) for w in (layer.value, layer.output_kernel))
+    mean = np.float64(memory).mean(1, keepdims=True) @ value @ output
+    reference.assert_close(got, np.broadcast_to(mean, (B, T, D)), 1e-5 if dtype == "float32" else 3e-2)
+
+
+def test_bfloat16_is_within_its_rounding() -> None:
+    layer, x, memory = _layer("mixed_bfloat16"), _draw(B, T, D).astype("bfloat16"), _draw(B, S, D).astype("bfloat16")
+    got = layer(x, memory)
+    assert got.dtype == "bfloat16"
+    # 8 bits: each of the four products in a row rounds by up to 2^-9 of its numbers; 2^-6 leaves room for their sums.
+    reference.assert_close(np.float32(got), _wanted(layer, x, memory, None), 2**-6)
+
+
+def test_projected_memory_gives_the_same() -> None:
+    layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
+    keys, values = layer.project_memory(memory)
+    assert tuple(keys.shape) == (B, H, S, K)
+    assert tuple(values.shape) == (B, H, S, V)
+    np.testing.assert_array_equal(layer.attend(x, keys, values), layer(x, memory))
+
+
+def test_attention_dropout_needs_a_seed() -> None:
+    layer = MultiHeadAttention(H, K, V, dropout=0.5)
+    x = _draw(B, T, D)
+    without, with_seed = layer(x, x), layer(x, x, seed=np.array([1, 2], "int32"))
+    assert np.abs(np.asarray(without) - np.asarray(with_seed)).max() > 1e-2
+    np.testing.assert_array_equal(layer(x, x, seed=np.array([1, 2], "int32")), with_seed)

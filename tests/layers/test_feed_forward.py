@@ -1,0 +1,55 @@
+"""The feed-forward network against equation (2)."""
+
+import numpy as np
+
+from t2t_lite.layers.feed_forward import FeedForward
+from tests import reference
+
+B, T, D, F = 3, 5, 16, 40
+
+
+def _layer(**options: object) -> FeedForward:
+    layer = FeedForward(F, **options)
+    layer.build((None, None, D))
+    draw = np.random.default_rng(3).standard_normal
+    layer.bias_1.assign(draw(F))  # zero at first, which would hide them
+    layer.bias_2.assign(draw(D))
+    return layer
+
+
+def _wanted(layer: FeedForward, x: np.ndarray) -> np.ndarray:
+    arrays = [np.asarray(w, np.float64) for w in (layer.kernel_1, layer.bias_1, layer.kernel_2, layer.bias_2)]
+    return reference.feed_forward(np.float64(x), *arrays)
+
+
+def test_equals_equation_2() -> None:
+    layer, x = _layer(), np.random.default_rng(1).standard_normal((B, T, D)).astype("float32")
+    reference.assert_close(layer(x), _wanted(layer, x), 1e-5)
+
+
+def test_positions_do_not_see_each_other() -> None:
+    layer, x = _layer(), np.random.default_rng(1).standard_normal((1, T, D)).astype("float32")
+    other = x.copy()
+    other[:, 2] += 1
+    differs = np.abs(np.asarray(layer(x)) - np.asarray(layer(other))).max(-1)[0] > 1e-6
+    assert differs.tolist() == [False, False, True, False, False]
+
+
+def test_bfloat16_is_within_its_rounding() -> None:
+    layer = _layer(dtype="mixed_bfloat16")
+    x = np.random.default_rng(1).standard_normal((B, T, D)).astype("bfloat16")
+    got = layer(x)
+    assert got.dtype == "bfloat16"
+    # Two products and two sums of 8 bits, each rounding by up to 2^-9 of its numbers.
+    reference.assert_close(np.float32(got), _wanted(layer, x), 2**-6)
+
+
+def test_dropout_is_on_the_inner_activations() -> None:
+    layer, x = _layer(dropout=0.5), np.random.default_rng(1).standard_normal((B, T, D)).astype("float32")
+    layer.kernel_1.assign(np.zeros((D, F)))
+    layer.bias_1.assign(np.ones(F))
+    layer.bias_2.assign(np.zeros(D))
+    layer.kernel_2.assign(np.eye(F, D))  # shows the first D inner activations: 1 each
+    seen = np.unique(np.asarray(layer(x, seed=np.array([1, 1], "int32"))))
+    np.testing.assert_array_equal(seen, [0, 2])
+    np.testing.assert_array_equal(np.unique(np.asarray(layer(x))), [1])

@@ -1,0 +1,67 @@
+"""Positional encodings against section 3.5."""
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_lite.layers.positions import LearnedPositions, sinusoids
+from tests import reference
+
+D = 64
+
+
+def test_sines_and_cosines_alternate() -> None:
+    got = np.asarray(sinusoids(np.arange(32)[None], 4))[0]
+    assert got.shape == (32, 4)
+    np.testing.assert_allclose(got[0], [0, 1, 0, 1], atol=1e-7)
+    at_1 = [np.sin(1), np.cos(1), np.sin(0.01), np.cos(0.01)]  # 10000^(2/4) = 100
+    np.testing.assert_allclose(got[1], at_1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 64, 512])
+def test_equals_the_equation(d_model: int) -> None:
+    positions = np.arange(1024)
+    got = np.asarray(sinusoids(positions, d_model), np.float64)
+    # An angle of 1024 is known to 2^-14 in float32, and its rate to some 2^-23.
+    error = np.abs(got - reference.sinusoids(positions, d_model)).max(-1)
+    assert (error <= 1e-6 + positions * 2.0**-22).all()
+    assert error[:32].max() < 1e-5
+
+
+def test_a_shift_is_a_linear_map_that_does_not_depend_on_the_position() -> None:
+    # "for any fixed offset k, PE(pos + k) can be represented as a linear function of PE(pos)" (section 3.5)
+    encoding = np.asarray(sinusoids(np.arange(200), D), np.float64)
+    for k in (1, 7, 50):
+        rotation = np.zeros((D, D))
+        for i in range(D // 2):
+            angle = k / 10000 ** (2 * i / D)
+            pair = slice(2 * i, 2 * i + 2)
+            rotation[pair, pair] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+        np.testing.assert_allclose(encoding[:-k] @ rotation.T, encoding[k:], atol=1e-4)
+
+
+def test_float32_also_where_the_policy_is_bfloat16() -> None:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        got = sinusoids(np.array([256, 257]), D)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert got.dtype == "float32"
+    reference.assert_close(got, reference.sinusoids([256, 257], D), 1e-4)
+    # bfloat16 knows no 257: it would have made the two rows equal.
+    assert np.abs(np.asarray(got[0]) - np.asarray(got[1])).max() > 0.1
+
+
+def test_positions_may_restart_within_a_row() -> None:
+    positions = np.array([[0, 1, 2, 0, 1]])
+    got = np.asarray(sinusoids(positions, D))
+    np.testing.assert_array_equal(got[0, 3:], got[0, :2])
+
+
+def test_learned_positions_are_rows_of_a_table() -> None:
+    layer = LearnedPositions(4, 6)
+    got = np.asarray(layer(np.array([[0, 2, 3, 4, 99]], "int32")))
+    table = np.asarray(layer.table)
+    assert table.shape == (4, 6)
+    np.testing.assert_array_equal(got[0], table[[0, 2, 3, 3, 3]])  # past the end: the last row

@@ -1,0 +1,156 @@
+"""The Transformer in float64 NumPy, written from the equations of "Attention Is All You Need", for comparison.
+
+Nothing here comes from the package: sections and equation numbers are the paper's. Slow, plain and without caches.
+
+Legend: B batch, T queries, S keys, H heads, D = d_model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def log_softmax(x: Array) -> Array:
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def attention(q: Array, k: Array, v: Array, allowed: Array | None = None) -> Array:
+    """Equation (1): softmax(Q K^T / sqrt(d_k)) V; scores that are not `allowed` are minus infinity."""
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
+    if allowed is not None:
+        scores = np.where(allowed, scores, -np.inf)
+    return softmax(scores) @ v
+
+
+def multi_head(
+    x: Array, memory: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, heads: int, allowed: Array | None = None
+) -> Array:
+    """Section 3.2.2: Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    W_i is the i-th block of columns of W. allowed: [B, T, S], or what broadcasts to it.
+    """
+    parts = zip(*(np.split(w, heads, axis=1) for w in (w_q, w_k, w_v)), strict=True)
+    return np.concatenate([attention(x @ q, memory @ k, memory @ v, allowed) for q, k, v in parts], -1) @ w_o
+
+
+def feed_forward(x: Array, w_1: Array, b_1: Array, w_2: Array, b_2: Array) -> Array:
+    """Equation (2): max(0, x W_1 + b_1) W_2 + b_2."""
+    return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
+
+
+def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
+    """Ba et al. (2016): zero mean and unit variance over the features, then scale and offset."""
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6) * gamma + beta
+
+
+def sinusoids(positions: Any, d_model: int) -> Array:
+    """Section 3.5: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same."""
+    positions = np.asarray(positions, np.float64)
+    encoding = np.zeros((*positions.shape, d_model))
+    for i in range(d_model // 2):
+        angle = positions / 10000 ** (2 * i / d_model)
+        encoding[..., 2 * i], encoding[..., 2 * i + 1] = np.sin(angle), np.cos(angle)
+    return encoding
+
+
+def embed(ids: Array, table: Array) -> Array:
+    """Section 3.4: rows times sqrt(d_model). Id 0, padding and the decoder's first symbol, is the zero vector."""
+    return np.where((ids == 0)[..., None], 0.0, table[ids] * np.sqrt(table.shape[1]))
+
+
+def assert_close(got: Any, wanted: Array, relative: float) -> None:
+    """Largest difference at most `relative` times the largest wanted number."""
+    got = np.asarray(got, np.float64)
+    assert got.shape == wanted.shape
+    assert np.isfinite(got).all()
+    difference = np.abs(got - wanted).max(initial=0.0)
+    assert difference <= relative * np.abs(wanted).max(initial=0.0), difference
+
+
+def weights_of(model: Any) -> dict[str, Array]:
+    """A Keras model's weights in float64 by path, without the model's own name before it."""
+    return {w.path.removeprefix(f"{model.name}/"): np.asarray(w, np.float64) for w in model.weights}
+
+
+@dataclasses.dataclass(frozen=True)
+class Transformer:
+    """The model of Figure 1 with given weights.
+
+    Args:
+        weights: from `weights_of`.
+        norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
+    """
+
+    weights: Mapping[str, Array]
+    num_layers: int
+    num_heads: int
+    norm: str
+
+    def __call__(self, source: Array, target: Array) -> Array:
+        """Logits [B, T, V] of ids [B, S] and [B, T]."""
+        return self.decode(np.pad(target, ((0, 0), (1, 0)))[:, :-1], self.encode(source), source)
+
+    def encode(self, source: Array) -> Array:
+        x = self._input(source, "source")
+        allowed = (source != 0)[:, None, :]
+        for i in range(self.num_layers):
+            block = f"encoder/layer_{i}"
+            x = self._attention(x, f"{block}/around_attention", "self_attention", None, allowed)
+            x = self._feed_forward(x, block)
+        return self._end(x, "encoder")
+
+    def decode(self, inputs: Array, memory: Array, source: Array) -> Array:
+        """Logits [B, T, V]; inputs: the targets moved right by one position."""
+        x = self._input(inputs, "target")
+        past = np.tril(np.ones((inputs.shape[1], inputs.shape[1]), bool))
+        allowed = (source != 0)[:, None, :]
+        for i in range(self.num_layers):
+            block = f"decoder/layer_{i}"
+            x = self._attention(x, f"{block}/around_self", "self_attention", None, past)
+            x = self._attention(x, f"{block}/around_memory", "memory_attention", memory, allowed)
+            x = self._feed_forward(x, block)
+        table = self.weights.get("softmax/table", self.weights["target_embedding/table"])
+        return self._end(x, "decoder") @ table.T
+
+    def _input(self, ids: Array, side: str) -> Array:
+        table = self.weights.get(f"{side}_embedding/table", self.weights["target_embedding/table"])
+        learned = self.weights.get(f"{side}_positions/table")
+        positions = np.arange(ids.shape[1])
+        return embed(ids, table) + (sinusoids(positions, table.shape[1]) if learned is None else learned[positions])
+
+    def _attention(self, x: Array, around: str, name: str, memory: Array | None, allowed: Array) -> Array:
+        matrices = [self.weights[f"{around}/{name}/{kind}"] for kind in ("query", "key", "value", "output")]
+
+        def sublayer(y: Array) -> Array:
+            return multi_head(y, y if memory is None else memory, *matrices, self.num_heads, allowed)
+
+        return self._residual(x, around, sublayer)
+
+    def _feed_forward(self, x: Array, block: str) -> Array:
+        around = f"{block}/around_feed_forward"
+        names = ("kernel_1", "bias_1", "kernel_2", "bias_2")
+        arrays = [self.weights[f"{around}/feed_forward/{name}"] for name in names]
+        return self._residual(x, around, lambda y: feed_forward(y, *arrays))
+
+    def _residual(self, x: Array, around: str, sublayer: Callable[[Array], Array]) -> Array:
+        if self.norm == "pre":
+            return x + sublayer(self._layer_norm(x, f"{around}/layer_norm"))
+        return self._layer_norm(x + sublayer(x), f"{around}/layer_norm")
+
+    def _end(self, x: Array, stack: str) -> Array:
+        return self._layer_norm(x, f"{stack}/final_norm") if self.norm == "pre" else x
+
+    def _layer_norm(self, x: Array, path: str) -> Array:
+        return layer_norm(x, self.weights[f"{path}/gamma"], self.weights[f"{path}/beta"])
