@@ -36,7 +36,8 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?")),
     "decode": (("models", "text", *LEAVES), ("keras", "numpy", "tensorflow", "tensorflow_text?")),
     "train": (
-        ("models", "data", "problem", "decode", "text", *LEAVES),
+        # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
+        ("models", "layers.dropout", "data", "problem", "decode", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tqdm", "tqdm?"),
     ),
     "serving": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "grpc?")),

@@ -20,6 +20,9 @@ from t2t_lite.errors import DataError, UsageError, did_you_mean
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
+# What TensorFlow raises for damaged files; a file that is cut off is an IndexError to its reader.
+_READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
 
 class Checkpoints:
     """Saves and restores one model.
@@ -60,7 +63,14 @@ class Checkpoints:
         manager = tf.train.CheckpointManager(
             checkpoint, str(self._folder / kind), max_to_keep=keep, checkpoint_name="model"
         )
-        return str(manager.save(checkpoint_number=step))
+        try:
+            return str(manager.save(checkpoint_number=step))
+        except (tf.errors.OpError, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(
+                f"The checkpoint of step {step} could not be written to {self._folder / kind}: {reason}. The ones "
+                "before it are whole; make room and run the same command again."
+            ) from error
 
     def resume(self) -> int:
         """Restores the newest whole checkpoint; returns its step, or 0 where there is none."""
@@ -92,14 +102,14 @@ class Checkpoints:
             status.assert_existing_objects_matched()
             if partly:
                 status.expect_partial()
-        except (tf.errors.OpError, ValueError, AssertionError) as error:
+        except (*_READ_ERRORS, AssertionError) as error:
             raise DataError(_damaged(path)) from error
 
     def _check_shapes(self, path: str) -> None:
         """Says which weight differs, where TensorFlow would only say that some shape does."""
         try:
             shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        except _READ_ERRORS as error:
             raise DataError(_damaged(path)) from error
         for name, variable in self._variables.items():
             key = f"weights/{name.replace('/', '.S')}/.ATTRIBUTES/VARIABLE_VALUE"

@@ -36,20 +36,20 @@ def train(
     cadence: Cadence,
     *,
     first_step: int,
-    best: tuple[int, float] | None,
+    scores: list[float],
 ) -> None:
     """Trains from `first_step` to the last step, or until the dev score no longer improves.
 
     Args:
         batches: the batch of `first_step` first.
         learning_rate: of a step, from 1.
-        best: (step, score) of the best evaluation before `first_step`, if there was one.
+        scores: dev scores of the evaluations before `first_step`, in order.
 
     Raises:
         TrainingError: a loss or gradient that is not finite.
     """
     saved_at = time.monotonic()
-    stale = 0
+    history = list(scores)
     for step in range(first_step, cadence.train_steps + 1):
         batch = next(batches)
         rate = learning_rate(step)
@@ -61,15 +61,17 @@ def train(
         if step % cadence.eval_every == 0 or last:
             with report.pause():
                 report.check()
-                scores = evaluate("dev")
-                report.write_scores(step, scores.as_metrics("dev"))
-                better = best is None or scores.score.value > best[1]
+                found = evaluate("dev")
+                report.write_scores(step, found.as_metrics("dev"))
+                better = found.score.value > max(history, default=-1.0)
+                history.append(found.score.value)
                 if better:
-                    best = (step, scores.score.value)
                     checkpoints.save_weights(BEST, step)
-                report.say(_line(step, scores, better))
-                stale = 0 if better else stale + 1
-                last = last or bool(cadence.early_stopping and stale >= cadence.early_stopping)
+                report.say(_line(step, found, better))
+                stale = len(history) - 1 - history.index(max(history))
+                if cadence.early_stopping and stale >= cadence.early_stopping and not last:
+                    report.say(f"Stopping at step {step}: {stale} evaluations in a row brought no better score.")
+                    last = True
         minutes = (time.monotonic() - saved_at) / 60
         due = cadence.save_every and step % cadence.save_every == 0
         if due or last or (cadence.save_minutes and minutes >= cadence.save_minutes):
@@ -77,8 +79,6 @@ def train(
                 report.check()
                 checkpoints.save(step)
                 saved_at = time.monotonic()
-        if last and step < cadence.train_steps:
-            report.say(f"Stopped at step {step}: {stale} evaluations in a row brought no better score.")
         if last:
             return
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.train.loss import smoothed_cross_entropy
 from t2t_lite.train.optimizer import Adam
@@ -75,7 +75,15 @@ class TrainStep:
             (before clipping). Where one is not finite the update was not applied.
         """
         rate = np.float32(self._optimizer.corrected_rate(learning_rate, step))
-        return self._step(dict(batch), np.array([self._seed % 2**31, step], np.int32), rate)
+        try:
+            result: dict[str, Any] = self._step(dict(batch), np.array([self._seed % 2**31, step], np.int32), rate)
+        except tf.errors.ResourceExhaustedError as error:
+            shapes = " and ".join(str(list(array.shape)) for array in batch.values())
+            raise TrainingError(
+                f"Step {step}: the device ran out of memory with a batch of {shapes} (micro-batches, rows, pieces). A "
+                f"larger micro_batches makes the same update in smaller parts. {error.message.partition(chr(10))[0]}"
+            ) from error
+        return result
 
     def _distributed(self, batch: Mapping[str, Any], seed: Any, rate: Any) -> dict[str, Any]:
         results = self._strategy.run(self._replica_step, args=(batch, seed, rate))

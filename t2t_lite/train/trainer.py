@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
@@ -18,7 +17,6 @@ from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store, TokenSplit
 from t2t_lite.decode.translate import Translator
-from t2t_lite.errors import DataError
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
 from t2t_lite.train.devices import make_strategy, use_jit
 from t2t_lite.train.evaluate import Evaluator, Scores
@@ -114,13 +112,8 @@ class Trainer:
                 report,
                 cadence,
                 first_step=first,
-                best=best_score(self.output_dir),
+                scores=past_scores(self.output_dir),
             )
-        except tf.errors.ResourceExhaustedError as error:
-            raise DataError(
-                "The device ran out of memory. Make micro_batches larger (the same updates in smaller parts) or "
-                f"batch_tokens smaller.\n{error.message.partition(chr(10))[0]}"
-            ) from error
         finally:
             stream.close()
             report.close()
@@ -175,10 +168,8 @@ def number_to_average(hparams: HParams) -> int:
     return max(hparams.average_checkpoints, 1)
 
 
-def best_score(output_dir: str | os.PathLike[str]) -> tuple[int, float] | None:
-    """(step, score) of the best evaluation in metrics.jsonl; None where there is none."""
+def past_scores(output_dir: str | os.PathLike[str]) -> list[float]:
+    """The dev scores in metrics.jsonl, in order."""
     path = Path(output_dir) / METRICS_FILE
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    records = [json.loads(line) for line in lines]
-    scores = [(r["step"], r[name]) for r in records for name in ("dev_bleu", "dev_chrf") if name in r]
-    return max(scores, key=lambda entry: entry[1]) if scores else None
+    return [value for line in lines for name, value in json.loads(line).items() if name in ("dev_bleu", "dev_chrf")]
