@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported: no page of notices
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:

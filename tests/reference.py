@@ -84,6 +84,15 @@ def weights_of(model: Any) -> dict[str, Array]:
     return {w.path.removeprefix(f"{model.name}/"): np.asarray(w, np.float64) for w in model.weights}
 
 
+def randomise(model: Any, seed: int, scale: float = 1.0) -> None:
+    """Sets all weights by their order: matrices keep vectors' lengths times `scale`; no bias 0, no norm's scale 1."""
+    rng = np.random.default_rng(seed)
+    for w in model.weights:
+        size = scale * w.shape[0] ** -0.5 if len(w.shape) == 2 else 0.2
+        offset = 1.0 if w.path.endswith("gamma") else 0.0
+        w.assign(offset + size * rng.standard_normal(tuple(w.shape)))
+
+
 @dataclasses.dataclass(frozen=True)
 class Transformer:
     """The model of Figure 1 with given weights.

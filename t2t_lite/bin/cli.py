@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from t2t_lite import registry
-from t2t_lite.errors import T2TError
+from t2t_lite.errors import T2TError, UsageError, did_you_mean
 from t2t_lite.problem import Problem
 
 _PROBLEM_OPTIONS = ("source_dir", "languages", "vocab_size", "vocab_type", "shared_vocab", "metric")
 
 
-def run(body: Callable[[], int]) -> int:
+class Parser(argparse.ArgumentParser):
+    """Takes flags by their whole names only, and says which one a misspelt flag may have meant."""
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+
+    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        """Parses the command line (`argv`, or the process's own); ends the program with status 2 if it is wrong."""
+        args, unknown = self.parse_known_args(argv)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            if not name.startswith("-"):
+                self.error(f"{name!r} is not a flag; values follow theirs, as in --problem=toy_ende.")
+            self.error(f"there is no flag {name}.{did_you_mean(name, self._option_string_actions)}")
+        return args
+
+
+def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
     """Runs a command's body; returns its exit status.
 
     0: done; 1: the run failed; 2: wrong arguments; 130: interrupted. What the user can mend is told in a sentence,
@@ -29,7 +48,7 @@ def run(body: Callable[[], int]) -> int:
     except T2TError as error:
         return _fail(str(error), error.exit_status)
     except KeyboardInterrupt:
-        return _fail("interrupted; what was saved before is there, and the same command goes on from it.", 130)
+        return _fail(interrupted, 130)
     except BrokenPipeError:
         # The reader of our output has gone; nothing is left to say, and Python's own farewell would fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -98,6 +117,30 @@ def problem_from(args: argparse.Namespace) -> Problem:
     return registry.problem(args.problem, **options)
 
 
+def check_folder(flag: str, folder: str) -> None:
+    """Raises UsageError if a folder can neither be written to nor made; makes nothing."""
+    path = Path(folder).absolute()
+    there = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
+    if not there.is_dir():
+        raise UsageError(f"--{flag}={folder}: {there} is not a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
+
+
+def check_run(args: argparse.Namespace) -> None:
+    """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
+    from t2t_lite.train.run_dir import read_run
+
+    read_run(args.output_dir, args.usr_dir)
+
+
+def positive(text: str) -> int:
+    """The `type` of a flag that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that name a trained run and how to decode with it."""
     parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote")
@@ -107,6 +150,25 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="which weights; default: the averaged ones if there are any, else the best, else the newest",
     )
     parser.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
+
+
+@contextlib.contextmanager
+def preparation_bar() -> Iterator[Callable[[int, str], None] | None]:
+    """Gives `prepare` a function that shows (pairs, label) as a bar; None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    import tqdm
+
+    with tqdm.tqdm(unit=" pairs", unit_scale=True, leave=False) as bar:
+
+        def show(done: int, label: str) -> None:
+            if label != bar.desc or done < bar.n:  # the next stage
+                bar.reset()
+                bar.set_description_str(label)
+            bar.update(done - bar.n)
+
+        yield show
 
 
 def progress_bar(total: int, unit: str) -> Callable[[int], None]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
 
 from t2t_lite.bin import cli
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse(argv)
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
         prog="t2t-lite-datagen",
         description="Prepares a problem's data: trains the vocabulary, encodes the text. t2t-lite-trainer does this "
         "by itself; alone it is of use on another machine, or to look at the figures.",
@@ -31,9 +29,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     problem = cli.problem_from(args)
+    cli.check_folder("data_dir", args.data_dir)
     from t2t_lite.data.prepare import prepare  # NumPy and SentencePiece: not for --help
 
-    with _progress() as progress:
+    with cli.preparation_bar() as progress:
         store = prepare(problem, args.data_dir, num_workers=args.num_workers, force=args.force, progress=progress)
     if args.verify:
         store.verify()
@@ -49,25 +48,6 @@ def _run(args: argparse.Namespace) -> int:
         ids = " + ".join(f"{facts[side]['ids']:,}" for side in ("source", "target"))
         print(f"{name}: {facts['pairs']:,} pairs{dropped}, {ids} pieces")
     return 0
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, str], None] | None]:
-    """Gives a function that shows (pairs, label) as a bar; None where nobody watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    import tqdm
-
-    with tqdm.tqdm(unit=" pairs", unit_scale=True, leave=False) as bar:
-
-        def show(done: int, label: str) -> None:
-            if label != bar.desc or done < bar.n:  # the next stage
-                bar.reset()
-                bar.set_description_str(label)
-            bar.update(done - bar.n)
-
-        yield show
 
 
 def entry() -> None:

@@ -19,36 +19,42 @@ if TYPE_CHECKING:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse(argv)
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
         prog="t2t-lite-decoder",
         description="Translates lines of text: one line in, one line out, in the same order; empty lines stay empty.",
     )
     cli.add_run_flags(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
-    what.add_argument("--split", metavar="dev|test", help="translate a split of the run's own data")
+    what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
     parser.add_argument("--output", metavar="FILE", help="where to write; default: standard output")
-    parser.add_argument("--beam_size", type=int, metavar="N", help="default: the recipe's; 1 is greedy")
+    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
     parser.add_argument("--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this")
     parser.add_argument(
-        "--max_source_length", type=int, metavar="N", help="longer inputs are cut; default: the recipe's"
+        "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the recipe's"
     )
-    parser.add_argument("--decode_batch_tokens", type=int, metavar="N", help="source tokens decoded at once")
+    parser.add_argument("--decode_batch_tokens", type=cli.positive, metavar="N", help="source tokens decoded at once")
     parser.add_argument(
-        "--nbest", type=int, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
+        "--nbest", type=cli.positive, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
     )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
-    lines = None if args.split else _input_lines(args.input)  # before the model: a missing file shows at once
+    # Before TensorFlow and the model: what is wrong shows at once.
+    cli.check_run(args)
+    if args.output is not None:
+        if os.path.isdir(args.output):
+            raise UsageError(f"--output={args.output} is a folder, not a file.")
+        cli.check_folder("output", os.path.dirname(args.output) or ".")
+    lines = None if args.split else _input_lines(args.input)
     cli.load_tensorflow()
     from t2t_lite.train.open_run import open_run
 
@@ -63,8 +69,8 @@ def _run(args: argparse.Namespace) -> int:
         decode_batch_tokens=args.decode_batch_tokens,
     )
     nbest = args.nbest or 1
-    if not 1 <= nbest <= run.translator.beam_size:
-        raise UsageError(f"--nbest={nbest} must be at least 1 and at most the beam size, {run.translator.beam_size}.")
+    if nbest > run.translator.beam_size:
+        raise UsageError(f"--nbest={nbest} must be at most the beam size, {run.translator.beam_size}; see --beam_size.")
     if lines is None:
         lines = _split_lines(run, args.split)
     results = run.translator.translate(lines, nbest=nbest, progress=cli.progress_bar(len(lines), " lines"))
@@ -101,10 +107,15 @@ def _write(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Seq
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    aside = f"{args.output}.{os.getpid()}.partial"
+    path = os.path.realpath(args.output)
+    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null, which must not be replaced
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    aside = f"{path}.{os.getpid()}.partial"
     with open(aside, "wb") as file:
         file.write(data)
-    os.replace(aside, args.output)
+    os.replace(aside, path)
 
 
 def entry() -> None:

@@ -21,24 +21,24 @@ _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser.parse(argv)
     _check_flags(parser, args)
     return cli.run(lambda: _score_files(args) if args.output_dir is None else _score_run(args))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
         prog="t2t-lite-eval",
         description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text), or a file of "
         "translations. Each score is printed with its sacreBLEU signature.",
     )
     run = parser.add_argument_group("a run")
     run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
-    run.add_argument("--split", choices=("dev", "test"), help="default: test")
+    run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
     run.add_argument(
         "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: averaged if there is one"
     )
-    run.add_argument("--beam_size", type=_positive, metavar="N", help="default: the run's; 1 is greedy")
+    run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
     run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
     run.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
     files = parser.add_argument_group("files, plain or .gz, one sentence a line")
@@ -61,12 +61,6 @@ def _checkpoint(text: str) -> str:
     if text in ("best", "averaged", "newest") or text.isdecimal():
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
 
 
 def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -97,18 +91,19 @@ def _score_files(args: argparse.Namespace) -> int:
 
 
 def _score_run(args: argparse.Namespace) -> int:
+    cli.check_run(args)
     cli.load_tensorflow()  # not for --help, nor for files
     from t2t_lite.train.open_run import evaluate_run
 
     found = evaluate_run(
         args.output_dir,
         usr_dir=args.usr_dir,
-        split=args.split or "test",
+        split=args.split,
         checkpoint=args.checkpoint,
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
     )
-    facts = {"checkpoint": found.checkpoint, "loss": found.loss, "perplexity": found.perplexity}
+    facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
     _print(args, facts, _scores(args, found.hypotheses, found.references, found.metric))
     return 0
 

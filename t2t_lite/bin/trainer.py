@@ -22,14 +22,14 @@ _SHOWN = 10  # translations printed at the end
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = _parser()
-    args = parser.parse_args(argv)
+    args = parser.parse(argv)
     if not args.registry_help and not args.describe and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
-    return cli.run(lambda: _run(args))
+    return cli.run(lambda: _run(args), "interrupted; what was saved before is there, the same command goes on from it.")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
         prog="t2t-lite-trainer",
         description="Prepares the data if need be, trains (going on from the newest checkpoint if there is one), "
         "averages the last checkpoints, translates and scores the test set.",
@@ -40,12 +40,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--hparams_set", metavar="NAME", help="the recipe; default: the problem's own")
     parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="changes to the recipe, such as dropout=0.2")
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
-    parser.add_argument("--devices", type=int, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU")
-    parser.add_argument("--warm_start_from", metavar="RUN", help="take the weights of another run, at step 0")
-    parser.add_argument("--num_workers", type=int, metavar="N", help="processes that prepare data; default: all CPUs")
+    parser.add_argument(
+        "--devices", type=cli.positive, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU"
+    )
+    parser.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
+    parser.add_argument(
+        "--num_workers", type=cli.positive, metavar="N", help="processes that prepare data; default: all CPUs"
+    )
     parser.add_argument("--registry_help", action="store_true", help="print every registered name and stop")
     parser.add_argument(
-        "--describe", action="store_true", help="print model, batches and memory, and stop; see --vocab_size"
+        "--describe",
+        action="store_true",
+        help="print model, batches and memory, and stop; with --vocab_size=N instead of --output_dir it needs no data",
     )
     cli.add_problem_flags(parser, required=False)
     return parser
@@ -58,23 +64,28 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     if args.describe:
         return _describe(args)
-    spec = _spec(args)
-    trainer = _make_trainer(args, spec)
+    cli.check_folder("output_dir", args.output_dir)
+    trainer = _make_trainer(args, _spec(args))
     trainer.run()
     return _finish(args, trainer)
 
 
 def _describe(args: argparse.Namespace) -> int:
-    if args.vocab_size is None:
+    if args.output_dir is not None or args.data_dir is not None:
         spec = _spec(args)
         cli.load_tensorflow()
         from t2t_lite.train.describe import describe
 
         print(describe(spec, args.output_dir or "."))
         return 0
+    if args.vocab_size is None:
+        raise UsageError(
+            "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
+            "--vocab_size=N, to do without data."
+        )
     registry.load_plugins(args.usr_dir)
     if args.hparams_set is None and args.problem is None:
-        raise UsageError("--describe with --vocab_size needs --hparams_set=NAME or --problem=NAME.")
+        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
     set_name = args.hparams_set or registry.PROBLEMS.get(args.problem).default_hparams
     hparams = _changed(registry.hparams(set_name), args)
     model = args.model or _MODEL
@@ -88,7 +99,7 @@ def _describe(args: argparse.Namespace) -> int:
 
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
-    from t2t_lite.train.run_dir import RunSpec, check_same, has_run, read_run, relative_data_dir
+    from t2t_lite.train.run_dir import RunSpec, check_same, has_run, has_weights, read_run, relative_data_dir
 
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
@@ -112,7 +123,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             hparams=_changed(registry.hparams(set_name), args),
         )
         registry.MODELS.check(new.model)
-    if old is not None:
+    if old is not None and has_weights(args.output_dir):
         check_same(old, new, args.output_dir)
     return new
 
@@ -124,22 +135,26 @@ def _changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParam
 
 def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.data.prepare import prepare
+    from t2t_lite.train.run_dir import write_run
 
+    if args.devices is not None:  # before the data, which may take long
+        cli.load_tensorflow()
+        from t2t_lite.train.trainer import check_devices
+
+        check_devices(spec.hparams, args.devices)
+    with cli.preparation_bar() as progress:
+        store = prepare(
+            spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers, progress=progress
+        )
     cli.load_tensorflow()
+    from t2t_lite.train.checkpoint import list_checkpoints
     from t2t_lite.train.open_run import write_vocabularies
-    from t2t_lite.train.run_dir import has_run, write_run
     from t2t_lite.train.trainer import Trainer
 
-    resumed = has_run(args.output_dir)
-    store = prepare(spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers)
     write_run(args.output_dir, spec)
     write_vocabularies(args.output_dir, store)
     trainer = Trainer(args.output_dir, spec, store, args.devices)
-    if args.warm_start_from:
-        if resumed:
-            raise UsageError(
-                f"--warm_start_from starts a run, but {args.output_dir} holds one already; give another --output_dir."
-            )
+    if args.warm_start_from and not list_checkpoints(args.output_dir):  # with one, the same command goes on from it
         step = trainer.warm_start(args.warm_start_from)
         print(f"Starting from the weights of {args.warm_start_from}, step {step:,}.")
     return trainer

@@ -118,14 +118,21 @@ class _Search:
         index = state["index"]
         previous = tf.where(index > 0, state["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
         caches = _grown(state["caches"], index)
-        logits, caches = self.model.step(previous, index, caches, self.memory_caches, self.memory_bias)
+        # Equal to memory_bias, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add for
+        # oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch, and the
+        # whole search would give empty arrays (it does so for models of one layer).
+        bias = tf.where(self.memory_bias < 0, self.memory_bias, 0.0)
+        logits, caches = self.model.step(previous, index, caches, self.memory_caches, bias)
         # The best of each beam first: no log-softmax over the whole vocabulary is ever written down.
-        number = min(2 * self.beam_size, logits.shape[-1])
+        # One more than are needed: padding may be among them.
+        number = min(2 * self.beam_size + 1, logits.shape[-1])
         best, symbols = tf.math.top_k(logits, number)
         logp = best - tf.reduce_logsumexp(logits, -1, keepdims=True) + state["alive_logp"][:, :, None]
         logp = tf.where(tf.equal(symbols, PAD), _NEVER, logp)  # padding is no output
         flat = (self.batch, self.beam_size * number)
-        logp, chosen = tf.math.top_k(tf.reshape(logp, flat), min(2 * self.beam_size, self.beam_size * number))
+        # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.
+        wanted = 2 * self.beam_size if self.beam_size > 1 else 1
+        logp, chosen = tf.math.top_k(tf.reshape(logp, flat), min(wanted, self.beam_size * number))
         return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, caches
 
     def _settled(self, length: Any, alive_logp: Any, scores: Any) -> Any:

@@ -64,7 +64,7 @@ class Translator:
 
         # One graph for all shapes.
         signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
-        self._search = tf.function(search, input_signature=signature)
+        self._search = tf.function(search, input_signature=signature, autograph=False)
 
     @classmethod
     def from_hparams(cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams) -> Translator:
@@ -85,7 +85,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """Returns the `nbest` best outputs of each line, in the lines' order.
 
-        A line without a piece (empty, only spaces) gives empty outputs and is not decoded.
+        A blank line (empty, only white space of any kind) gives empty outputs and is not decoded.
 
         Args:
             nbest: at most beam_size.
@@ -105,7 +105,9 @@ class Translator:
         return results
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
-        encoded = [[*ids, EOS] if ids else [] for ids in self._source.encode_many(list(lines))]
+        # Blank as preparation sees it: a tab or a wide space would be a piece.
+        pieces = self._source.encode_many([line if line.strip() else "" for line in lines])
+        encoded = [[*ids, EOS] if ids else [] for ids in pieces]
         limit = self._max_source_length
         cut = sum(len(ids) > limit for ids in encoded)
         if cut:

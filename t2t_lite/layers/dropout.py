@@ -9,6 +9,7 @@ from keras import ops
 
 # Odd, so that multiplying by it modulo 2^32 loses nothing.
 _MULTIPLIER = 1000003
+_LEVELS = 2**24  # a power of two, so that all are equally likely
 
 
 def fold_in(seed: Any, index: int | Any) -> Any:
@@ -57,7 +58,9 @@ class Dropout(keras.layers.Layer):
     def call(self, x: Any, seed: Any = None) -> Any:
         if seed is None or self.rate == 0:
             return x
-        # Drawn in float32 also for bfloat16, whose 8 bits would round the rate.
-        draw = keras.random.uniform(ops.shape(x), dtype="float32", seed=_GivenSeed(ops.cast(seed, "uint32")))
+        # Integers: from the same bits XLA makes other floats than TensorFlow's own kernels do, so a mask drawn from
+        # floats would depend on `jit` (tensorflow/tensorflow#121243).
+        given = _GivenSeed(ops.cast(seed, "uint32"))
+        draw = keras.random.randint(ops.shape(x), 0, _LEVELS, dtype="int32", seed=given)
         scale = ops.cast(1 / (1 - self.rate), x.dtype)
-        return x * (ops.cast(draw >= self.rate, x.dtype) * scale)
+        return x * (ops.cast(draw >= round(self.rate * _LEVELS), x.dtype) * scale)

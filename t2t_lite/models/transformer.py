@@ -85,7 +85,8 @@ class Transformer(keras.Model):
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
-            self.softmax(ids)
+            with keras.name_scope(self.name):
+                self.softmax(ids)
         self({"source": ids, "target": ids})
 
     @classmethod

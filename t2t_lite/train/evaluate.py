@@ -67,7 +67,8 @@ class Evaluator:
             weights = tf.cast(labels > 0, tf.float32)
             return smoothed_cross_entropy(tf.reshape(logits, [-1, logits.shape[-1]]), labels, weights, 0.0)
 
-        self._loss_sum = tf.function(loss_sum, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+        signature = [tf.TensorSpec([None, None], tf.int32)] * 2
+        self._loss_sum = tf.function(loss_sum, input_signature=signature, autograph=False)
 
     def __call__(self, split: str, progress: Callable[[int], None] | None = None) -> Scores:
         """Scores all of `split`."""

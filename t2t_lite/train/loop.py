@@ -13,6 +13,8 @@ from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.report import Report
 from t2t_lite.train.step import TrainStep
 
+_STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
+
 
 @dataclasses.dataclass(frozen=True)
 class Cadence:
@@ -50,6 +52,9 @@ def train(
     """
     saved_at = time.monotonic()
     history = list(scores)
+    if cadence.early_stopping and _stale(history) >= cadence.early_stopping:
+        report.say(_STOPPED_BEFORE)
+        return
     for step in range(first_step, cadence.train_steps + 1):
         batch = next(batches)
         rate = learning_rate(step)
@@ -68,7 +73,7 @@ def train(
                 if better:
                     checkpoints.save_weights(BEST, step)
                 report.say(_line(step, found, better))
-                stale = len(history) - 1 - history.index(max(history))
+                stale = _stale(history)
                 if cadence.early_stopping and stale >= cadence.early_stopping and not last:
                     report.say(f"Stopping at step {step}: {stale} evaluations in a row brought no better score.")
                     last = True
@@ -81,6 +86,11 @@ def train(
                 saved_at = time.monotonic()
         if last:
             return
+
+
+def _stale(history: list[float]) -> int:
+    """How many evaluations there were since the best one."""
+    return len(history) - 1 - history.index(max(history)) if history else 0
 
 
 def _line(step: int, scores: Scores, better: bool) -> str:

@@ -15,7 +15,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.evaluate import Evaluator
-from t2t_lite.train.run_dir import RunSpec, read_run
+from t2t_lite.train.run_dir import RunSpec, has_weights, read_run
 
 SHARED_VOCABULARY = "vocabulary.model"
 VOCABULARIES = ("vocabulary.source.model", "vocabulary.target.model")
@@ -44,6 +44,7 @@ class RunScores:
     """What `evaluate_run` found; loss in nats per target token, perplexity per piece."""
 
     checkpoint: str
+    split: str
     loss: float
     perplexity: float
     hypotheses: Sequence[str]
@@ -79,18 +80,19 @@ def open_run(
 def evaluate_run(
     output_dir: str | os.PathLike[str],
     *,
-    split: str,
+    split: str | None = None,
     checkpoint: str | None = None,
     usr_dir: str | None = None,
     **decoding: Any,
 ) -> RunScores:
-    """Scores a run on a split of its own data; arguments as `open_run`."""
+    """Scores a run on a split of its own data (None: test, or dev where there is no test set); else as `open_run`."""
     run = open_run(output_dir, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
     store = run.store()
+    split = split or ("test" if "test" in store.splits() else "dev")
     metric = run.spec.make_problem().metric
     scores = Evaluator(run.model, store, run.translator, metric)(split)
     _, references = store.text(split)
-    return RunScores(run.checkpoint, scores.loss, scores.perplexity, scores.hypotheses, references, metric)
+    return RunScores(run.checkpoint, split, scores.loss, scores.perplexity, scores.hypotheses, references, metric)
 
 
 def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
@@ -100,6 +102,9 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
         DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
     """
     source, target = store.source_vocabulary, store.target_vocabulary
+    if not has_weights(output_dir):  # left by a start that came to nothing
+        for name in (SHARED_VOCABULARY, *VOCABULARIES):
+            (Path(output_dir) / name).unlink(missing_ok=True)
     names = {SHARED_VOCABULARY: source} if source is target else dict(zip(VOCABULARIES, (source, target), strict=True))
     for name, vocabulary in names.items():
         path = Path(output_dir) / name

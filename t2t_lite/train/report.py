@@ -19,6 +19,9 @@ from t2t_lite.errors import TrainingError
 
 METRICS_FILE = "metrics.jsonl"
 
+# Without tqdm's steps per second: 80 columns hold the rest as far as the tokens per second.
+_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+
 
 class Report:
     """Gathers updates and writes one line per report.
@@ -46,7 +49,7 @@ class Report:
         self._bar = tqdm.tqdm(
             total=train_steps,
             initial=first_step - 1,
-            unit="step",
+            bar_format=_BAR,
             dynamic_ncols=True,
             disable=not sys.stderr.isatty(),
             smoothing=0.05,

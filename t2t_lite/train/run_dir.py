@@ -67,6 +67,11 @@ def has_run(output_dir: str | os.PathLike[str]) -> bool:
     return (Path(output_dir) / HPARAMS_FILE).is_file()
 
 
+def has_weights(output_dir: str | os.PathLike[str]) -> bool:
+    """Whether the run in this folder has come as far as a checkpoint; until then it may start with other settings."""
+    return any((Path(output_dir) / kind / "checkpoint").is_file() for kind in ("checkpoints", "best", "averaged"))
+
+
 def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     """Writes hparams.json and problem.json, each whole or not at all."""
     folder = Path(output_dir)

@@ -19,6 +19,18 @@ from t2t_lite.train.loss import smoothed_cross_entropy
 from t2t_lite.train.optimizer import Adam
 
 
+def turns(micro_batches: int, devices: int) -> int:
+    """Returns how many micro-batches each device takes; UsageError unless all take the same number."""
+    if micro_batches % devices:
+        divisors = [str(n) for n in range(1, micro_batches + 1) if micro_batches % n == 0]
+        raise UsageError(
+            f"{devices} devices cannot share micro_batches={micro_batches} equally. "
+            f"Use --devices={' or '.join(divisors)}, or make micro_batches a multiple of {devices} "
+            "(which is another recipe: its batches are cut differently)."
+        )
+    return micro_batches // devices
+
+
 class TrainStep:
     """Callable that makes one update.
 
@@ -48,20 +60,17 @@ class TrainStep:
         self._model, self._optimizer, self._strategy = model, optimizer, strategy
         self._label_smoothing, self._clip_norm, self._seed = label_smoothing, clip_norm, seed
         self.replicas = strategy.num_replicas_in_sync
-        if micro_batches % self.replicas:
-            divisors = [str(n) for n in range(1, micro_batches + 1) if micro_batches % n == 0]
-            raise UsageError(
-                f"{self.replicas} devices cannot share micro_batches={micro_batches} equally. "
-                f"Use --devices={' or '.join(divisors)}, or make micro_batches a multiple of {self.replicas} "
-                "(which is another recipe: its batches are cut differently)."
-            )
-        self._turns = micro_batches // self.replicas
-        self._micro = tf.function(self._micro_gradients, jit_compile=True) if jit else self._micro_gradients
+        self._turns = turns(micro_batches, self.replicas)
+        # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
+        # the files may have changed.
+        micro = self._micro_gradients
+        self._micro = tf.function(micro, jit_compile=True, autograph=False) if jit else micro
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         batch_spec = {name: tf.TensorSpec([micro_batches, None, None], tf.int32) for name in names}
         scalar = tf.TensorSpec([], tf.float32)
-        self._step = tf.function(self._distributed, input_signature=[batch_spec, tf.TensorSpec([2], tf.int32), scalar])
+        signature = [batch_spec, tf.TensorSpec([2], tf.int32), scalar]
+        self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
 
     def __call__(self, batch: Mapping[str, np.ndarray], step: int, learning_rate: float) -> dict[str, Any]:
         """Makes update number `step`, from 1.

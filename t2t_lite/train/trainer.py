@@ -25,7 +25,7 @@ from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.report import METRICS_FILE, Report
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.schedule import learning_rate
-from t2t_lite.train.step import TrainStep
+from t2t_lite.train.step import TrainStep, turns
 
 
 class Trainer:
@@ -72,7 +72,10 @@ class Trainer:
         hparams = self.spec.hparams
         first = self.checkpoints.resume() + 1
         if first > hparams.train_steps:
+            print(f"{self.output_dir} is at step {first - 1:,} of {hparams.train_steps:,}: there is nothing to train.")
             return
+        if first > 1:
+            print(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.")
         split = self.store.split("train")
         plan = recipe_plan(hparams, split)
         step = TrainStep(
@@ -161,6 +164,11 @@ def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -
         return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
     rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
     return [(rows, hparams.max_length, hparams.max_length)]
+
+
+def check_devices(hparams: HParams, devices: int) -> None:
+    """Raises UsageError unless the recipe's micro-batches can be shared out equally."""
+    turns(hparams.micro_batches, devices)
 
 
 def number_to_average(hparams: HParams) -> int:

@@ -1,5 +1,6 @@
 """The plan: every pair once per epoch, whatever ran before, in few shapes with little padding."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,15 +118,13 @@ def test_epochs_and_seeds_shuffle_pairs_and_shapes_anew() -> None:
         assert len(together) <= 1
     # Shapes are mixed: the sorted order would be a run of equal lengths for each bucket.
     lengths = [batch.source_length for batch in first]
-    assert sum(a != b for a, b in zip(lengths, lengths[1:], strict=False)) > len(lengths) / 2
+    assert sum(a != b for a, b in itertools.pairwise(lengths)) > len(lengths) / 2
 
 
 def test_the_number_of_micro_batches_only_rounds_the_rows() -> None:
     """K = 1 and K = 4 plan alike where all rows are multiples of 4 anyway."""
     lengths = np.full(64, 16, np.int32)
-    one, four = (
-        BucketPlan(lengths, lengths, batch_tokens=256, micro_batches=k, max_length=16, seed=1) for k in (1, 4)
-    )
+    one, four = (BucketPlan(lengths, lengths, batch_tokens=256, micro_batches=k, max_length=16, seed=1) for k in (1, 4))
     for step in range(1, 9):
         np.testing.assert_array_equal(one.batch(step).rows, four.batch(step).rows)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from keras import ops
 
 from t2t_lite import config
 from t2t_lite.layers.dropout import Dropout, fold_in
@@ -22,8 +24,7 @@ def _mask(seed: np.ndarray, rate: float = 0.5, size: int = 10_000) -> np.ndarray
     return np.asarray(Dropout(rate)(np.ones(size, "float32"), seed=seed)) != 0
 
 
-def test_the_same_seed_draws_the_same_mask_in_eager_and_graph_mode() -> None:
-    tf = pytest.importorskip("tensorflow")
+def test_the_same_seed_draws_the_same_mask_in_eager_graph_and_xla_mode() -> None:
     wanted = _mask(_seed(3, 4))
     np.testing.assert_array_equal(_mask(_seed(3, 4)), wanted)
     layer, ones = Dropout(0.5), np.ones(10_000, "float32")
@@ -62,8 +63,8 @@ def test_fold_in_keeps_none_and_the_runs_seed() -> None:
     folded = np.asarray(fold_in(_seed(7, 5), 2))
     assert folded.dtype == np.int32
     assert folded[0] == 7
-    wide = np.asarray(fold_in(_seed(7, 2**31 - 1), 2**20))  # past 2^31 it wraps, without an error
-    assert wide.dtype == np.int32
+    wide = fold_in(ops.convert_to_tensor(_seed(7, 2**31 - 1)), 2**20)  # past 2^31 it wraps
+    assert int(wide[1]) == (1000003 * (2**31 - 1) + 2**20 + 1 + 2**31) % 2**32 - 2**31
 
 
 @pytest.fixture

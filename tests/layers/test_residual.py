@@ -1,5 +1,6 @@
 """The residual connection and layer normalisation against sections 3.1 and 5.4."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -20,7 +21,12 @@ def _weights(layer: Residual) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("mixed_bfloat16", 2**-6)])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_equals_the_equation(norm: str, dtype: str, relative: float) -> None:
-    layer = Residual(norm, 0.1, dtype=dtype)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        layer = Residual(norm, 0.1)
+    finally:
+        keras.config.set_dtype_policy(before)
     layer.layer_norm.build((None, None, D))
     gamma, beta = _weights(layer)
     x = np.random.default_rng(1).standard_normal((B, T, D)).astype(dtype.removeprefix("mixed_"))
@@ -37,7 +43,7 @@ def test_statistics_are_taken_in_float32() -> None:
     layer = layer_norm()
     layer.dtype_policy = "mixed_bfloat16"
     layer.build((None, D))
-    # 256 + 1 is 256 in bfloat16, and so would a mean of 256.5 be.
+    # Both numbers are exact in bfloat16, their mean 257 is not: it would be 256 or 258.
     x = np.full((1, D), 256.0)
     x[:, ::2] = 258.0
     got = np.float32(layer(x.astype("bfloat16")))

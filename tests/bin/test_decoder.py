@@ -1,0 +1,45 @@
+"""Where t2t-lite-decoder writes; tests/system runs the whole command."""
+
+import argparse
+import os
+import pty
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from t2t_lite.bin import decoder
+
+RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
+
+
+def write(output: str | None) -> None:
+    decoder._write(argparse.Namespace(json=False, nbest=None, output=output), ["bigger", ""], RESULTS)
+
+
+def test_a_file_is_replaced_whole_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("old")
+    (tmp_path / "link").symlink_to("out")
+    write(str(tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out").read_bytes() == "größer\n\n".encode()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
+
+
+def test_a_device_is_written_to_and_stays() -> None:
+    """To put a file in the place of /dev/null would harm the whole machine."""
+    ours, theirs = pty.openpty()
+    try:
+        path = os.ttyname(theirs)
+        write(path)
+        assert stat.S_ISCHR(os.stat(path).st_mode)
+        assert os.read(ours, 100).replace(b"\r\n", b"\n") == "größer\n\n".encode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_standard_output_gets_bytes_of_utf_8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write(None)
+    assert capfdbinary.readouterr().out == "größer\n\n".encode()

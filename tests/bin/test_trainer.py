@@ -1,0 +1,59 @@
+"""t2t-lite-trainer --describe: what a recipe will do, before it does it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin import trainer
+
+
+def test_describe_with_vocab_size_needs_no_data(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """base: Table 3 says 65M, with a vocabulary of about 37,000 pieces; counted by hand, biases and norms included."""
+    monkeypatch.chdir(tmp_path)
+    assert trainer.main(["--describe", "--hparams_set=base", "--vocab_size=37000"]) == 0
+    out = capsys.readouterr().out
+    d, f, v, n = 512, 2048, 37000, 6
+    attention, feed_forward, norm = 4 * d * d, 2 * d * f + f + d, 2 * d
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    assert v * d + n * (encoder + decoder) == 63_045_632
+    assert out.startswith("transformer, hparams set base: 63,045,632 parameters\n")
+    for name, count in (("target_embedding", v * d), ("encoder/layer_5", encoder), ("decoder/layer_0", decoder)):
+        assert re.search(rf"^  {name} +{count:,}$", out, re.MULTILINE)
+    assert re.search(r"^Arithmetic at 32 \+ 32 pieces: [\d,.]+ MFLOP per target token in training", out, re.MULTILINE)
+    assert re.search(r"^Memory per device, estimated: [\d.,]+ [MG]iB$", out, re.MULTILINE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_describe_of_a_problem_prepares_its_data_and_shows_batches(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--output_dir={tmp_path}"]
+    assert trainer.main(["--describe", *flags]) == 0
+    out = capsys.readouterr().out
+    updates = re.search(
+        r"^Batches: ([\d,]+) updates per epoch of 10,000 pairs \(0 left out as too long\)$", out, re.MULTILINE
+    )
+    assert updates is not None
+    per_update = re.search(
+        r"^  per update: ([\d,]+) source and ([\d,]+) target tokens, ([\d,]+) places on both sides, ([\d.]+)% of them "
+        r"padding$",
+        out,
+        re.MULTILINE,
+    )
+    assert per_update is not None
+    source, target, places = (int(number.replace(",", "")) for number in per_update.groups()[:3])
+    assert places <= 2 * 2048  # tiny's batch_tokens, on each side
+    assert float(per_update[4]) == pytest.approx(100 * (1 - (source + target) / places), abs=0.1)
+    shapes = re.search(r"^  (\d+) shapes, rows x \(source \+ target\): (.+)$", out, re.MULTILINE)
+    assert shapes is not None
+    assert len(re.findall(r"\d+ x \(\d+ \+ \d+\)", shapes[2])) == int(shapes[1]) <= 13
+    assert "Memory per device, estimated: " in out
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]  # no run was started
+
+    assert trainer.main(["--describe", *flags, "--hparams=packing=true"]) == 0
+    packed = capsys.readouterr().out
+    assert "Batches: " in packed
+    assert "shapes, rows x" not in packed

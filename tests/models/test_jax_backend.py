@@ -1,0 +1,84 @@
+"""The same layers under Keras' JAX backend: the numbers agree, and TensorFlow is not loaded."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.models.transformer import Transformer
+from tests import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+V = 23
+
+SCRIPT = """
+import sys
+import numpy as np
+from t2t_lite import config, registry
+from t2t_lite.layers import attention, dropout, embedding, feed_forward, masks, positions, residual
+
+import jax
+import keras
+from t2t_lite.models import decoder, encoder, flops, transformer
+
+assert keras.backend.backend() == "jax"
+stored = dict(np.load(sys.argv[1], allow_pickle=False))
+for name in ("post", "pre"):
+    hparams = config.override(config.HParams(), str(stored[f"{name}/hparams"]))
+    model = registry.MODELS.get("transformer").from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
+    for w in model.weights:
+        w.assign(stored.pop(f"{name}/{w.path}"))
+    batch = {"source": stored["source"], "target": stored["target"]}
+    call = jax.jit(lambda seed: model(batch, seed=seed))
+    logits = np.asarray(call(None))
+    wanted = stored.pop(f"{name}/logits")
+    np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    one, again, other = (np.asarray(call(np.array([1, s], "int32"))) for s in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-3 and np.isfinite(one).all()
+    memory, bias = jax.jit(model.encode)(batch)
+    caches, memory_caches = jax.jit(lambda memory: model.start(memory, 1, 8))(memory)
+    step, previous = jax.jit(model.step), np.zeros((2, 1), "int32")
+    for at in range(3):
+        got, caches = step(previous, at, caches, memory_caches, bias)
+        np.testing.assert_allclose(np.asarray(got)[:, 0], logits[:, at], rtol=0, atol=1e-5 * np.abs(wanted).max())
+        previous = batch["target"][:, at : at + 1]
+left = [name for name in stored if "transformer/" in name]
+assert not left, left
+print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modules)))
+"""
+
+
+def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed; `pip install jax` to check the JAX backend")
+    source = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
+    target = np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32")
+    stored = {"source": source, "target": target, "V": np.array(V)}
+    for name, more in (("post", ""), ("pre", ",norm=pre,positions=learned,max_positions=9,d_k=5,d_v=3")):
+        text = "num_layers=1,d_model=16,d_ff=24,num_heads=2" + more
+        model = Transformer.from_hparams(config.override(config.HParams(), text), V, V, True)
+        reference.randomise(model, 2)
+        stored |= {f"{name}/{w.path}": np.asarray(w) for w in model.weights}
+        stored |= {
+            f"{name}/hparams": np.array(text),
+            f"{name}/logits": np.asarray(model({"source": source, "target": target})),
+        }
+    np.savez(tmp_path / "weights.npz", **stored)
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "weights.npz")],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "heavy: []\n"

@@ -1,0 +1,220 @@
+"""The whole model against NumPy, and what must not matter to it: the future, padding, packing, caches."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.models.transformer import Transformer
+from tests import reference
+
+TINY = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, max_positions=24)
+SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [1, 0, 0, 0, 0]], "int32")
+TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
+V = 20
+
+
+def _model(hparams: config.HParams = TINY, source: int = V, target: int = V, shared: bool = True) -> Transformer:
+    model = Transformer.from_hparams(hparams, source, target, shared)
+    reference.randomise(model, 1)
+    return model
+
+
+def _reference(model: Transformer, hparams: config.HParams) -> reference.Transformer:
+    return reference.Transformer(reference.weights_of(model), hparams.num_layers, hparams.num_heads, hparams.norm)
+
+
+@pytest.fixture(scope="module", params=[{}, {"norm": "pre", "positions": "learned"}], ids=["post", "pre_learned"])
+def model(request: Any) -> Transformer:
+    return _model(config.replace(TINY, **request.param))
+
+
+def _logits(model: Transformer, source: np.ndarray, target: np.ndarray, **more: np.ndarray) -> np.ndarray:
+    return np.asarray(model({"source": source, "target": target, **more}))
+
+
+VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
+    "post": ({}, V, True),
+    "pre": ({"norm": "pre"}, V, True),
+    "learned_unshared": ({"num_layers": 1, "positions": "learned", "share_embeddings": False}, V, True),
+    "two_vocabularies": ({"num_layers": 1}, 31, False),
+    "two_vocabularies_unshared_pre": ({"num_layers": 1, "share_embeddings": False, "norm": "pre"}, 31, False),
+    "d_k_and_d_v": ({"num_layers": 1, "num_heads": 3, "d_k": 5, "d_v": 7}, V, True),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_equals_the_papers_equations(name: str) -> None:
+    changes, target_size, shared = VARIANTS[name]
+    hparams = config.replace(TINY, **changes)
+    model = _model(hparams, V, target_size, shared)
+    tables = 1 if shared and hparams.share_embeddings else 2 if hparams.share_embeddings else 3
+    assert sum(w.path.endswith("embedding/table") or "softmax" in w.path for w in model.weights) == tables
+    logits = _logits(model, SOURCE, TARGET)
+    assert logits.dtype == np.float32
+    reference.assert_close(logits, _reference(model, hparams)(SOURCE, TARGET), 1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_bfloat16_is_within_its_rounding(norm: str) -> None:
+    hparams = config.replace(TINY, num_layers=1, precision="bfloat16", norm=norm)
+    model = _model(hparams)
+    assert {w.dtype for w in model.weights} == {"float32"}
+    logits = _logits(model, SOURCE, TARGET)
+    assert logits.dtype == np.float32
+    # Some 25 roundings of up to 2^-9 in a row, which mostly cancel.
+    reference.assert_close(logits, _reference(model, hparams)(SOURCE, TARGET), 2**-5)
+    assert Transformer.from_hparams(TINY, V, V, True).compute_dtype == "float32"  # the policy is put back
+
+
+def test_a_later_target_changes_no_earlier_logits(model: Transformer) -> None:
+    before = _logits(model, SOURCE, TARGET)
+    for at in range(TARGET.shape[1]):
+        changed = TARGET.copy()
+        changed[:, at] = 11
+        after = _logits(model, SOURCE, changed)
+        np.testing.assert_array_equal(after[:, : at + 1], before[:, : at + 1])
+        if at + 1 < TARGET.shape[1]:
+            assert (np.abs(after[:, at + 1] - before[:, at + 1]).max(-1) > 1e-4).all()
+
+
+def test_more_padding_changes_nothing(model: Transformer) -> None:
+    before = _logits(model, SOURCE, TARGET)
+    more = _logits(model, np.pad(SOURCE, ((0, 2), (0, 7))), np.pad(TARGET, ((0, 2), (0, 4))))
+    assert np.isfinite(more).all()  # also in rows of nothing but padding
+    np.testing.assert_allclose(more[:3, :6], before, rtol=0, atol=1e-5)
+
+
+def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
+    sources, targets = [[5, 9, 3, 1], [7, 1], [8, 2, 1]], [[4, 1], [6, 5, 12, 1], [3, 1]]
+
+    def packed(parts: list[list[int]], side: str) -> dict[str, np.ndarray]:
+        rows = {
+            side: [token for part in parts for token in part],
+            f"{side}_segment": [i + 1 for i, part in enumerate(parts) for _ in part],
+            f"{side}_position": [at for part in parts for at in range(len(part))],
+        }
+        return {name: np.array([[*row, 0, 0]], "int32") for name, row in rows.items()}
+
+    got = np.asarray(model({**packed(sources, "source"), **packed(targets, "target")}))[0]
+    at = 0
+    for source, target in zip(sources, targets, strict=True):
+        alone = _logits(model, np.array([source], "int32"), np.array([target], "int32"))[0]
+        np.testing.assert_allclose(got[at : at + len(target)], alone, rtol=0, atol=1e-5)
+        at += len(target)
+    assert np.isfinite(got).all()
+
+
+def test_cached_steps_equal_the_columns_of_decode(model: Transformer) -> None:
+    beams, length, capacity = 3, 18, 20
+    rows = len(SOURCE)
+    targets = np.random.default_rng(3).integers(1, V, (rows, beams, length), "int32")
+    memory, bias = model.encode({"source": SOURCE})
+    columns = []
+    for beam in range(beams):
+        columns.append(np.asarray(model.decode({"target": targets[:, beam]}, memory, bias)))
+    caches, memory_caches = model.start(memory, beams, capacity)
+    previous = np.zeros((rows, beams), "int32")
+    for at in range(length):
+        logits, caches = model.step(previous, at, caches, memory_caches, bias)
+        for beam in range(beams):
+            np.testing.assert_allclose(np.asarray(logits)[:, beam], columns[beam][:, at], rtol=0, atol=2e-5)
+        previous = targets[:, :, at]
+    assert len({tuple(k.shape) for k, _ in memory_caches}) == 1
+    assert memory_caches[0][0].shape[0] == rows  # beams share the source's keys
+
+
+def test_an_empty_batch_has_empty_logits(model: Transformer) -> None:
+    assert _logits(model, SOURCE[:0], TARGET[:0]).shape == (0, TARGET.shape[1], V)
+
+
+def test_dropout_follows_the_seed(model: Transformer) -> None:
+    batch = {"source": SOURCE, "target": TARGET}
+    one, again, other = (np.asarray(model(batch, seed=np.array([1, s], "int32"))) for s in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-2
+    assert np.abs(one - np.asarray(model(batch))).max() > 1e-2
+
+
+def _count(hparams: config.HParams, vocab_size: int) -> int:
+    """Parameters by the paper's formulas, tied; attention without bias terms, equation (2) with them."""
+    d, width = hparams.d_model, hparams.num_heads
+    attention = 2 * d * width * (hparams.d_k or d // width) + 2 * d * width * (hparams.d_v or d // width)
+    feed_forward = 2 * d * hparams.d_ff + hparams.d_ff + d
+    encoder_layer = attention + feed_forward + 2 * 2 * d
+    decoder_layer = 2 * attention + feed_forward + 3 * 2 * d
+    return vocab_size * d + hparams.num_layers * (encoder_layer + decoder_layer)
+
+
+def test_parameter_counts_of_two_layers(model: Transformer) -> None:
+    last_norms = 2 * 2 * TINY.d_model if "final_norm" in model.weights[-1].path else 0
+    tables = 2 * TINY.max_positions * TINY.d_model if model.source_positions else 0
+    assert model.count_params() == _count(TINY, V) + last_norms + tables
+
+
+def test_parameter_counts_of_the_papers_models() -> None:
+    one_layer = config.HParams(num_layers=1)  # of base; a whole base takes long to draw
+    assert Transformer.from_hparams(one_layer, V, V, True).count_params() == _count(one_layer, V)
+    # The paper's base with a vocabulary of 37,000: 63.0M. With 40,960, as its authors had: its 65M (Table 3).
+    assert _count(config.HParams(), 37000) == 63_045_632
+    assert round(_count(config.HParams(), 40960) / 1e6) == 65
+    assert _count(config.HParams(d_model=1024, d_ff=4096, num_heads=16), 37000) == 214_171_648
+
+
+def test_paths_of_weights_are_unique_and_stable() -> None:
+    hparams = config.replace(TINY, num_layers=1, norm="pre", positions="learned", share_embeddings=False)
+    for _ in range(2):  # a second model in the same process has the same names
+        model = Transformer.from_hparams(hparams, V, 31, False)
+        paths = [w.path for w in model.weights]
+        assert len(set(paths)) == len(paths)
+        assert sorted(paths) == [f"transformer/{path}" for path in GOLDEN_PATHS.split()]
+
+
+def test_layers_are_numbered(model: Transformer) -> None:
+    paths = {w.path for w in model.weights}
+    name = "transformer/{}/layer_{}/around_feed_forward/feed_forward/kernel_1"
+    assert {name.format(stack, i) for stack in ("encoder", "decoder") for i in (0, 1)} <= paths
+
+
+GOLDEN_PATHS = """
+decoder/final_norm/beta
+decoder/final_norm/gamma
+decoder/layer_0/around_feed_forward/feed_forward/bias_1
+decoder/layer_0/around_feed_forward/feed_forward/bias_2
+decoder/layer_0/around_feed_forward/feed_forward/kernel_1
+decoder/layer_0/around_feed_forward/feed_forward/kernel_2
+decoder/layer_0/around_feed_forward/layer_norm/beta
+decoder/layer_0/around_feed_forward/layer_norm/gamma
+decoder/layer_0/around_memory/layer_norm/beta
+decoder/layer_0/around_memory/layer_norm/gamma
+decoder/layer_0/around_memory/memory_attention/key
+decoder/layer_0/around_memory/memory_attention/output
+decoder/layer_0/around_memory/memory_attention/query
+decoder/layer_0/around_memory/memory_attention/value
+decoder/layer_0/around_self/layer_norm/beta
+decoder/layer_0/around_self/layer_norm/gamma
+decoder/layer_0/around_self/self_attention/key
+decoder/layer_0/around_self/self_attention/output
+decoder/layer_0/around_self/self_attention/query
+decoder/layer_0/around_self/self_attention/value
+encoder/final_norm/beta
+encoder/final_norm/gamma
+encoder/layer_0/around_attention/layer_norm/beta
+encoder/layer_0/around_attention/layer_norm/gamma
+encoder/layer_0/around_attention/self_attention/key
+encoder/layer_0/around_attention/self_attention/output
+encoder/layer_0/around_attention/self_attention/query
+encoder/layer_0/around_attention/self_attention/value
+encoder/layer_0/around_feed_forward/feed_forward/bias_1
+encoder/layer_0/around_feed_forward/feed_forward/bias_2
+encoder/layer_0/around_feed_forward/feed_forward/kernel_1
+encoder/layer_0/around_feed_forward/feed_forward/kernel_2
+encoder/layer_0/around_feed_forward/layer_norm/beta
+encoder/layer_0/around_feed_forward/layer_norm/gamma
+softmax/table
+source_embedding/table
+source_positions/table
+target_embedding/table
+target_positions/table
+"""

@@ -1,0 +1,96 @@
+"""What the system tests share: commands run as whole processes, a small corpus, one trained run."""
+
+import gzip
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t2t_lite import registry
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+_IMPORT = "import time:"  # what python -X importtime puts before each line
+
+# Small enough to train in seconds, with outputs that differ from line to line.
+RECIPE = (
+    "num_layers=1,d_model=64,d_ff=64,num_heads=2,dropout=0,batch_tokens=1024,max_length=32,warmup_steps=40,"
+    "learning_rate_factor=1,extra_length=5,train_steps=120,log_every=30,eval_every=60,save_every=20,"
+    "average_checkpoints=3,keep_checkpoints=5"
+)
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Runs `run("trainer", "--flag", ..., status=0)`; checks the exit status, and that no traceback is shown.
+
+    `quick=True` checks as well that TensorFlow was not loaded.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # the commands themselves keep TensorFlow quiet
+
+    def run_command(
+        command: str, *flags: object, status: int = 0, quick: bool = False, input: bytes = b"", **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        python = [sys.executable, *(["-X", "importtime"] if quick else []), "-m", f"t2t_lite.bin.{command}"]
+        done = subprocess.run(
+            [*python, *map(str, flags)],
+            input=input,
+            capture_output=True,
+            check=False,
+            env=environment,
+            timeout=300,
+            **options,
+        )
+        lines = done.stderr.decode("utf-8").split("\n")
+        imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith(_IMPORT)}
+        stderr = "\n".join(line for line in lines if not line.startswith(_IMPORT))
+        assert done.returncode == status, stderr
+        assert "Traceback" not in stderr
+        if quick:
+            assert "argparse" in imported  # the list is there
+            assert not {name.partition(".")[0] for name in imported} & {"tensorflow", "keras", "jax", "tensorflow_text"}
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode("utf-8"), stderr)
+
+    return run_command
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> Path:
+    data = "".join(f"{line}\n" for line in lines).encode("utf-8")
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of toy_ende pairs: 1,000 for training (one side gzipped), 12 in valid.*, 16 in test.*."""
+    folder = tmp_path_factory.mktemp("corpus")
+    problem = registry.problem("toy_ende", train_size=1000)
+    for split, name, count in (("train", "train", 1000), ("dev", "valid", 12), ("test", "test", 16)):
+        sources, targets = zip(*itertools.islice(problem.samples(split), count), strict=True)
+        write_lines(folder / f"{name}.en", sources)
+        write_lines(folder / f"{name}.de{'.gz' if name == 'train' else ''}", targets)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A trained run, not to be changed, and what the trainer printed."""
+    folder = tmp_path_factory.mktemp("runs") / "mine"
+    done = run(
+        "trainer",
+        "--problem=text2text",
+        f"--source_dir={corpus}",
+        "--languages=en-de",
+        "--vocab_size=400",
+        "--hparams_set=tiny",
+        f"--hparams={RECIPE}",
+        f"--output_dir={folder}",
+    )
+    assert done.stderr == ""  # neither notices of TensorFlow nor a progress bar where nobody watches
+    return folder, done.stdout

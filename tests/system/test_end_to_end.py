@@ -1,0 +1,255 @@
+"""From two text files to scored translations, by whole commands: what a user does first, in the order of doing it."""
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+TRAINING_FIELDS = (
+    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm".split()
+)
+EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_bleu".split()
+AWKWARD = ["", "The doors\u2028are new.", "   ", "He brings\u0085me a table."]  # line ends to others, not to us
+
+
+def read_lines(path: Path) -> list[str]:
+    return path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in read_lines(folder / "metrics.jsonl")]
+
+
+def weights(prefix: Path) -> dict[str, np.ndarray]:
+    """The weights in a checkpoint, by key."""
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")}
+
+
+@pytest.fixture
+def folder(trained: tuple[Path, str]) -> Path:
+    return trained[0]
+
+
+@pytest.fixture
+def copy(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the run that a test may change; so a run's folder can be moved, too."""
+    return Path(shutil.copytree(folder, tmp_path / "copy"))
+
+
+def test_the_trainer_writes_all_it_promises(folder: Path) -> None:
+    lines = metrics(folder)
+    training, evaluations = ([row for row in lines if ("loss" in row) is kind] for kind in (True, False))
+    assert [list(row) for row in training] == [TRAINING_FIELDS] * 4
+    assert [list(row) for row in evaluations] == [EVALUATION_FIELDS] * 2
+    assert [row["step"] for row in lines] == [30, 60, 60, 90, 120, 120]
+    assert training[-1]["loss"] < training[0]["loss"] - 1
+    assert all(0 < row["target_tokens"] < row["padded_tokens"] <= 30 * 2 * 1024 for row in training)
+    for row in evaluations:
+        assert row["dev_perplexity"] == pytest.approx(np.exp(row["dev_loss"]))
+    hparams = json.loads((folder / "hparams.json").read_text())
+    assert (hparams["hparams_set"], hparams["model"]) == ("tiny", "transformer")
+    assert hparams["hparams"]["d_model"] == 64
+    assert hparams["hparams"]["label_smoothing"] == 0.1  # the set's, as nothing else was said
+    problem = json.loads((folder / "problem.json").read_text())
+    assert (problem["problem"], problem["data_dir"]) == ("text2text", "data")
+    assert problem["options"]["languages"] == "en-de"
+    names = {path.name.partition(".")[0] for path in (folder / "checkpoints").glob("model-*")}
+    assert names == {f"model-{step}" for step in (40, 60, 80, 100, 120)}
+    assert (folder / "averaged" / "model-120.index").is_file()
+    assert list((folder / "tensorboard").iterdir())
+
+
+def test_the_trainer_shows_translations_scores_and_what_to_do_next(trained: tuple[Path, str], corpus: Path) -> None:
+    folder, out = trained
+    hypotheses, sources, references = (
+        read_lines(path) for path in (folder / "test.hyp.txt", corpus / "test.en", corpus / "test.de")
+    )
+    assert len(hypotheses) == len(sources) == 16
+    assert len(set(hypotheses)) >= 4  # the tests below compare texts: they must differ from line to line
+    for source, hypothesis, reference in list(zip(sources, hypotheses, references, strict=True))[:10]:
+        assert f"\n  {source}\n  -> {hypothesis}\n     ({reference})\n" in out
+    assert re.search(r"^step 60: dev loss [\d.]+, perplexity [\d.]+, BLEU [\d.]+ \(best so far\)$", out, re.MULTILINE)
+    assert f"test set, weights {folder}/averaged/model-120:\nBLEU|nrefs:1|case:mixed|eff:no|tok:13a|" in out
+    assert f"translations: {folder}/test.hyp.txt\n" in out
+    assert f"Next: t2t-lite-decoder --output_dir={folder} " in out
+
+
+def test_decoding_a_file_and_standard_input(run: Run, folder: Path, corpus: Path, tmp_path: Path) -> None:
+    sources = read_lines(corpus / "test.en")
+    text = "\n".join([*AWKWARD, *sources]).encode("utf-8")  # and the last line without an end
+    (tmp_path / "lines.gz").write_bytes(gzip.compress(text))
+    plain = run("decoder", f"--output_dir={folder}", f"--input={tmp_path / 'lines.gz'}")
+    assert plain.stderr == ""
+    lines = plain.stdout.removesuffix("\n").split("\n")
+    assert len(lines) == len(AWKWARD) + len(sources)
+    assert [bool(line) for line in lines[: len(AWKWARD)]] == [False, True, False, True]
+    assert lines[len(AWKWARD) :] == read_lines(folder / "test.hyp.txt")
+    records = run("decoder", f"--output_dir={folder}", "--json", input=text).stdout.removesuffix("\n").split("\n")
+    values = [json.loads(record) for record in records]
+    assert [value["input"] for value in values] == [*AWKWARD, *sources]
+    assert [value["outputs"][0]["text"] for value in values] == lines
+    assert {len(value["outputs"]) for value in values} == {1}
+    assert values[0]["outputs"] == [{"text": "", "score": 0.0}]
+    assert all(value["outputs"][0]["score"] < 0 for value in values[4:])
+
+
+def test_decoding_a_split_with_the_n_best(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dev.3best"
+    assert run("decoder", f"--output_dir={folder}", "--split=dev", "--nbest=3", f"--output={out}").stdout == ""
+    rows = [line.split("\t") for line in read_lines(out)]
+    assert len(rows) == 12 * 3
+    for start in range(0, len(rows), 3):
+        scores, texts = zip(*rows[start : start + 3], strict=True)
+        assert list(map(float, scores)) == sorted(map(float, scores), reverse=True)
+        assert len(set(texts)) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["dev.3best"]
+
+
+def test_a_byte_that_is_no_text(run: Run, folder: Path) -> None:
+    done = run("decoder", f"--output_dir={folder}", input=b"good\nna\xefve\n", status=1, quick=True)
+    assert done.stderr.startswith("error: standard input, line 2: byte 0xef at column 3 is not UTF-8.")
+    assert done.stdout == ""
+
+
+def test_eval_of_a_run_equals_scoring_its_files(run: Run, folder: Path, corpus: Path) -> None:
+    of_run = json.loads(run("eval", f"--output_dir={folder}", "--json").stdout)
+    files = [f"--hypotheses={folder / 'test.hyp.txt'}", f"--references={corpus / 'test.de'}"]
+    of_files = json.loads(run("eval", *files, "--json", quick=True).stdout)
+    assert of_run["scores"] == of_files["scores"]
+    assert of_run["scores"][0]["value"] > 0
+    assert of_run["scores"][0]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert (of_run["split"], of_run["checkpoint"]) == ("test", f"{folder}/averaged/model-120")
+    assert 0 < of_run["loss"] < np.log(400)
+    assert of_run["perplexity"] == pytest.approx(np.exp(of_run["loss"]))
+
+
+@pytest.mark.parametrize(("flag", "steps"), [("--last=2", (100, 120)), ("--steps=80,40", (40, 80))])
+def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> None:
+    done = run("avg_checkpoints", f"--output_dir={copy}", flag)
+    path = copy / "averaged" / f"model-{steps[-1]}"
+    listed = "".join(f"  {copy}/checkpoints/model-{step}\n" for step in steps)
+    assert done.stdout.startswith(f"{path}: the mean of 2 checkpoints:\n{listed}")
+    assert done.stderr == ""
+    assert [p.name for p in (copy / "averaged").glob("*.index")] == [f"{path.name}.index"]
+    parts = [weights(copy / "checkpoints" / f"model-{step}") for step in steps]
+    averaged = weights(path)
+    assert averaged.keys() == parts[0].keys()
+    assert len(averaged) > 20
+    for key, value in averaged.items():
+        np.testing.assert_allclose(value, np.mean([part[key] for part in parts], axis=0), rtol=1e-5, atol=1e-7)
+
+
+def test_a_run_goes_on_with_its_folder_alone(run: Run, copy: Path) -> None:
+    done = run("trainer", f"--output_dir={copy}", "--train_steps=150")
+    assert done.stdout.startswith("Going on from step 120 of 150.\nstep 150: dev loss ")
+    assert done.stderr == ""
+    assert [row["step"] for row in metrics(copy)] == [30, 60, 60, 90, 120, 120, 150, 150]
+    assert (copy / "averaged" / "model-150.index").is_file()
+    assert json.loads((copy / "hparams.json").read_text())["hparams"]["train_steps"] == 150
+
+
+def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Without a learning rate the weights stay: so they are seen to be the other run's, and no score gets better."""
+    flags = [
+        f"--data_dir={folder / 'data'}",
+        f"--warm_start_from={folder}",
+        "--problem=text2text",
+        f"--source_dir={json.loads((folder / 'problem.json').read_text())['options']['source_dir']}",
+        "--languages=en-de",
+        "--vocab_size=400",
+        "--hparams_set=tiny",
+        "--hparams=num_layers=1,d_model=64,d_ff=64,num_heads=2,max_length=32,extra_length=5,batch_tokens=1024,"
+        "learning_rate_factor=0,train_steps=50,log_every=5,eval_every=5,early_stopping=2",
+        f"--output_dir={tmp_path / 'warm'}",
+    ]
+    out = run("trainer", *flags).stdout
+    assert out.startswith(f"Starting from the weights of {folder}, step 120.\n")
+    assert "\nStopping at step 15: 2 evaluations in a row brought no better score.\n" in out
+    before, after = weights(folder / "averaged" / "model-120"), weights(tmp_path / "warm" / "checkpoints" / "model-15")
+    assert before.keys() == after.keys()
+    assert all(np.array_equal(value, after[key]) for key, value in before.items())
+    scores = [row["dev_bleu"] for row in metrics(tmp_path / "warm") if "dev_bleu" in row]
+    assert len(scores) == 3
+    assert len(set(scores)) == 1
+    again = run("trainer", *flags).stdout  # the same command goes on: here there is nothing left to do but translate
+    assert "Starting from" not in again
+    assert "\nThis run has stopped early already; --hparams=early_stopping=0 makes it go on.\n" in again
+    assert again.partition("test set, weights ")[2] == out.partition("test set, weights ")[2] != ""
+    assert json.loads((tmp_path / "warm" / "problem.json").read_text())["data_dir"] == str(folder / "data")
+
+
+def test_two_devices(run: Run, folder: Path, corpus: Path, tmp_path: Path) -> None:
+    done = run(
+        "trainer",
+        "--problem=text2text",
+        f"--source_dir={corpus}",
+        "--languages=en-de",
+        "--vocab_size=400",
+        f"--data_dir={folder / 'data'}",
+        "--hparams_set=tiny",
+        "--hparams=num_layers=1,d_model=32,d_ff=32,num_heads=2,batch_tokens=256,micro_batches=2,log_every=2,"
+        "beam_size=1,extra_length=0",
+        "--train_steps=4",
+        "--devices=2",
+        f"--output_dir={tmp_path / 'two'}",
+    )
+    assert done.stderr == ""
+    assert "step 4: dev loss " in done.stdout
+    assert [row["step"] for row in metrics(tmp_path / "two")] == [2, 4, 4]
+    assert f"weights:      {tmp_path}/two/checkpoints/model-4\n" in done.stdout  # one checkpoint: nothing to average
+
+
+USERS_CODE = '''
+from t2t_lite import problem, registry
+
+
+@registry.register_problem
+class Shout(problem.Problem):
+    """Words to the same in capitals."""
+
+    default_hparams = "tiny"
+    vocab_size = 60
+    shared_vocab = False
+
+    def splits(self):
+        return ("train", "dev")
+
+    def samples(self, split):
+        for i in range(300 if split == "train" else 5):
+            line = f"the {i} of {i * 7 % 13} and {i * 5 % 11}"
+            yield line, line.upper()
+'''
+
+
+def test_a_problem_of_ones_own(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "shout.py").write_text(USERS_CODE)
+    done = run(
+        "trainer",
+        f"--usr_dir={tmp_path / 'mine'}",
+        "--problem=shout",
+        "--hparams=num_layers=1,d_model=32,d_ff=32,num_heads=2,batch_tokens=256,train_steps=3,log_every=1,beam_size=1",
+        f"--output_dir={tmp_path / 'run'}",
+    )
+    assert "dev set, weights" in done.stdout  # it has no test set
+    assert len(read_lines(tmp_path / "run" / "dev.hyp.txt")) == 5
+    for side in ("source", "target"):
+        assert (tmp_path / "run" / f"vocabulary.{side}.model").is_file()
+    shutil.rmtree(tmp_path / "run" / "data")  # a run translates without its data
+    out = run("decoder", f"--output_dir={tmp_path / 'run'}", input=b"the 1 of 2 and 3\n\nthe 4 of 5 and 6\n").stdout
+    assert out.count("\n") == 3
+    assert out.split("\n")[1] == ""
+    for message in ("mine", "shout"):
+        assert message in json.dumps(json.loads((tmp_path / "run" / "problem.json").read_text()))

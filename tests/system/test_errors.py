@@ -1,0 +1,169 @@
+"""What users do wrong: a sentence that says what to do, a status, no traceback, and soon."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+TOY = ("trainer", "--problem=toy_ende", "--output_dir={new}")
+OWN = ("trainer", "--problem=text2text", "--languages=en-de", "--hparams_set=tiny", "--output_dir={new}")
+
+# name: (command and flags, exit status, what the message says); none of these loads TensorFlow.
+# {new} is a folder that does not exist, {corpus} and {run} are a corpus and a run that are whole.
+WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "problem": (("trainer", "--problem=toy_endee", "--output_dir={new}"), 2, "There is no problem called 'toy_endee'. "
+                "Did you mean 'toy_ende'"),
+    "hparams set": ((*TOY, "--hparams_set=tinny"), 2, "There is no hparams set called 'tinny'. Did you mean 'tiny'?"),
+    "model": ((*TOY, "--model=transfomer"), 2, "There is no model called 'transfomer'. Did you mean 'transformer'?"),
+    "hparam": ((*TOY, "--hparams=dropuot=0.2"), 2, "there is no 'dropuot'. Did you mean 'dropout'"),
+    "hparam without a value": ((*TOY, "--hparams=dropout"), 2, "'dropout' is not of the form name=value"),
+    "hparam of another type": ((*TOY, "--hparams=num_layers=two"), 2, "num_layers=two is not an integer"),
+    "hparam out of range": ((*TOY, "--hparams=dropout=1.5"), 2, "dropout=1.5 must be at least 0 and below 1"),
+    "no steps": ((*TOY, "--train_steps=0"), 2, "train_steps=0 must be at least 1"),
+    "flag": ((*TOY, "--hparam_set=tiny"), 2, "there is no flag --hparam_set. Did you mean '--hparams_set'"),
+    "no flag": ((*TOY, "tiny"), 2, "'tiny' is not a flag; values follow theirs, as in --problem=toy_ende."),
+    "beginning of a flag": (("trainer", "--prob=toy_ende", "--output_dir={new}"), 2, "there is no flag --prob. "
+                            "Did you mean '--problem'?"),
+    "no problem": (("trainer", "--output_dir={new}"), 2, "Give --problem=NAME; t2t-lite-trainer --registry_help lists "
+                   "them. ({new} holds no run to go on with.)"),
+    "no output_dir": (("trainer", "--problem=toy_ende"), 2, "give --output_dir=DIR, where the run is written"),
+    "output_dir a file": (("trainer", "--problem=toy_ende", "--output_dir={corpus}/test.en"), 2,
+                          "--output_dir={corpus}/test.en: {corpus}/test.en is not a folder."),
+    "output_dir in a file": (("trainer", "--problem=toy_ende", "--output_dir={corpus}/test.en/run"), 2,
+                             "{corpus}/test.en is not a folder."),
+    "data_dir a file": ((*TOY, "--data_dir={corpus}/test.en"), 2, "--data_dir={corpus}/test.en is not a folder."),
+    "usr_dir": ((*TOY, "--usr_dir={new}"), 2, "--usr_dir: {new} is not a folder."),
+    "no devices": ((*TOY, "--devices=0"), 2, "'0' is not a whole number of at least 1"),
+    "option of another problem": ((*TOY, "--languages=en-de"), 2, "The problem 'toy_ende' has no option 'languages'"),
+    "no source_dir": (OWN, 2, "The problem 'text2text' needs --source_dir."),
+    "source_dir": ((*OWN, "--source_dir={new}"), 1, "{new} is not a folder; --source_dir is the folder that holds your "
+                   "text files."),
+    "languages": (("trainer", "--problem=text2text", "--source_dir={corpus}", "--languages=en", "--output_dir={new}"),
+                  2, "--languages=en is not two different language codes"),
+    "files of a language": (("trainer", "--problem=text2text", "--source_dir={corpus}", "--languages=en-fr",
+                             "--output_dir={new}"), 1, "{corpus} has train.en but not train.fr (nor train.fr.gz)"),
+    "metric": ((*OWN, "--source_dir={corpus}", "--metric=blue"), 2, "--metric=blue is not one of: bleu"),
+    "other data": ((*OWN, "--source_dir={corpus}", "--vocab_size=300", "--data_dir={run}/data"), 2,
+                   "{run}/data/text2text was prepared with other settings:\n  vocab_size: 400 -> 300\nGive another "
+                   "--data_dir"),
+    "other dropout": (("trainer", "--output_dir={run}", "--hparams=dropout=0.2"), 2, "{run} holds a run that was "
+                      "started with other settings:\n  dropout: 0.0 -> 0.2\nGo on with the old settings, or give"),
+    "describe": (("trainer", "--describe", "--hparams_set=base"), 2, "--describe needs --output_dir=DIR (or "
+                 "--data_dir=DIR), where the prepared data is or will be; or --vocab_size=N, to do without data."),
+    "datagen": (("datagen", "--problem=toy_ende"), 2, "the following arguments are required: --data_dir"),
+    "decoder without a run": (("decoder", "--output_dir={corpus}"), 1, "{corpus} holds no run (no hparams.json)."),
+    "decoder's input": (("decoder", "--output_dir={run}", "--input={new}"), 1, "{new}: there is no such file."),
+    "decoder's output": (("decoder", "--output_dir={run}", "--output={corpus}/test.en/x"), 2, "is not a folder."),
+    "decoder's output a folder": (("decoder", "--output_dir={run}", "--output={corpus}"), 2, "{corpus} is a folder, "
+                                  "not a file."),
+    "decoder's split": (("decoder", "--output_dir={run}", "--split=train"), 2, "invalid choice: 'train'"),
+    "nbest": (("decoder", "--output_dir={run}", "--nbest=0"), 2, "'0' is not a whole number of at least 1"),
+    "eval without a run": (("eval", "--output_dir={new}"), 1, "{new} holds no run (no hparams.json)."),
+    "avg without a run": (("avg_checkpoints", "--output_dir={new}"), 1, "{new} holds no run (no hparams.json)."),
+    "avg, both": (("avg_checkpoints", "--output_dir={run}", "--last=2", "--steps=40"), 2, "not allowed with argument"),
+    "avg of names": (("avg_checkpoints", "--output_dir={run}", "--steps=best"), 2, "'best' is not a list of different "
+                     "steps, such as 1000,1100,1200"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_told_at_once(
+    name: str, run: Run, corpus: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    (command, *flags), status, message = WRONG[name]
+    places = {"new": tmp_path / "new", "corpus": corpus, "run": trained[0]}
+    done = run(command, *(flag.format(**places) for flag in flags), status=status, quick=True)
+    assert message.format(**places) in done.stderr
+    assert "error: " in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "new" / "hparams.json").exists()  # or the mended command would meet a run there
+
+
+def faulty(corpus: Path, folder: Path, name: str, data: bytes | None) -> Path:
+    """A copy of the corpus with other bytes in one file, or without it."""
+    shutil.copytree(corpus, folder)
+    (folder / name).unlink()
+    if data is not None:
+        (folder / name).write_bytes(data)
+    return folder
+
+
+FAULTS = {
+    "unequal": ("test.de", b"eins\nzwei\n", "/test.en has 16 lines, but ", "/test.de has 2."),
+    "empty": ("valid.en", b"", "/valid.en is empty; it should have one sentence per line."),
+    "undecodable": ("valid.de", b"gut\nM\xfcll\n" + b"gut\n" * 10, "/valid.de, line 2: byte 0xfc at column 2 is not"),
+    "cut off": ("train.de.gz", b"\x1f\x8b\x08\x00", "/train.de.gz is not a whole gzip file"),
+    "one side": ("valid.en", None, " has valid.de but not valid.en (nor valid.en.gz): both sides are needed"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("command", ["trainer", "datagen"])
+def test_a_fault_in_the_text_is_told_with_file_and_line(
+    command: str, name: str, run: Run, corpus: Path, tmp_path: Path
+) -> None:
+    file, data, *messages = FAULTS[name]
+    source = faulty(corpus, tmp_path / "faulty", file, data)
+    flags = ["--problem=text2text", f"--source_dir={source}", "--languages=en-de", "--vocab_size=300"]
+    flags.append(f"--output_dir={tmp_path / 'run'}" if command == "trainer" else f"--data_dir={tmp_path / 'data'}")
+    done = run(command, *flags, status=1, quick=True)
+    assert done.stderr.startswith(f"error: {source}")
+    for message in messages:
+        assert message in done.stderr
+    left = tmp_path / ("run/data" if command == "trainer" else "data")
+    assert not (left / "text2text").exists()
+
+
+def test_a_corpus_without_dev(run: Run, corpus: Path, tmp_path: Path) -> None:
+    source = faulty(corpus, tmp_path / "faulty", "valid.en", None)
+    (source / "valid.de").unlink()
+    flags = ["--problem=text2text", f"--source_dir={source}", "--languages=en-de", f"--output_dir={tmp_path / 'run'}"]
+    done = run("trainer", *flags, status=1, quick=True)
+    assert f"{source} has no dev files. Looked for dev.en and dev.de or val.en and val.de or valid.en" in done.stderr
+    assert "found test.de, test.en, train.de.gz, train.en." in done.stderr
+
+
+def test_devices_that_cannot_share_the_batch(run: Run, tmp_path: Path) -> None:
+    flags = ["--problem=toy_ende", "--hparams=micro_batches=4", "--devices=3", f"--output_dir={tmp_path / 'run'}"]
+    done = run("trainer", *flags, status=2)
+    assert done.stderr.startswith(
+        "error: 3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, or"
+    )
+    assert not (tmp_path / "run").exists()  # told before the data is prepared
+
+
+def test_a_start_that_came_to_nothing_may_be_repeated_with_other_settings(
+    run: Run, corpus: Path, trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Until there is a checkpoint nothing is lost by other settings; the mistake must not stand in their way."""
+    shutil.copytree(trained[0], tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints", "best", "averaged"))
+    flags = [f"--output_dir={tmp_path / 'run'}", "--hparams=d_model=32,num_layers=1,train_steps=2,beam_size=1"]
+    done = run("trainer", *flags, f"--warm_start_from={tmp_path / 'nothing'}", status=1)
+    assert f"error: {tmp_path / 'nothing'} holds no checkpoint" in done.stderr
+    done = run("trainer", *flags, "--hparams=d_model=16,num_layers=1,num_heads=1,train_steps=2,beam_size=1")
+    assert "step 2: dev loss " in done.stdout
+    assert '"d_model": 16' in (tmp_path / "run" / "hparams.json").read_text()
+
+
+def test_checkpoints_that_are_not_there_or_damaged(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    shutil.copytree(trained[0], run_dir)
+    decode = ("decoder", f"--output_dir={run_dir}")
+    done = run(*decode, "--checkpoint=bset", status=2)
+    assert f"There is no checkpoint 'bset' in {run_dir}. Did you mean 'best'?" in done.stderr
+    assert "There are: averaged, best, newest, 40, 60, 80, 100, 120." in done.stderr
+
+    data = run_dir / "checkpoints" / "model-80.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    done = run(*decode, "--checkpoint=80", input=b"A test.\n", status=1)
+    assert f"error: The checkpoint {run_dir}/checkpoints/model-80 cannot be read: it is damaged" in done.stderr
+    assert "Choose another with --checkpoint" in done.stderr
+
+    for kind in ("checkpoints", "best", "averaged"):
+        shutil.rmtree(run_dir / kind)
+    done = run("eval", f"--output_dir={run_dir}", status=1)
+    assert f"{run_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={run_dir}" in done.stderr

@@ -1,0 +1,90 @@
+"""Trains a small model on N logical CPUs and writes what came of it; run by test_replicas.py, one process per N.
+
+Usage: replica_worker.py STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES ...
+"""
+
+import os
+import sys
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.pipeline import assemble, make_plan
+from t2t_lite.data.store import open_store
+from t2t_lite.errors import UsageError
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.train.devices import make_strategy
+from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.step import TrainStep
+
+STEPS = 20
+PLANNED_FOR = 4  # the batches are those of K = 4, however they are cut
+
+
+def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
+    """Runs the cases one after the other; see the module."""
+    strategy = make_strategy(int(devices))
+    results: dict[str, Any] = {}
+    for case in cases:
+        precision, dropout, micro_batches = case.split(":")
+        run = train(strategy, store_folder, precision, float(dropout), int(micro_batches))
+        results |= {f"{case}/{name}": value for name, value in run.items()}
+    if int(devices) > 3:
+        three = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(3)])
+        try:
+            train(three, store_folder, "float32", 0.0, 4)
+        except UsageError as error:
+            results["three devices"] = str(error)
+    np.savez(out, **results)
+
+
+def train(
+    strategy: tf.distribute.Strategy, store_folder: str, precision: str, dropout: float, micro_batches: int
+) -> dict[str, Any]:
+    """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
+    store = open_store(store_folder)
+    size = store.source_vocabulary.size
+    hparams = HParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout, precision=precision)
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = Transformer.from_hparams(hparams, size, size, shared=True)
+        adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+    step = TrainStep(
+        model, adam, strategy, micro_batches=micro_batches, label_smoothing=0.1, clip_norm=0.0, seed=1, jit=False
+    )
+    split = store.split("train")
+    plan = make_plan(split, batch_tokens=512, micro_batches=PLANNED_FOR, max_length=64, packing=False, seed=1)
+    losses, norms, tokens, shapes, empty_rows = [], [], [], [], []
+    for number in range(1, STEPS + 1):
+        planned = plan.batch(number)
+        batch = assemble(split, planned, micro_batches, packing=False)
+        result = step(batch, number, 1e-3)
+        losses.append(float(result["loss"]))
+        norms.append(float(result["grad_norm"]))
+        tokens.append(np.count_nonzero(batch["target"], axis=(1, 2)))
+        shapes.append([planned.source_length, planned.target_length])
+        empty_rows.append(int((planned.rows < 0).sum()))
+    variables = {w.path: w.value for w in model.weights}
+    variables |= {f"adam_m/{i}": m for i, m in enumerate(adam.m)} | {f"adam_v/{i}": v for i, v in enumerate(adam.v)}
+    copies = {name: strategy.experimental_local_results(variable) for name, variable in variables.items()}
+    return {
+        "losses": losses,
+        "norms": norms,
+        "tokens": tokens,
+        "shapes": shapes,
+        "empty_rows": empty_rows,
+        "copies": {len(each) for each in copies.values()}.pop(),
+        "differing_copies": [
+            n for n, each in copies.items() if any((c.numpy() != each[0].numpy()).any() for c in each)
+        ],
+        **{f"variables/{name}": each[0].numpy() for name, each in copies.items()},
+    }
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

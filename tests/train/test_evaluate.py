@@ -1,0 +1,166 @@
+"""Scores against NumPy; lines in, lines out: in order, whatever the batches, however odd the lines."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite.data.store import Store
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decode.translate import Hypothesis, Translator
+from t2t_lite.metrics import bleu
+from t2t_lite.text.vocabulary import EOS
+from t2t_lite.train import evaluate
+from t2t_lite.train.evaluate import Evaluator, Scores
+
+OPTIONS = {"beam_size": 3, "length_penalty": 0.6, "extra_length": 4, "max_source_length": 40, "batch_tokens": 60}
+
+
+@pytest.fixture(scope="module")
+def model(make_model: Callable[..., Any], toy_store: Store) -> Any:
+    """Not trained, but with weights far enough from 0 that its outputs depend on its inputs."""
+    model = make_model(toy_store.source_vocabulary.size)
+    random = np.random.default_rng(4)
+    for weight in model.weights:
+        if "layer_norm" not in weight.path:
+            weight.assign(weight.value.numpy() + random.normal(scale=0.4, size=weight.shape))
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator(model: Any, toy_store: Store) -> Translator:
+    return Translator(model, toy_store.source_vocabulary, toy_store.target_vocabulary, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def lines(toy_store: Store) -> list[str]:
+    return toy_store.text("dev")[0][:12]
+
+
+@pytest.fixture(scope="module")
+def translations(translator: Translator, lines: list[str]) -> list[list[Hypothesis]]:
+    """The 3 best of each of `lines`."""
+    return translator.translate(lines, nbest=3)
+
+
+def _texts(results: list[list[Hypothesis]]) -> list[str]:
+    return [hypotheses[0].text for hypotheses in results]
+
+
+def test_the_dev_loss_is_the_cross_entropy_per_target_token_of_all_pairs(
+    model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = toy_store.split("dev")
+    total = tokens = 0.0
+    for source, target in zip(split.source, split.target, strict=True):  # one pair at a time, no padding
+        batch = {"source": source[None].astype(np.int32), "target": target[None].astype(np.int32)}
+        logits = np.asarray(model(batch))[0].astype(np.float64)
+        logp = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        total -= logp[np.arange(len(target)), target].sum()
+        tokens += len(target)
+    evaluator = Evaluator(model, toy_store, translator, "bleu")
+    assert len(split) == 40
+    assert evaluator.loss("dev") == pytest.approx(total / tokens, rel=1e-5)
+    # However the pairs are cut into batches.
+    monkeypatch.setattr(evaluate, "_BATCH_TOKENS", 70)
+    assert evaluator.loss("dev") == pytest.approx(total / tokens, rel=1e-5)
+
+
+def test_the_score_is_that_of_the_translations_of_the_whole_split(
+    model: Any, translator: Translator, toy_store: Store
+) -> None:
+    sources, references = toy_store.text("test")
+    done: list[int] = []
+    scores = Evaluator(model, toy_store, translator, "chrf")("test", done.append)
+    assert sum(done) == len(sources) == 20
+    assert scores.hypotheses == _texts(translator.translate(sources))
+    assert scores.score == bleu.score("chrf", scores.hypotheses, references)
+    assert scores.perplexity == pytest.approx(np.exp(scores.loss))
+    assert scores.as_metrics("test") == {
+        "test_loss": scores.loss,
+        "test_perplexity": scores.perplexity,
+        "test_chrf": scores.score.value,
+    }
+
+
+def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
+    scores = Scores(1e6, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"])
+    metrics = scores.as_metrics("dev")
+    assert metrics["dev_bleu"] == pytest.approx(100)
+    assert np.isfinite(metrics["dev_perplexity"])
+
+
+def test_n_lines_in_are_n_lines_out_in_their_order(
+    translator: Translator, lines: list[str], translations: list[list[Hypothesis]]
+) -> None:
+    assert len(translations) == len(lines)
+    assert len({len(line) for line in lines}) > 5  # so that sorting by length does change the order
+    assert len(set(_texts(translations))) > len(lines) / 2  # and an error in it would show
+    for i in (0, 3, 11):
+        assert translator.translate([lines[i]])[0][0].text == translations[i][0].text
+    backwards = translator.translate(lines[::-1])
+    assert _texts(backwards) == _texts(translations)[::-1]
+    assert translator.translate([]) == []
+
+
+def test_empty_lines_stay_in_their_places(translator: Translator, lines: list[str]) -> None:
+    odd = ["", lines[0], " ", "\t\u3000\u2028", lines[1], ""]
+    done: list[int] = []
+    results = translator.translate(odd, nbest=2, progress=done.append)
+    assert [len(hypotheses) for hypotheses in results] == [2] * 6
+    for i in (0, 2, 3, 5):
+        assert results[i] == [Hypothesis("", 0.0)] * 2
+    assert [results[i][0].text for i in (1, 4)] == _texts(translator.translate(lines[:2]))
+    assert sum(done) == 2  # what is not decoded is not counted
+    assert translator.translate(["", " "]) == [[Hypothesis("", 0.0)]] * 2
+
+
+def test_the_size_of_a_batch_does_not_change_the_results(
+    model: Any, toy_store: Store, lines: list[str], translations: list[list[Hypothesis]]
+) -> None:
+    vocabulary = toy_store.source_vocabulary
+    longest = max(len(ids) + 1 for ids in vocabulary.encode_many(lines))
+    assert OPTIONS["batch_tokens"] < 4 * longest  # `translations` were made with a few lines at a time
+    batches: list[int] = []
+    together = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
+    results = together.translate(lines, nbest=3, progress=batches.append)
+    assert batches == [len(lines)]
+    for before, now in zip(translations, results, strict=True):
+        assert [h.text for h in now] == [h.text for h in before]
+        np.testing.assert_allclose([h.score for h in now], [h.score for h in before], rtol=1e-4)
+
+
+def test_nbest_are_different_and_sorted_by_score(
+    translator: Translator, lines: list[str], translations: list[list[Hypothesis]]
+) -> None:
+    for hypotheses in translations:
+        scores = [h.score for h in hypotheses]
+        assert len(hypotheses) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert scores[0] > scores[2]
+        assert all(-np.inf < score < 0 for score in scores)
+    # The best one is the best one, however many are asked for.
+    assert _texts(translator.translate(lines)) == _texts(translations)
+
+
+def test_an_input_that_is_too_long_is_cut_and_counted_in_a_warning(
+    model: Any, translator: Translator, toy_store: Store, lines: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    vocabulary = toy_store.source_vocabulary
+    long = " ".join(lines)
+    assert len(vocabulary.encode(long)) > 2 * OPTIONS["max_source_length"]
+    with caplog.at_level(logging.WARNING, logger="t2t_lite"):
+        translator.translate(lines[:3])
+        assert caplog.records == []
+        results = translator.translate([lines[0], long, lines[1]])
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 of 3 inputs are longer than max_source_length=40 pieces; only their beginning is translated."
+    ]
+    # The first 39 pieces and the end symbol are what the model sees.
+    kept = [*vocabulary.encode(long)[:39], EOS]
+    ids, scores = beam_search(model, np.array([kept], np.int32), beam_size=3, alpha=0.6, extra_length=4)
+    assert results[1][0].text == vocabulary.decode(ids.numpy()[0, 0].tolist())
+    assert results[1][0].score == pytest.approx(float(scores[0, 0]), rel=1e-5)
+    assert [results[i][0].text for i in (0, 2)] == _texts(translator.translate(lines[:2]))

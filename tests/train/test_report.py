@@ -1,0 +1,143 @@
+"""metrics.jsonl: its fields, their sums, and what a restart leaves of it."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.pipeline import assemble, make_plan
+from t2t_lite.data.store import Store
+from t2t_lite.train.report import METRICS_FILE, Report
+from t2t_lite.train.trainer import past_scores
+
+FIELDS = "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm".split()
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:
+    text = (folder / METRICS_FILE).read_text(encoding="utf-8")
+    assert text.endswith("\n") or not text
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def _result(loss: float = 1.0, norm: float = 1.0) -> dict[str, Any]:
+    return {"loss": tf.constant(loss), "grad_norm": tf.constant(norm)}
+
+
+BATCH = {"source": np.ones((1, 2, 3), np.int32), "target": np.array([[[4, 1, 0, 0], [1, 0, 0, 0]]], np.int32)}
+
+
+def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_path: Path) -> None:
+    split = toy_store.split("train")
+    plan = make_plan(split, batch_tokens=256, micro_batches=4, max_length=64, packing=False, seed=1)
+    report = Report(tmp_path, 1, plan.steps_per_epoch)
+    for step in range(1, plan.steps_per_epoch + 1):
+        batch = assemble(split, plan.batch(step), 4, packing=False)
+        report.add(step, batch, _result(float(step), step / 10), step / 1000)
+        if step % 4 == 0 or step == plan.steps_per_epoch:
+            report.write()
+    report.close()
+    lines = _lines(tmp_path)
+    assert len(lines) == -(-plan.steps_per_epoch // 4)
+    statistics = plan.statistics()
+    for name in ("source_tokens", "target_tokens", "padded_tokens"):
+        assert sum(line[name] for line in lines) == getattr(statistics, name)
+    for line in lines:
+        assert list(line) == FIELDS
+    assert [line["step"] for line in lines[:2]] == [4, 8]
+    assert [line["loss"] for line in lines[:2]] == [2.5, 6.5]  # the mean over steps 1 to 4, 5 to 8
+    assert [line["grad_norm"] for line in lines[:2]] == pytest.approx([0.25, 0.65])
+    assert [line["learning_rate"] for line in lines[:2]] == [0.004, 0.008]
+
+
+def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Path) -> None:
+    report = Report(tmp_path, 1, 10)
+    start = time.perf_counter()
+    for step in (1, 2):
+        report.add(step, BATCH, _result(), 0.1)
+    time.sleep(0.05)
+    with report.pause():
+        time.sleep(0.5)
+    report.write()
+    whole = time.perf_counter() - start
+    report.close()
+    (line,) = _lines(tmp_path)
+    assert (line["source_tokens"], line["target_tokens"], line["padded_tokens"]) == (12, 6, 2 * (6 + 8))
+    seconds = 6 / line["tokens_per_second"]
+    assert 0.04 < seconds < whole - 0.45
+
+
+def test_nothing_new_writes_no_line_and_scores_write_their_own(tmp_path: Path) -> None:
+    report = Report(tmp_path, 1, 10)
+    report.write()
+    report.add(1, BATCH, _result(), 0.1)
+    report.write()
+    report.write()
+    report.write_scores(1, {"dev_loss": 2.0, "dev_bleu": 10.5})
+    report.close()
+    lines = _lines(tmp_path)
+    assert len(lines) == 2
+    assert lines[1] == {"step": 1, "dev_loss": 2.0, "dev_bleu": 10.5}
+
+
+def test_a_restart_drops_later_lines_and_one_that_was_cut_off(tmp_path: Path) -> None:
+    before = [
+        {"step": 5, "loss": 3.0},
+        {"step": 5, "dev_bleu": 1.0},
+        {"step": 10, "loss": 2.0},
+        {"step": 15, "loss": 1.0},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in before) + '{"step": 20, "lo'
+    (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
+    report = Report(tmp_path, 11, 30)
+    assert _lines(tmp_path) == before[:3]
+    report.add(11, BATCH, _result(), 0.1)
+    report.write()
+    report.close()
+    assert [line["step"] for line in _lines(tmp_path)] == [5, 5, 10, 11]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("cut", ['{"step": 10, "loss": 1.5}', "", '{"st'])
+def test_a_last_line_without_its_end_never_runs_into_the_next(tmp_path: Path, cut: str) -> None:
+    (tmp_path / METRICS_FILE).write_text('{"step": 9, "loss": 1.0}\n' + cut, encoding="utf-8")
+    report = Report(tmp_path, 11, 30)
+    report.add(11, BATCH, _result(), 0.1)
+    report.write()
+    report.close()
+    assert [line["step"] for line in _lines(tmp_path)][-1] == 11
+    assert _lines(tmp_path)[0] == {"step": 9, "loss": 1.0}
+
+
+def test_a_new_run_in_a_folder_with_old_lines_starts_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / METRICS_FILE).write_text('{"step": 1, "loss": 1.0}\n', encoding="utf-8")
+    Report(tmp_path, 1, 30).close()
+    assert _lines(tmp_path) == []
+
+
+def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
+    report = Report(tmp_path, 1, 10)
+    report.add(3, BATCH, _result(2.5), 0.1)
+    report.write()
+    report.write_scores(3, {"dev_bleu": 30.0})
+    report.close()
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    found = {}
+    for record in tf.data.TFRecordDataset(str(path)):
+        event = tf.compat.v1.Event.FromString(record.numpy())
+        for value in event.summary.value:
+            found[value.tag] = (event.step, float(tf.make_ndarray(value.tensor)))
+    assert set(found) == {*FIELDS, "dev_bleu"} - {"step"}
+    assert found["loss"] == (3, 2.5)
+    assert found["dev_bleu"] == (3, 30.0)
+
+
+def test_the_scores_of_past_evaluations_are_found_again(tmp_path: Path) -> None:
+    assert past_scores(tmp_path) == []
+    lines = [{"step": 5, "loss": 3.0}, {"step": 5, "dev_loss": 1.0, "dev_bleu": 7.0}, {"step": 10, "dev_bleu": 9.0}]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
+    assert past_scores(tmp_path) == [7.0, 9.0]

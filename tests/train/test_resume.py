@@ -1,0 +1,163 @@
+"""A run that stops and goes on ends as if it had never stopped, bit for bit; all through the real command.
+
+On one device the run ends at step 10 and is asked for 20; on two it is killed in the middle, after its checkpoint.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# Dropout is on. The evaluation at step 15 takes long enough, as its graph is new, to be killed in.
+HPARAMS = (
+    "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,micro_batches=2,train_steps=20,"
+    "log_every=1,eval_every=15,save_every=10,average_checkpoints=1,beam_size=1,extra_length=2"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """t2t-lite-trainer in a process of its own, its output in files beside the run's folder."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, folder: Path, *flags: str) -> "Command":
+        command = [sys.executable, "-m", "t2t_lite.bin.trainer", f"--output_dir={folder}", *flags]
+        with open(f"{folder}.out", "wb") as out, open(f"{folder}.err", "wb") as err:
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            return cls(folder, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=err))
+
+    def finish(self, status: int = 0) -> None:
+        assert self.process.wait(timeout=400) == status, self.errors()
+
+    def errors(self) -> str:
+        return Path(f"{self.folder}.err").read_text(encoding="utf-8")
+
+    def kill_after(self, step: int) -> None:
+        """Kills it (no farewell, no clean-up) when it has logged `step`."""
+        deadline = time.monotonic() + 300
+        while not any(line["step"] >= step for line in _metrics(self.folder)):
+            assert self.process.poll() is None, self.errors()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        self.process.kill()
+        self.finish(-signal.SIGKILL)
+
+
+def _metrics(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+
+
+def _updates(folder: Path) -> list[dict[str, Any]]:
+    """The training lines, without what a clock says."""
+    return [{k: v for k, v in line.items() if k != "tokens_per_second"} for line in _metrics(folder) if "loss" in line]
+
+
+def _tensors(folder: Path, step: int) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / f"model-{step}"))
+    keys = [key for key in reader.get_variable_to_shape_map() if key.startswith(("weights/", "adam_", "step"))]
+    return {key: reader.get_tensor(key) for key in keys}
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """Folders of the finished runs by devices, and what the killed one had written when it died."""
+
+    whole: dict[int, Path]
+    in_two: dict[int, Path]
+    killed_updates: list[dict[str, Any]]
+    killed_checkpoints: set[str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("resume")
+    prepare(registry.problem("toy_reverse"), folder / "data", num_workers=1)
+    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--data_dir={folder / 'data'}", f"--hparams={HPARAMS}"]
+    first = {
+        "whole 1": Command.start(folder / "whole 1", *flags),
+        "in two 1": Command.start(folder / "in two 1", *flags, "--train_steps=10"),
+        "whole 2": Command.start(folder / "whole 2", *flags, "--devices=2"),
+        "in two 2": Command.start(folder / "in two 2", *flags, "--devices=2"),
+    }
+    first["in two 2"].kill_after(15)
+    killed_updates = _updates(folder / "in two 2")
+    killed_checkpoints = {path.stem for path in (folder / "in two 2" / "checkpoints").glob("*.index")}
+    # The second parts: more steps for the one that had ended; for the killed one its folder says it all.
+    first.pop("in two 2")
+    second = [Command.start(folder / "in two 2", "--devices=2")]
+    first.pop("in two 1").finish()
+    second.append(Command.start(folder / "in two 1", *flags, "--train_steps=20"))
+    for command in (*first.values(), *second):
+        command.finish()
+    whole, in_two = ({n: folder / f"{kind} {n}" for n in (1, 2)} for kind in ("whole", "in two"))
+    return Runs(whole, in_two, killed_updates, killed_checkpoints)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs, devices: int) -> None:
+    expected, found = (_tensors(each[devices], 20) for each in (runs.whole, runs.in_two))
+    assert expected.keys() == found.keys()
+    assert len([key for key in expected if key.startswith("adam_")]) > 20
+    for key, tensor in expected.items():
+        np.testing.assert_array_equal(found[key], tensor, err_msg=key)
+    # And they are not what they were when the run stopped.
+    before = _tensors(runs.in_two[devices], 10)
+    assert sum((before[key] != found[key]).any() for key in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs, devices: int) -> None:
+    expected, found = _updates(runs.whole[devices]), _updates(runs.in_two[devices])
+    assert [line["step"] for line in found] == list(range(1, 21))
+    assert found == expected
+    evaluations = [
+        {line["step"]: line for line in _metrics(each[devices]) if "dev_loss" in line}
+        for each in (runs.whole, runs.in_two)
+    ]
+    assert list(evaluations[0]) == [15, 20]
+    assert all(evaluations[1][step] == line for step, line in evaluations[0].items())
+
+
+def test_the_killed_run_was_past_its_checkpoint(runs: Runs) -> None:
+    assert [line["step"] for line in runs.killed_updates] == list(range(1, 16))
+    assert runs.killed_checkpoints == {"model-10"}
+    # Steps 11 to 15 were made twice, with the same results.
+    assert runs.killed_updates == _updates(runs.whole[2])[:15]
+
+
+def test_one_and_two_devices_have_the_same_curve_up_to_rounding(runs: Runs) -> None:
+    one, two = (_updates(runs.whole[devices]) for devices in (1, 2))
+    for ours, theirs in zip(one, two, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+        assert ours["source_tokens"] == theirs["source_tokens"]
+
+
+def test_another_recipe_is_refused_and_changes_nothing(runs: Runs) -> None:
+    folder = runs.in_two[1]
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    command = Command.start(folder, "--hparams=dropout=0.2,log_every=5")
+    command.finish(2)
+    assert command.errors().split("\n") == [
+        f"error: {folder} holds a run that was started with other settings:",
+        "  dropout: 0.1 -> 0.2",
+        "Go on with the old settings, or give another --output_dir.",
+        "",
+    ]
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
