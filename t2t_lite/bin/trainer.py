@@ -51,7 +51,7 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--describe",
         action="store_true",
-        help="print model, batches and memory, and stop; with --vocab_size=N instead of --output_dir it needs no data",
+        help="print model, batches and memory, and stop; with --vocab_size=N it needs no data",
     )
     cli.add_problem_flags(parser, required=False)
     return parser
@@ -71,18 +71,18 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _describe(args: argparse.Namespace) -> int:
-    if args.output_dir is not None or args.data_dir is not None:
+    if args.vocab_size is None or args.data_dir is not None:
+        if args.output_dir is None and args.data_dir is None:
+            raise UsageError(
+                "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
+                "--vocab_size=N, to do without data."
+            )
         spec = _spec(args)
         cli.load_tensorflow()
         from t2t_lite.train.describe import describe
 
         print(describe(spec, args.output_dir or "."))
         return 0
-    if args.vocab_size is None:
-        raise UsageError(
-            "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
-            "--vocab_size=N, to do without data."
-        )
     registry.load_plugins(args.usr_dir)
     if args.hparams_set is None and args.problem is None:
         raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")

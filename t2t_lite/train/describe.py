@@ -13,7 +13,7 @@ from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.train.run_dir import RunSpec, make_model
-from t2t_lite.train.trainer import micro_batch_shapes, recipe_plan
+from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_plan
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
@@ -31,7 +31,12 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str]) -> str:
 def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int) -> str:
     """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
     model = make_model(model_name, hparams, vocab_size, vocab_size, shared=True)
-    return "\n\n".join([_model(hparams_set, model), _flops(model), _memory(hparams, model)])
+    tokens, micro_batches, length = batch_limits(hparams)
+    batches = (
+        f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "
+        f"to {length} pieces a side"
+    )
+    return "\n\n".join([_model(hparams_set, model), _flops(model), batches, _memory(hparams, model)])
 
 
 def _model(hparams_set: str, model: Any) -> str:

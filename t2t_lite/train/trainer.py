@@ -171,6 +171,11 @@ def check_devices(hparams: HParams, devices: int) -> None:
     turns(hparams.micro_batches, devices)
 
 
+def batch_limits(hparams: HParams) -> tuple[int, int, int]:
+    """(batch_tokens, micro_batches, max_length) of a recipe."""
+    return hparams.batch_tokens, hparams.micro_batches, hparams.max_length
+
+
 def number_to_average(hparams: HParams) -> int:
     """How many of the last checkpoints the recipe averages, at least 1."""
     return max(hparams.average_checkpoints, 1)
