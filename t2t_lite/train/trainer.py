@@ -124,14 +124,17 @@ class Trainer:
     def finish(self, progress: Callable[[int], None] | None = None) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
 
+        Where the recipe averages none, the best one by dev score is taken.
+
         Returns:
             (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt.
         """
         paths = list_checkpoints(self.output_dir)[-number_to_average(self.spec.hparams) :]
-        path = paths[-1]
         if len(paths) > 1:
             self.checkpoints.average(paths)
-            path = self.checkpoints.save_weights(AVERAGED, int(path.rpartition("-")[2]))
+            path = self.checkpoints.save_weights(AVERAGED, int(paths[-1].rpartition("-")[2]))
+        else:
+            path = find(self.output_dir, "best")
         self.checkpoints.load_weights(path)
         split = "test" if "test" in self.store.splits() else "dev"
         scores = self.evaluate(split, progress)
