@@ -208,7 +208,7 @@ def test_two_devices(run: Run, folder: Path, corpus: Path, tmp_path: Path) -> No
     assert done.stderr == ""
     assert "step 4: dev loss " in done.stdout
     assert [row["step"] for row in metrics(tmp_path / "two")] == [2, 4, 4]
-    assert f"weights:      {tmp_path}/two/checkpoints/model-4\n" in done.stdout  # one checkpoint: nothing to average
+    assert f"weights:      {tmp_path}/two/best/model-4\n" in done.stdout  # one checkpoint: nothing to average
 
 
 USERS_CODE = '''
