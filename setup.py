@@ -12,7 +12,11 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).resolve().parent
 MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints")
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights")
+
+GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
+PLOTS = ["matplotlib>=3.11,<4"]  # pictures for papers: PNG, SVG, PDF
+TFDS = ["tensorflow-datasets>=4.9.10,<5"]  # the WMT problems, unless --raw_dir names the files
 
 
 def _version() -> str:
@@ -51,6 +55,7 @@ setup(
         "keras>=3.15.1,<3.16",
         "numpy>=2.4,<3",
         "sacrebleu>=2.6,<2.7",
+        "sacremoses>=0.2,<0.3",  # the Moses tokeniser, for BLEU as the paper's authors computed it
         "sentencepiece>=0.2.3,<0.3",
         "tensorboard>=2.21,<2.22",  # tf.summary needs it, and TensorFlow 2.21 no longer brings it
         "tensorflow>=2.21,<2.22",
@@ -58,8 +63,13 @@ setup(
         "tqdm>=4.70,<5",
     ],
     extras_require={
-        "tfds": ["tensorflow-datasets>=4.9.10,<5"],
+        "grpc": GRPC,
+        "plots": PLOTS,
+        "tfds": TFDS,
         "test": [
+            *GRPC,
+            *PLOTS,
+            *TFDS,
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",
             "pytest>=9.2,<10",

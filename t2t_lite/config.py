@@ -35,12 +35,14 @@ class HParams:
     norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # section 3.5, Table 3 row (E)
     max_positions: int = 1024  # rows of the table of learned positions
+    attention_window: int = 0  # r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them
     share_embeddings: bool = True  # one matrix for source, target and softmax (section 3.4)
     # Regularisation (section 5.4).
     dropout: float = 0.1  # P_drop: sub-layer outputs and the sums of embeddings and positions
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     relu_dropout: float = 0.0  # inside the feed-forward network; not in the paper
     label_smoothing: float = 0.1  # epsilon_ls
+    label_smoothing_over: Literal["all", "others"] = "all"  # epsilon_ls shared by all V symbols, or by the wrong V - 1
     # Optimizer (section 5.3).
     learning_rate_factor: float = 1.0  # multiplies equation (3)
     warmup_steps: int = 4000
@@ -84,7 +86,7 @@ _AT_LEAST_ONE = (
 ).split()
 _FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2".split()
 _NOT_NEGATIVE = (
-    "d_k d_v learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints early_stopping "
+    "d_k d_v attention_window learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints early_stopping "
     "seed length_penalty extra_length"
 ).split()
 

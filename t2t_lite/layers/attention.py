@@ -6,6 +6,7 @@ Legend: B batch, T queries, S keys, H heads (num_heads), K = d_k, V = d_v, D = d
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -47,6 +48,7 @@ class MultiHeadAttention(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
         self.dropout = Dropout(dropout, name="dropout")
+        self.watch: Callable[[Any], None] | None = None  # told the weights [B, H, T, S] of each call; for pictures
 
     def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...]) -> None:
         d_model = x_shape[-1]
@@ -73,7 +75,10 @@ class MultiHeadAttention(keras.layers.Layer):
         scores_BHTS = ops.cast(ops.matmul(query_BHTK, ops.swapaxes(key_BHSK, -1, -2)), "float32")
         if bias is not None:
             scores_BHTS = scores_BHTS + bias
-        weights_BHTS = self.dropout(ops.cast(ops.softmax(scores_BHTS, axis=-1), x.dtype), seed=seed)
+        weights_BHTS = ops.softmax(scores_BHTS, axis=-1)
+        if self.watch:
+            self.watch(weights_BHTS)
+        weights_BHTS = self.dropout(ops.cast(weights_BHTS, x.dtype), seed=seed)
         heads_BTHV = ops.transpose(ops.matmul(weights_BHTS, value_BHSV), (0, 2, 1, 3))
         shape = ops.shape(heads_BTHV)
         return dot(ops.reshape(heads_BTHV, (shape[0], shape[1], self.num_heads * self.d_v)), self.output_kernel)
