@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -13,9 +12,11 @@ from t2t_lite.bin import cli
 from t2t_lite.errors import DataError
 
 if TYPE_CHECKING:
-    from t2t_lite.metrics.bleu import Score
+    from t2t_lite.metrics.metric import Metric, Score
+    from t2t_lite.metrics.significance import Comparison
 
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
+_FILE_FLAGS = ("baseline", "sgm", "language")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,7 +31,8 @@ def _parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-eval",
         description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text), or a file of "
-        "translations. Each score is printed with its sacreBLEU signature.",
+        "translations, or two files and whether they differ. Each score is printed with a signature that says how it "
+        "was computed.",
     )
     run = parser.add_argument_group("a run")
     run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
@@ -44,8 +46,25 @@ def _parser() -> cli.Parser:
     files = parser.add_argument_group("files, plain or .gz, one sentence a line")
     files.add_argument("--hypotheses", metavar="FILE", help="translations to score")
     files.add_argument("--references", metavar="FILE", help="line N is the reference of line N")
+    files.add_argument(
+        "--baseline", metavar="FILE", help="other translations of the same text: is the difference significant?"
+    )
+    files.add_argument(
+        "--sgm",
+        action="store_true",
+        default=None,
+        help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
+    )
+    files.add_argument("--language", metavar="de|en|fr", help="what the files are in; adds BLEU-paper to the scores")
     scores = parser.add_argument_group("scores")
-    scores.add_argument("--metric", choices=("bleu", "chrf", "all"), default="all", help="default: all, that is both")
+    scores.add_argument(
+        "--metric",
+        choices=("bleu", "bleu_paper", "chrf", "all"),
+        default="all",
+        help="bleu_paper: as the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable "
+        "with sacreBLEU's; default: all, that is BLEU and chrF, and bleu_paper where --language or the run's problem "
+        "asks for it",
+    )
     scores.add_argument("--lowercase", action="store_true", help="compare without case")
     scores.add_argument(
         "--tokenize",
@@ -70,28 +89,61 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
         parser.error("give --output_dir=RUN, or --hypotheses=FILE and --references=FILE")
     if files and (args.hypotheses is None or args.references is None):
         parser.error(f"scoring files needs --{'references' if args.references is None else 'hypotheses'}=FILE too")
-    for flag in _RUN_FLAGS:
-        if files and getattr(args, flag) is not None:
-            parser.error(f"--{flag} goes with --output_dir, not with files")
+    for flag in _FILE_FLAGS if args.output_dir is not None else _RUN_FLAGS:
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with {'--output_dir, not with files' if files else 'files, not with a run'}")
+    if args.metric == "bleu_paper":
+        if files and args.language is None:
+            parser.error("--metric=bleu_paper needs the files' language, such as --language=de")
+        if args.lowercase or args.tokenize:
+            parser.error("BLEU-paper is cased and has Moses' tokeniser; leave out --lowercase and --tokenize")
+    elif args.language is not None and args.metric != "all":
+        parser.error(f"--language is for BLEU-paper, not for --metric={args.metric}")
 
 
 def _score_files(args: argparse.Namespace) -> int:
-    from t2t_lite.data.sources import read_lines
+    metrics = _metrics(args, "bleu", args.language or "")
+    references, hypotheses, *baseline = _read_files(args)
+    if not baseline:
+        _print(args, {}, [metric.score(hypotheses, references) for metric in metrics])
+        return 0
+    from t2t_lite.metrics.significance import paired_bootstrap
 
-    hypotheses, references = list(read_lines(args.hypotheses)), list(read_lines(args.references))
-    if len(hypotheses) != len(references):
-        raise DataError(
-            f"{args.hypotheses} has {len(hypotheses):,} lines but {args.references} has {len(references):,}; "
-            "line N of one is scored against line N of the other."
-        )
-    if not hypotheses:
-        raise DataError(f"{args.hypotheses} and {args.references} are empty; there is nothing to score.")
-    _print(args, {}, _scores(args, hypotheses, references, "bleu"))
+    _print(args, {}, [paired_bootstrap(metric, hypotheses, baseline[0], references) for metric in metrics])
     return 0
 
 
+def _read_files(args: argparse.Namespace) -> list[list[str]]:
+    """Returns the lines of the references, the translations and, if it is given, the baseline: as many of each."""
+    from t2t_lite.data import sgm
+    from t2t_lite.data.sources import read_lines
+
+    paths = [path for path in (args.references, args.hypotheses, args.baseline) if path is not None]
+    files = [list(read_lines(path)) for path in paths]
+    if args.sgm:
+        references = sgm.parse(files[0], args.references)
+        files[0] = list(references.values())
+        for i in range(1, len(files)):
+            if sgm.is_sgm(files[i]):
+                files[i] = sgm.in_order(sgm.parse(files[i], paths[i]), references, paths[i], args.references)
+    for path, lines in zip(paths, files, strict=True):
+        if not args.sgm and sgm.is_sgm(lines):
+            raise DataError(f"{path} is not plain text but SGML; --sgm reads it where the references are SGML too.")
+        if len(lines) != len(files[0]):
+            raise DataError(
+                f"{path} has {len(lines):,} lines but {args.references} has {len(files[0]):,}; "
+                "line N of one is scored against line N of the other."
+            )
+    if not files[0]:
+        raise DataError(f"{args.hypotheses} and {args.references} are empty; there is nothing to score.")
+    return files
+
+
 def _score_run(args: argparse.Namespace) -> int:
-    cli.check_run(args)
+    from t2t_lite.train.run_dir import read_run
+
+    problem = read_run(args.output_dir, args.usr_dir).make_problem()
+    metrics = _metrics(args, problem.metric, problem.target_language)  # faults show before the minutes of decoding
     cli.load_tensorflow()  # not for --help, nor for files
     from t2t_lite.train.open_run import evaluate_run
 
@@ -104,29 +156,30 @@ def _score_run(args: argparse.Namespace) -> int:
         length_penalty=args.length_penalty,
     )
     facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
-    _print(args, facts, _scores(args, found.hypotheses, found.references, found.metric))
+    _print(args, facts, [metric.score(found.hypotheses, found.references) for metric in metrics])
     return 0
 
 
-def _scores(args: argparse.Namespace, hypotheses: Sequence[str], references: Sequence[str], metric: str) -> list[Score]:
-    """Returns the scores asked for; where no flag says how to compute BLEU, the problem's `metric` does."""
+def _metrics(args: argparse.Namespace, metric: str, language: str) -> list[Metric]:
+    """Returns the metrics asked for; where no flag says how to compute BLEU, the problem's `metric` does."""
     from t2t_lite.metrics import bleu
 
-    scores = []
+    metrics = []
     if args.metric in ("bleu", "all"):
-        if args.lowercase or args.tokenize or metric == "chrf":
-            tokenize = args.tokenize or "13a"
-            scores.append(bleu.bleu(hypotheses, references, lowercase=args.lowercase, tokenize=tokenize))
+        if args.lowercase or args.tokenize or metric in ("chrf", "bleu_paper"):
+            metrics.append(bleu.bleu(lowercase=args.lowercase, tokenize=args.tokenize or "13a"))
         else:
-            scores.append(bleu.score(metric, hypotheses, references))
+            metrics.append(bleu.metric(metric))
     if args.metric in ("chrf", "all"):
-        scores.append(bleu.chrf(hypotheses, references, lowercase=args.lowercase))
-    return scores
+        metrics.append(bleu.chrf(lowercase=args.lowercase))
+    if args.metric == "bleu_paper" or (args.metric == "all" and (args.language or metric == "bleu_paper")):
+        metrics.append(bleu.metric("bleu_paper", language))
+    return metrics
 
 
-def _print(args: argparse.Namespace, facts: dict[str, object], scores: list[Score]) -> None:
+def _print(args: argparse.Namespace, facts: dict[str, object], scores: Sequence[Score | Comparison]) -> None:
     if args.json:
-        print(json.dumps(facts | {"scores": [dataclasses.asdict(s) for s in scores]}))
+        print(json.dumps(facts | {"scores": [score.as_dict() for score in scores]}))
         return
     for name, value in facts.items():
         print(f"{name} = {value:.4f}" if isinstance(value, float) else f"{name} = {value}")

@@ -1,6 +1,7 @@
 """t2t-lite-eval as a whole process, on real files."""
 
 import gzip
+import html
 import json
 import subprocess
 import sys
@@ -73,6 +74,84 @@ def test_json(files: tuple[str, str]) -> None:
     assert chrf["value"] == pytest.approx(80.023061, abs=1e-6)
 
 
+def test_bleu_of_the_paper_beside_sacrebleus(files: tuple[str, str]) -> None:
+    """The reference's low quote is '"' to the one and unlike '"' to the other."""
+    done = evaluate(*files, "--language=de", "--json")
+    assert done.returncode == 0, done.stderr
+    first, second, paper = json.loads(done.stdout)["scores"]
+    assert [first["name"], second["name"]] == ["BLEU", "chrF2"]
+    assert paper["name"] == "BLEU-paper (tokenised, compound-split)"
+    assert paper["signature"].startswith("nrefs:1|case:mixed|lang:de|tok:moses|compounds:split|")
+    assert paper["value"] > first["value"] + 2
+    alone = evaluate(*files, "--language=de", "--metric=bleu_paper")
+    assert alone.stdout == f"{paper['name']}|{paper['signature']} = {paper['value']:.2f} {paper['detail']}\n"
+    french = evaluate(*files, "--language=fr", "--metric=bleu_paper")
+    assert french.stdout.startswith("BLEU-paper (tokenised)|nrefs:1|case:mixed|lang:fr|tok:moses|compounds:whole|")
+    other = evaluate(*files, "--language=fi")
+    assert other.returncode == 2
+    assert other.stderr.startswith("error: BLEU-paper is not defined for text in 'fi', only for")
+
+
+def test_a_baseline_is_compared_under_every_metric(tmp_path: Path, files: tuple[str, str]) -> None:
+    baseline = write(tmp_path / "old", ["A cat was on a mat.", "Dogs run.", "Hello!", "Hallo, sagte sie."])
+    flags = (*files, f"--baseline={baseline}", "--language=de")
+    done = evaluate(*flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.removesuffix("\n").split("\n")
+    assert lines[0::3] == evaluate(*files, "--language=de").stdout.removesuffix("\n").split("\n")
+    assert all(line.startswith("  baseline ") for line in lines[1::3])
+    assert all(line.endswith("(paired bootstrap, 1,000 resamples, seed 12345)") for line in lines[2::3])
+    records = json.loads(evaluate(*flags, "--json").stdout)["scores"]
+    alone = json.loads(evaluate(f"--hypotheses={baseline}", files[1], "--language=de", "--json").stdout)["scores"]
+    assert [record["paired"]["baseline"] for record in records] == alone
+    for record, line in zip(records, lines[2::3], strict=True):
+        paired = record["paired"]
+        assert paired["difference"] == record["value"] - paired["baseline"]["value"] > 0
+        assert line.startswith(f"  difference +{paired['difference']:.2f}, p = {paired['p_value']:.4f} (")
+    short = evaluate(*files, f"--baseline={write(tmp_path / 'short', HYPOTHESES[:3])}")
+    assert short.returncode == 1
+    assert short.stderr.startswith(f"error: {tmp_path / 'short'} has 3 lines but {tmp_path / 'ref'} has 4;")
+
+
+def sgm(path: Path, kind: str, segments: list[tuple[str, int, str]]) -> Path:
+    """Writes one <doc> per segment: mteval, too, takes a document in parts."""
+    lines = [f'<doc docid="{d}" sysid="s">\n<seg id="{i}">{html.escape(t)}</seg>\n</doc>' for d, i, t in segments]
+    return write(path, [f'<{kind} setid="news">', *lines, f"</{kind}>"])
+
+
+def test_sgm_gives_what_the_plain_files_give(tmp_path: Path, files: tuple[str, str]) -> None:
+    """Translations in another order are found by document and segment; plain ones are taken in order."""
+    names = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+    references = sgm(tmp_path / "ref.sgm", "refset", [(*n, t) for n, t in zip(names, REFERENCES, strict=True)])
+    backwards = [(*n, t) for n, t in zip(names, HYPOTHESES, strict=True)][::-1]
+    hypotheses = sgm(tmp_path / "tst.sgm", "tstset", backwards)
+    expected = evaluate(*files).stdout
+    both = evaluate(f"--hypotheses={hypotheses}", f"--references={references}", "--sgm")
+    assert (both.stdout, both.stderr) == (expected, "")
+    plain = evaluate(files[0], f"--references={references}", f"--baseline={hypotheses}", "--sgm")
+    assert plain.stdout.startswith(expected[: expected.index("\n")])
+    assert "\n  difference +0.00, p = 1.0000 (" in plain.stdout  # one in lines, one in SGML: the same translations
+
+
+def test_faults_of_sgm(tmp_path: Path, files: tuple[str, str]) -> None:
+    references = sgm(tmp_path / "ref.sgm", "refset", [("a", 1, "x"), ("a", 2, "y")])
+    fewer = sgm(tmp_path / "fewer.sgm", "tstset", [("a", 2, "y")])
+    cut = write(tmp_path / "cut.sgm", ['<refset><doc docid="a">', '<seg id="1">x'])
+    for hypotheses, wanted, flags, message in (
+        (fewer, references, ["--sgm"], f"{fewer} lacks segment 1 of document a, which {references} has."),
+        (fewer, cut, ["--sgm"], f"{cut}: segment 1 of document a has no </seg>; the file is not whole."),
+        (fewer, tmp_path / "hyp", ["--sgm"], f"{tmp_path / 'hyp'} holds no segments; --sgm is for files with <doc"),
+        (tmp_path / "hyp", references, ["--sgm"], f"{tmp_path / 'hyp'} has 4 lines but {references} has 2;"),
+        (fewer, tmp_path / "hyp", [], f"{fewer} is not plain text but SGML; --sgm reads it"),
+        (tmp_path / "hyp", references, [], f"{references} is not plain text but SGML; --sgm reads it"),
+    ):
+        done = evaluate(f"--hypotheses={hypotheses}", f"--references={wanted}", *flags)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: {message}")
+        assert "Traceback" not in done.stderr
+
+
 def test_gzipped_real_text_and_a_line_separator_inside_a_line(tmp_path: Path, shared_data: Callable[..., Path]) -> None:
     """U+2028 is an ordinary character; splitting at it would put the files out of step."""
     source = shared_data("multi30k") / "test_2016_flickr.de.gz"
@@ -113,6 +192,14 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
         (["--references=a"], "scoring files needs --hypotheses=FILE too"),
         (["--hypotheses=a", "--references=b", "--beam_size=4"], "--beam_size goes with --output_dir, not with files"),
         (["--hypotheses=a", "--references=b", "--tokenize=13b"], "invalid choice: '13b'"),
+        (["--output_dir=x", "--baseline=a"], "--baseline goes with files, not with a run"),
+        (["--output_dir=x", "--sgm"], "--sgm goes with files, not with a run"),
+        (["--output_dir=x", "--language=de"], "--language goes with files, not with a run"),
+        (["--baseline=a"], "give --output_dir=RUN, or --hypotheses=FILE and --references=FILE"),
+        (["--hypotheses=a", "--references=b", "--metric=bleu_paper"], "needs the files' language, such as --language="),
+        (["--output_dir=x", "--metric=bleu_paper", "--lowercase"], "BLEU-paper is cased and has Moses' tokeniser"),
+        (["--output_dir=x", "--metric=bleu_paper", "--tokenize=intl"], "leave out --lowercase and --tokenize"),
+        (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU-paper, not"),
         (["--output_dir=x", "--split=train"], "invalid choice: 'train'"),
         (["--output_dir=x", "--checkpoint=last"], "'last' is neither best, averaged, newest nor a step"),
         (["--output_dir=x", "--beam_size=0"], "'0' is not a whole number of at least 1"),
@@ -126,7 +213,9 @@ def test_bad_flags(flags: list[str], message: str) -> None:
     assert "usage: t2t-lite-eval" in done.stderr
 
 
-@pytest.mark.parametrize("flags", [["--help"], ["--hypotheses={f}", "--references={f}"]])
+@pytest.mark.parametrize(
+    "flags", [["--help"], ["--hypotheses={f}", "--references={f}", "--baseline={f}", "--language=de"]]
+)
 def test_neither_help_nor_files_load_tensorflow(tmp_path: Path, flags: list[str]) -> None:
     file = write(tmp_path / "lines", REFERENCES)
     code = (

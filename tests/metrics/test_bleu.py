@@ -29,7 +29,7 @@ HYPOTHESES = ["The cat is on the mat.", "The dog, small and Brown, runs.", "hell
     ],
 )
 def test_bleu_is_what_sacrebleu_prints(lowercase: bool, tokenize: str, value: float, detail: str) -> None:
-    score = bleu.bleu(HYPOTHESES, REFERENCES, lowercase=lowercase, tokenize=tokenize)
+    score = bleu.bleu(lowercase=lowercase, tokenize=tokenize).score(HYPOTHESES, REFERENCES)
     assert score.name == "BLEU"
     assert score.value == pytest.approx(value, abs=1e-6)
     assert score.detail == detail
@@ -39,7 +39,7 @@ def test_bleu_is_what_sacrebleu_prints(lowercase: bool, tokenize: str, value: fl
 
 @pytest.mark.parametrize(("lowercase", "value"), [(False, 65.723349), (True, 80.023061)])
 def test_chrf_is_what_sacrebleu_prints(lowercase: bool, value: float) -> None:
-    score = bleu.chrf(HYPOTHESES, REFERENCES, lowercase=lowercase)
+    score = bleu.chrf(lowercase=lowercase).score(HYPOTHESES, REFERENCES)
     assert score.name == "chrF2"
     assert score.value == pytest.approx(value, abs=1e-6)
     assert score.detail == ""
@@ -49,7 +49,7 @@ def test_chrf_is_what_sacrebleu_prints(lowercase: bool, value: float) -> None:
 
 def test_brevity_penalty_by_hand() -> None:
     """4 of 4 words right, the reference has 5: exp(1 - 5/4) and perfect precisions."""
-    score = bleu.bleu(["a b c d"], ["a b c d e"], tokenize="none")
+    score = bleu.bleu(tokenize="none").score(["a b c d"], ["a b c d e"])
     assert score.value == pytest.approx(77.880078, abs=1e-6)
     assert score.detail.startswith("100.0/100.0/100.0/100.0 (BP = 0.779")
 
@@ -62,51 +62,60 @@ def test_score_by_name(metric: str, value: float) -> None:
 
 
 def test_metrics_are_those_a_problem_may_name() -> None:
-    assert list(bleu.METRICS) == ["bleu", "bleu_lc", "bleu_tok_lc", "chrf"]
+    assert list(bleu.METRICS) == ["bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper"]
 
 
 def test_format_is_one_line_as_sacrebleu_prints_it() -> None:
-    score = bleu.bleu(HYPOTHESES, REFERENCES)
+    score = bleu.bleu().score(HYPOTHESES, REFERENCES)
     assert score.format() == f"BLEU|{score.signature} = 42.12 {score.detail}"
-    chrf = bleu.chrf(HYPOTHESES, REFERENCES)
+    chrf = bleu.chrf().score(HYPOTHESES, REFERENCES)
     assert chrf.format() == f"chrF2|{chrf.signature} = 65.72"
 
 
 def test_the_same_text_is_100_and_nothing_in_common_is_0() -> None:
-    assert bleu.bleu(REFERENCES, REFERENCES).value == pytest.approx(100)
-    assert bleu.chrf(REFERENCES, REFERENCES).value == pytest.approx(100)
-    assert bleu.bleu(["x y z w"], ["a b c d"]).value == 0
-    assert bleu.bleu([""], ["a b c d"]).value == 0  # an empty translation counts; it does not fail
+    assert bleu.bleu().score(REFERENCES, REFERENCES).value == pytest.approx(100)
+    assert bleu.chrf().score(REFERENCES, REFERENCES).value == pytest.approx(100)
+    assert bleu.bleu().score(["x y z w"], ["a b c d"]).value == 0
+    assert bleu.bleu().score([""], ["a b c d"]).value == 0  # an empty translation counts; it does not fail
 
 
 def test_the_score_is_of_the_corpus_not_the_mean_of_its_lines() -> None:
-    both = bleu.bleu(HYPOTHESES[:2], REFERENCES[:2]).value
-    apart = [bleu.bleu([h], [r]).value for h, r in zip(HYPOTHESES[:2], REFERENCES[:2], strict=True)]
+    both = bleu.bleu().score(HYPOTHESES[:2], REFERENCES[:2]).value
+    apart = [bleu.bleu().score([h], [r]).value for h, r in zip(HYPOTHESES[:2], REFERENCES[:2], strict=True)]
     assert abs(both - sum(apart) / 2) > 0.1
 
 
 @pytest.mark.parametrize("metric", list(bleu.METRICS))
 def test_unequal_counts_name_both(metric: str) -> None:
     with pytest.raises(DataError, match="There are 4 hypotheses but 3 references"):
-        bleu.score(metric, HYPOTHESES, REFERENCES[:3])
+        bleu.score(metric, HYPOTHESES, REFERENCES[:3], "de")
 
 
 @pytest.mark.parametrize("metric", list(bleu.METRICS))
 def test_nothing_to_score(metric: str) -> None:
     with pytest.raises(DataError, match="nothing to score"):
-        bleu.score(metric, [], [])
+        bleu.score(metric, [], [], "de")
 
 
 def test_unknown_names() -> None:
     with pytest.raises(UsageError, match=r"no metric called 'blue'.*Did you mean 'bleu'"):
         bleu.score("blue", HYPOTHESES, REFERENCES)
     with pytest.raises(UsageError, match=r"no tokeniser '13b'; known: 13a, intl, none, char\. Did you mean '13a'"):
-        bleu.bleu(HYPOTHESES, REFERENCES, tokenize="13b")
+        bleu.bleu(tokenize="13b")
+
+
+def test_the_language_matters_to_the_metric_of_the_paper_only() -> None:
+    assert bleu.score("bleu", HYPOTHESES, REFERENCES, "target") == bleu.score("bleu", HYPOTHESES, REFERENCES)
+    for language in ("", "target", "fi", "DE"):
+        with pytest.raises(
+            UsageError, match=f"BLEU-paper is not defined for text in '{language}', only .*: de, en, fr"
+        ):
+            bleu.metric("bleu_paper", language)
 
 
 def test_one_string_is_not_a_list_of_lines() -> None:
     with pytest.raises(TypeError, match="a list of lines"):
-        bleu.bleu("abc", "abc")
+        bleu.bleu().score("abc", "abc")
 
 
 def test_real_text_scores_100_against_itself(shared_data: Callable[[str], Path]) -> None:

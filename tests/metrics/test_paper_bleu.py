@@ -1,0 +1,205 @@
+"""BLEU as the paper's authors computed it, against Moses' own output, the published counts and an independent count."""
+
+import functools
+import gzip
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.errors import DataError
+from t2t_lite.metrics import bleu
+from t2t_lite.metrics.paper_bleu import LANGUAGES, PaperBleu
+
+PAIRS = {"de": "newstest2014.deen.de", "fr": "newstest2014.fren.fr"}
+# What Moses writes for these characters, the ampersand last to be read back.
+ESCAPES = {
+    "|": "&#124;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "'": "&apos;",
+    '"': "&quot;",
+    "[": "&#91;",
+    "]": "&#93;",
+    "&": "&amp;",
+}
+
+Data = Callable[[str], Path]
+
+
+@functools.cache
+def read(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        return file.read().removesuffix("\n").split("\n")
+
+
+def raw(shared_data: Data, language: str) -> list[str]:
+    return read(shared_data("newstest") / f"{PAIRS[language]}.gz")
+
+
+def moses(shared_data: Data, language: str) -> list[str]:
+    """The same lines as Moses' tokenizer.perl left them."""
+    return read(shared_data("moses") / f"{PAIRS[language]}.tok.gz")
+
+
+def damaged(lines: Sequence[str]) -> list[str]:
+    """Every 11th word lost, every 7th of the others moved before its neighbour; counted over all lines."""
+    found, number = [], 0
+    for line in lines:
+        words: list[str] = []
+        for word in line.split(" "):
+            number += 1
+            if number % 11 == 0:
+                continue
+            words.insert(-1 if number % 7 == 0 and words else len(words), word)
+        found.append(" ".join(words))
+    return found
+
+
+def count_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, int, int]:
+    """(BLEU, length of the hypotheses, of the references), from the definition of Papineni et al. (ACL 2002)."""
+    right, total = [0] * 4, [0] * 4
+    pairs = [(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)]
+    for hypothesis, reference in pairs:
+        for n in range(1, 5):
+            ours, theirs = (
+                Counter(tuple(t[i : i + n]) for i in range(len(t) - n + 1)) for t in (hypothesis, reference)
+            )
+            right[n - 1] += (ours & theirs).total()
+            total[n - 1] += ours.total()
+    length, reference_length = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+    penalty = min(1.0, math.exp(1 - reference_length / length))
+    mean = math.exp(sum(math.log(a / b) for a, b in zip(right, total, strict=True)) / 4)
+    return 100 * penalty * mean, length, reference_length
+
+
+def split_compounds(line: str) -> str:
+    """A hyphen inside a token becomes a token, unless the character before it ended a compound just split."""
+    out, start, i = [], 0, 1
+    while i < len(line) - 1:
+        if line[i] == "-" and " " not in (line[i - 1], line[i + 1]):
+            out += [line[start:i], "##AT##-##AT##"]
+            start, i = i + 1, i + 3  # the character after the hyphen is used up
+        else:
+            i += 1
+    return " ".join([*out, line[start:]])
+
+
+@pytest.mark.parametrize(("language", "tokens"), [("de", 63_078), ("fr", 81_194)])
+def test_the_tokens_are_those_of_moses_line_by_line(shared_data: Data, language: str, tokens: int) -> None:
+    """All 3,003 lines, none excepted; German low quotes stand in many."""
+    expected = moses(shared_data, language)
+    assert sum(len(line.split()) for line in expected) == tokens
+    # The file was made of the text as it is, so without what replaces unicode punctuation before.
+    from sacremoses import MosesTokenizer
+
+    tokenize = MosesTokenizer(lang=language).tokenize
+    assert [tokenize(line, return_str=True) for line in raw(shared_data, language)] == expected
+    # Where there is none to replace, the metric's own tokens are the same.
+    metric, odd = PaperBleu(language), set("“”„’…")
+    plain = [(line, tok) for line, tok in zip(raw(shared_data, language), expected, strict=True) if not odd & {*line}]
+    assert len(plain) > 2500
+    split = split_compounds if language == "de" else str
+    assert [metric.hypothesis(line) for line, _ in plain] == [split(tok) for _, tok in plain]
+
+
+def test_the_published_token_counts_of_newstest2014(shared_data: Data) -> None:
+    """62,688 with sacreBLEU's tokeniser, 64,496 with Moses' and compounds split (fairseq's scaling_nmt prints both)."""
+    lines = raw(shared_data, "de")
+    nothing = [""] * 3003
+    assert bleu.score("bleu", nothing, lines).detail.endswith("hyp_len = 0 ref_len = 62688)")
+    assert bleu.score("bleu_paper", nothing, lines, "de").detail.endswith("hyp_len = 0 ref_len = 64496)")
+
+
+@pytest.mark.parametrize(
+    ("language", "value", "detail"),
+    [
+        ("de", 46.29, "99.1/60.2/41.8/27.9 (BP = 0.901 ratio = 0.906 hyp_len = 58422 ref_len = 64496)"),
+        ("fr", 46.98, "99.6/61.0/42.5/28.7 (BP = 0.901 ratio = 0.905 hyp_len = 73476 ref_len = 81149)"),
+    ],
+)
+def test_the_score_is_what_multi_bleu_prints(shared_data: Data, language: str, value: float, detail: str) -> None:
+    """Moses' multi-bleu.perl printed these; perl split the compounds, for German of Moses' own tokenised reference."""
+    lines = raw(shared_data, language)
+    score = bleu.score("bleu_paper", damaged(lines), lines, language)
+    assert round(score.value, 2) == value
+    assert score.detail == detail
+
+
+def test_the_score_is_that_of_an_independent_count_on_moses_own_tokens(shared_data: Data) -> None:
+    tokens = moses(shared_data, "de")
+    references = [split_compounds(line.translate({ord(c): "&quot;" for c in "„“”"})) for line in tokens]
+    wrong = damaged(tokens)
+    hypotheses = [split_compounds(line.translate({ord(c): "&quot;" for c in "“”"})) for line in wrong]
+    value, length, reference_length = count_bleu(hypotheses, references)
+    readable = []
+    for line in wrong:
+        for character, escape in ESCAPES.items():
+            line = line.replace(escape, character)
+        readable.append(line)
+    score = bleu.score("bleu_paper", readable, raw(shared_data, "de"), "de")
+    assert 30 < value < 60
+    assert reference_length == 64496
+    # "Assn." loses the small letter after it, and with it, when it is tokenised again, its full stop.
+    assert f"hyp_len = {length + 1} " in score.detail
+    assert score.value == pytest.approx(value, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "translation", "reference"),
+    [
+        ("de", "Die US-Grenze.", "Die US ##AT##-##AT## Grenze .", None),
+        ("fr", "C'est peut-être vrai.", "C&apos; est peut-être vrai .", None),
+        ("en", "It's well-known.", "It &apos;s well-known .", None),
+        ("de", "A-B-C", "A ##AT##-##AT## B-C", None),  # as perl's s///g: the B is used up
+        ("de", "5 - 3, Ost- und West", "5 - 3 , Ost- und West", None),  # only hyphens inside a token
+        ("de", "Er sagt: „Ja“.", "Er sagt : „ Ja &quot; .", "Er sagt : &quot; Ja &quot; ."),
+        ("de", "Rock ’n’ Roll…", "Rock &apos; n &apos; Roll ...", None),
+        ("fr", "« Oui », dit-il", "« Oui » , dit-il", None),  # no script replaced these
+        ("de", "a & b <c> [d] | e", "a &amp; b &lt; c &gt; &#91; d &#93; &#124; e", None),
+        ("de", "Am 3. Mai, z.B. mittags.", "Am 3. Mai , z.B. mittags .", None),
+        ("de", "a\u00a0b\u2028c\tDIR", "a b c DIR", None),
+        ("de", "", "", None),
+        ("de", " \u3000 ", "", None),
+    ],
+)
+def test_tokens(language: str, line: str, translation: str, reference: str | None) -> None:
+    metric = PaperBleu(language)
+    assert metric.hypothesis(line) == translation
+    assert metric.reference(line) == (translation if reference is None else reference)
+
+
+def test_the_low_quote_of_a_translation_counts_as_wrong_and_the_ascii_one_as_right() -> None:
+    """Of 5 unigrams 4 are right, of 4 bigrams 3, of 3 trigrams 2, of 2 4-grams 1."""
+    reference = ["„Hallo Welt“ !"]
+    assert bleu.score("bleu_paper", ['"Hallo Welt" !'], reference, "de").value == pytest.approx(100)
+    expected = 100 * math.exp(sum(map(math.log, (4 / 5, 3 / 4, 2 / 3, 1 / 2))) / 4)
+    assert bleu.score("bleu_paper", reference, reference, "de").value == pytest.approx(expected)
+
+
+def test_no_smoothing_and_case_matters() -> None:
+    """sacreBLEU smooths where no 4-gram is right, multi-bleu says 0."""
+    hypotheses, references = ["a b c x e f"], ["a b c d e f"]
+    assert bleu.score("bleu_paper", hypotheses, references, "de").value == pytest.approx(0, abs=1e-9)
+    assert bleu.score("bleu", hypotheses, references).value > 10
+    assert bleu.score("bleu_paper", ["A B C D"], ["a b c d"], "de").value == 0
+
+
+@pytest.mark.parametrize(("language", "compounds"), [("de", "split"), ("en", "whole"), ("fr", "whole")])
+def test_name_and_signature_are_not_sacrebleus(language: str, compounds: str) -> None:
+    line = ["Eine kleine, rote Katze schläft."]
+    score = bleu.score("bleu_paper", line, line, language)
+    assert score.value == pytest.approx(100)
+    assert score.name == f"BLEU-paper (tokenised{', compound-split' if compounds == 'split' else ''})"
+    start = f"nrefs:1|case:mixed|lang:{language}|tok:moses|compounds:{compounds}|quotes:reference-ascii|smooth:none|"
+    assert score.signature.startswith(f"{start}sacremoses:0.")
+    assert "|sacrebleu:2." in score.signature
+    assert score.format().startswith(f"{score.name}|{start}")
+    assert list(LANGUAGES) == ["de", "en", "fr"]
+
+
+def test_unequal_counts() -> None:
+    with pytest.raises(DataError, match="There are 1 hypotheses but 2 references"):
+        PaperBleu("de").score(["a"], ["a", "b"])

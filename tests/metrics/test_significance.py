@@ -1,0 +1,123 @@
+"""The paired bootstrap against one written from its description, and against sacreBLEU's own command."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.metrics import bleu, significance
+from t2t_lite.metrics.significance import Comparison, paired_bootstrap
+
+RANDOM = np.random.default_rng(3)
+WORDS = np.array("der die das Hund Katze Haus sieht kennt klein groß , . und nicht".split())
+REFERENCES = [" ".join(RANDOM.choice(WORDS, size=RANDOM.integers(5, 14))) for _ in range(40)]
+
+
+def damaged(share: float, seed: int) -> list[str]:
+    random = np.random.default_rng(seed)
+    return [" ".join(w if random.random() > share else "x" for w in line.split()) for line in REFERENCES]
+
+
+BETTER, WORSE, PEER = damaged(0.1, 1), damaged(0.25, 2), damaged(0.1, 5)
+
+
+@pytest.fixture(autouse=True)
+def usual_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "bleu_paper"])
+def test_a_clear_difference_is_significant_and_noise_is_not(name: str) -> None:
+    metric = bleu.metric(name, "de")
+    clear, noise = (paired_bootstrap(metric, BETTER, other, REFERENCES) for other in (WORSE, PEER))
+    assert clear.score == noise.score == metric.score(BETTER, REFERENCES)
+    assert clear.baseline == metric.score(WORSE, REFERENCES)
+    assert clear.difference == clear.score.value - clear.baseline.value > 5
+    assert clear.p_value == pytest.approx(1 / 1001)  # no resample differs as much from the mean difference
+    assert 0.05 < noise.p_value <= 1
+    for low, high in (clear.interval, clear.baseline_interval, noise.interval):
+        assert low < high
+    assert clear.interval[0] < clear.score.value < clear.interval[1]
+    # The other way round: the same probability, the opposite sign.
+    back = paired_bootstrap(metric, WORSE, BETTER, REFERENCES)
+    assert (back.difference, back.p_value) == (-clear.difference, clear.p_value)
+
+
+def test_the_probability_is_that_of_a_bootstrap_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole corpora drawn with replacement and scored from their text, with the seed's own draws."""
+    monkeypatch.setattr(significance, "RESAMPLES", 200)
+    metric = bleu.bleu(tokenize="none")
+    found = paired_bootstrap(metric, BETTER, PEER, REFERENCES)
+    draws = np.random.default_rng(12345).choice(len(REFERENCES), size=(200, len(REFERENCES)), replace=True)
+    differences, values = [], []
+    for ids in draws:
+        ours, theirs = (
+            metric.score([lines[i] for i in ids], [REFERENCES[i] for i in ids]).value for lines in (BETTER, PEER)
+        )
+        differences.append(abs(ours - theirs))
+        values.append(ours)
+    as_large = np.sum(differences - np.mean(differences) > abs(found.difference))
+    assert found.p_value == pytest.approx((as_large + 1) / 201, abs=1.5 / 201)  # sacreBLEU adds up in float32
+    half = (np.sort(values)[194] - np.sort(values)[5]) / 2
+    assert found.interval == pytest.approx((np.mean(values) - half, np.mean(values) + half), abs=0.01)
+
+
+def test_the_numbers_are_those_of_sacrebleus_command(tmp_path: Path) -> None:
+    for name, lines in (("ref", REFERENCES), ("old", PEER), ("new", BETTER)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "old", "new", "-m", "bleu", "--paired-bs", "-f", "json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    [theirs] = (row["BLEU"] for row in json.loads(done.stdout) if row["system"] == "new")
+    ours = paired_bootstrap(bleu.bleu(), BETTER, PEER, REFERENCES)
+    assert round(ours.p_value, 4) == pytest.approx(theirs["p_value"], abs=1e-4)
+    assert ours.score.value == pytest.approx(theirs["score"], abs=0.01)
+    assert np.mean(ours.interval) == pytest.approx(theirs["mean"], abs=0.01)
+    assert (ours.interval[1] - ours.interval[0]) / 2 == pytest.approx(theirs["ci"], abs=0.01)
+
+
+def test_the_same_output_twice_is_no_difference() -> None:
+    """sacreBLEU's own count calls it as significant as can be."""
+    found = paired_bootstrap(bleu.bleu(), BETTER, list(BETTER), REFERENCES)
+    assert (found.difference, found.p_value) == (0, 1)
+
+
+def test_format_and_dict_hold_all() -> None:
+    found = paired_bootstrap(bleu.bleu(), BETTER, WORSE, REFERENCES)
+    first, second, third = found.format().split("\n")
+    assert first == found.score.format()
+    intervals = [f"{low:.2f} to {high:.2f}" for low, high in (found.interval, found.baseline_interval)]
+    assert second == f"  baseline {found.baseline.value:.2f}; 95% intervals: {intervals[0]}, baseline {intervals[1]}"
+    assert third == f"  difference +{found.difference:.2f}, p = 0.0010 (paired bootstrap, 1,000 resamples, seed 12345)"
+    record = json.loads(json.dumps(found.as_dict()))
+    assert {k: record[k] for k in found.score.as_dict()} == found.score.as_dict()
+    paired = record["paired"]
+    assert paired["baseline"] == found.baseline.as_dict()
+    assert (paired["difference"], paired["p_value"]) == (found.difference, found.p_value)
+    assert (paired["interval"], paired["resamples"], paired["seed"]) == (list(found.interval), 1000, 12345)
+
+
+def test_the_seed_is_sacrebleus_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare() -> Comparison:
+        return paired_bootstrap(bleu.bleu(), BETTER, PEER, REFERENCES)
+
+    usual = compare()
+    assert compare() == usual
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    other = compare()
+    assert other.seed == 7
+    assert other.interval != usual.interval
+    assert other.score == usual.score
+    for seed in ("none", "0", "-1", "x", ""):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        with pytest.raises(UsageError, match=f"SACREBLEU_SEED={seed} is not a whole number"):
+            compare()
+
+
+def test_unequal_counts() -> None:
+    for ours, theirs in ((BETTER[1:], PEER), (BETTER, PEER[1:])):
+        with pytest.raises(DataError, match="There are 39 hypotheses but 40 references"):
+            paired_bootstrap(bleu.bleu(), ours, theirs, REFERENCES)
