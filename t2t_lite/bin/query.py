@@ -1,0 +1,156 @@
+"""t2t-lite-query: translates a file or standard input with a model that TensorFlow Serving serves."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+from t2t_lite.bin import cli
+from t2t_lite.data.sources import decode_lines, read_lines
+from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.serving import rpc
+from t2t_lite.serving.answer import Hypothesis
+from t2t_lite.serving.client import PROTOCOLS, Translator
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    args = _parser().parse(argv)
+    return cli.run(lambda: _run(args))
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
+        prog="t2t-lite-query",
+        description="Translates lines of text with a model that TensorFlow Serving serves: one line in, one line out, "
+        "in the same order; blank lines are not sent and give empty ones.",
+    )
+    server = parser.add_argument_group("the server and its model")
+    server.add_argument(
+        "--server", metavar="HOST:PORT", required=True, help="such as localhost:8501; https://HOST:PORT for TLS"
+    )
+    server.add_argument("--model", metavar="NAME", required=True, help="the name that the server gives the model")
+    server.add_argument(
+        "--protocol", choices=tuple(PROTOCOLS), default="rest", help="default: rest; grpc needs t2t-lite[grpc]"
+    )
+    which = server.add_mutually_exclusive_group()
+    which.add_argument("--version", type=int, metavar="N", help="default: the newest")
+    which.add_argument("--label", metavar="LABEL", help="the version with this label, such as stable")
+    server.add_argument(
+        "--wait", type=_seconds, metavar="SECONDS", help="wait so long, at most, until the model is ready"
+    )
+    requests = parser.add_argument_group("requests")
+    requests.add_argument("--batch_size", type=cli.positive, default=32, metavar="N", help="lines each; default: 32")
+    requests.add_argument("--concurrency", type=cli.positive, default=4, metavar="N", help="at a time; default: 4")
+    requests.add_argument(
+        "--timeout", type=_seconds, default=60.0, metavar="SECONDS", help="that each may take; default: 60"
+    )
+    text = parser.add_argument_group("text")
+    text.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
+    text.add_argument("--output", metavar="FILE", help="where to write; default: standard output")
+    text.add_argument(
+        "--nbest", type=cli.positive, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
+    )
+    text.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _run(args: argparse.Namespace) -> int:
+    lines = _input_lines(args.input)
+    if args.output is not None:
+        cli.check_output("output", args.output)
+        if args.input is not None and os.path.exists(args.output) and os.path.samefile(args.input, args.output):
+            raise UsageError(f"--output={args.output} is the input, which would be overwritten while it is read.")
+    if args.input is None and sys.stdin.isatty():  # a conversation: each line is answered before the next
+        args.batch_size = args.concurrency = 1
+    if args.protocol == "grpc":
+        rpc.check_installed()
+        cli.load_tensorflow()
+    translator = Translator(
+        args.server,
+        args.model,
+        args.protocol,
+        version=args.version,
+        label=args.label,
+        batch_size=args.batch_size,
+        concurrency=args.concurrency,
+        timeout=args.timeout,
+    )
+    with translator:
+        if args.wait is not None:
+            translator.wait(args.wait)
+        _translate(args, translator, lines)
+    return 0
+
+
+def _input_lines(path: str | None) -> Iterator[str]:
+    if path is not None:
+        lines = read_lines(path)
+        first = list(itertools.islice(lines, 1))  # what is wrong with the file shows before the server is asked
+        return itertools.chain(first, lines)
+    if sys.stdin.isatty():
+        print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
+    return decode_lines(sys.stdin.buffer, "standard input")
+
+
+def _translate(args: argparse.Namespace, translator: Translator, lines: Iterator[str]) -> None:
+    """Writes each line's translation as soon as all before it are written."""
+    import tqdm
+
+    answers = translator.stream(lines, nbest=args.nbest or 1)
+    first = list(itertools.islice(answers, 1))  # before the output is opened: if the server is away, nothing is lost
+    hidden = not sys.stderr.isatty() or (args.output is None and sys.stdout.isatty())
+    written = 0
+    with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
+        try:
+            for line, hypotheses in itertools.chain(first, answers):
+                file.write(_rows(line, hypotheses, args).encode("utf-8"))
+                file.flush()
+                written += 1
+                bar.update()
+        except T2TError as error:
+            raise type(error)(
+                f"{error} Stopped at line {written + 1}; the translations of the lines before it are written."
+            ) from error
+
+
+def _open_output(path: str | None) -> contextlib.AbstractContextManager[IO[bytes]]:
+    return contextlib.nullcontext(sys.stdout.buffer) if path is None else open(path, "wb")
+
+
+def _rows(line: str, hypotheses: Sequence[Hypothesis], args: argparse.Namespace) -> str:
+    """Returns what is written for a line, as t2t-lite-decoder writes it."""
+    if args.json:
+        outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
+        return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
+    # One output, one line, whatever a model may have learnt to write.
+    texts = [h.text.replace("\n", " ") for h in hypotheses]
+    if args.nbest:
+        return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
+    return f"{texts[0]}\n"
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()
