@@ -6,6 +6,9 @@ Legend: S source length, T target length.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
+
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,21 +22,27 @@ class Sizes:
     d_k: int
     d_v: int
     target_vocab_size: int
+    attention_window: int = 0  # r: keys counted for a query of self-attention, at most (Table 1); 0: all
 
-    def forward_flops(self, source_length: int, target_length: int) -> int:
-        """FLOPs of one pair from ids to logits, with full (not causally halved) attention scores."""
-        s, t = source_length, target_length
+    def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
+        """FLOPs from ids to logits, with full (not causally halved) attention scores.
+
+        Args:
+            source_lengths, target_lengths: of one pair, or int arrays [pairs] to add up.
+        """
+        s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
         attention_width = self.num_heads * (self.d_k + self.d_v)
         projection = 2 * self.d_model * attention_width  # queries and outputs, or keys and values, of one position
         feed_forward = 4 * self.d_model * self.d_ff
-        encoder = s * (2 * projection + feed_forward) + 2 * s * s * attention_width
-        decoder = t * (2 * projection + feed_forward) + 2 * t * t * attention_width
+        encoder = s * (2 * projection + feed_forward) + 2 * s * self._keys(s) * attention_width
+        decoder = t * (2 * projection + feed_forward) + 2 * t * self._keys(t) * attention_width
         memory = (s + t) * projection + 2 * s * t * attention_width
-        return self.num_layers * (encoder + decoder + memory) + 2 * t * self.d_model * self.target_vocab_size
+        pairs = self.num_layers * (encoder + decoder + memory) + 2 * t * self.d_model * self.target_vocab_size
+        return int(pairs.sum())
 
-    def training_flops(self, source_length: int, target_length: int) -> int:
-        """FLOPs of one pair in training: the backward pass has two products for each of the forward pass."""
-        return 3 * self.forward_flops(source_length, target_length)
+    def training_flops(self, source_lengths: Any, target_lengths: Any) -> int:
+        """FLOPs in training: the backward pass has two products for each of the forward pass."""
+        return 3 * self.forward_flops(source_lengths, target_lengths)
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
         """About the memory that one micro-batch's forward pass keeps for its backward pass.
@@ -45,6 +54,10 @@ class Sizes:
         width = self.num_heads * (self.d_k + self.d_v)
         encoder = s * (2 * width + 10 * self.d_model + 3 * self.d_ff) * bytes_per_value
         decoder = t * (4 * width + 16 * self.d_model + 3 * self.d_ff) * bytes_per_value
-        scores = self.num_heads * (s * s + t * t + s * t) * (4 + 2 * bytes_per_value)
+        scores = self.num_heads * (s * self._keys(s) + t * self._keys(t) + s * t) * (4 + 2 * bytes_per_value)
         logits = t * self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
         return rows * (self.num_layers * (encoder + decoder + scores) + logits)
+
+    def _keys(self, lengths: Any) -> Any:
+        """Keys counted for each query of self-attention in sequences of `lengths`."""
+        return np.minimum(lengths, self.attention_window) if self.attention_window else lengths

@@ -13,7 +13,7 @@ from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.train.run_dir import RunSpec, make_model
-from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_plan
+from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
@@ -24,7 +24,13 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str]) -> str:
     plan = recipe_plan(spec.hparams, store.split("train"))
     source, target = store.source_vocabulary, store.target_vocabulary
     model = spec.make_model(source.size, target.size, source is target)
-    parts = [_model(spec.hparams_set, model), _flops(model, store), _batches(plan), _memory(spec.hparams, model, plan)]
+    flops = recipe_flops(spec.hparams, model.sizes, store.split("train"), plan)
+    parts = [
+        _model(spec.hparams_set, model),
+        f"{_flops(model, store)}\n  the whole training: {flops:.2e} FLOP on real tokens",
+        _batches(plan),
+        _memory(spec.hparams, model, plan),
+    ]
     return "\n\n".join(parts)
 
 

@@ -15,6 +15,7 @@ from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.metrics import bleu
+from t2t_lite.metrics.metric import Score
 from t2t_lite.train.loss import smoothed_cross_entropy
 
 _BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
@@ -30,7 +31,7 @@ class Scores:
     """
 
     loss: float
-    score: bleu.Score
+    score: Score
     hypotheses: list[str]
 
     @property
@@ -40,7 +41,7 @@ class Scores:
 
     def as_metrics(self, split: str) -> dict[str, float]:
         """The entries of an evaluation line of metrics.jsonl."""
-        kind = "chrf" if self.score.name.startswith("chrF") else "bleu"
+        kind = {"chrF2": "chrf", "BLEU": "bleu"}.get(self.score.name, "bleu_paper")
         return {
             f"{split}_loss": self.loss,
             f"{split}_perplexity": self.perplexity,
@@ -59,7 +60,8 @@ class Evaluator:
     """
 
     def __init__(self, model: Any, store: Store, translator: Translator, metric: str) -> None:
-        self._store, self._translator, self._metric = store, translator, metric
+        self._store, self._translator = store, translator
+        self._metric = bleu.metric(metric, store.manifest["settings"]["target_language"])
 
         def loss_sum(source: Any, target: Any) -> Any:
             logits = model({"source": source, "target": target})
@@ -74,7 +76,7 @@ class Evaluator:
         """Scores all of `split`."""
         sources, references = self._store.text(split)
         hypotheses = [h[0].text for h in self._translator.translate(sources, progress=progress)]
-        return Scores(self.loss(split), bleu.score(self._metric, hypotheses, references), hypotheses)
+        return Scores(self.loss(split), self._metric.score(hypotheses, references), hypotheses)
 
     def loss(self, split: str) -> float:
         """Cross entropy per target token, in nats."""

@@ -10,22 +10,28 @@ from typing import Any
 import tensorflow as tf
 
 
-def smoothed_cross_entropy(logits_NV: Any, labels_N: Any, weights_N: Any, label_smoothing: float) -> Any:
+def smoothed_cross_entropy(
+    logits_NV: Any, labels_N: Any, weights_N: Any, label_smoothing: float, over: str = "all"
+) -> Any:
     """Sum over positions of weight * H(q, softmax(logits)).
 
-    The target distribution is that of Szegedy et al. (2015), which section 5.4 cites: q = (1 - epsilon_ls) on the
-    label plus epsilon_ls / V on every symbol. (tensor2tensor's code puts epsilon_ls / (V - 1) on the others.)
+    The target distribution q depends on `over`. "all" is Szegedy et al. (2015), which section 5.4 cites: 1 - epsilon_ls
+    on the label plus epsilon_ls / V on every symbol. "others" is tensor2tensor's code: 1 - epsilon_ls on the label and
+    epsilon_ls / (V - 1) on every other symbol. (It also subtracts q's entropy, a constant; here nothing is subtracted.)
 
     Args:
         logits_NV: float32.
         labels_N: int32.
         weights_N: float32; 0 leaves a position out.
         label_smoothing: epsilon_ls.
+        over: "all" or "others".
 
     Returns:
         float32 scalar, in nats.
     """
     vocab_size = logits_NV.shape[-1]
+    if over == "others":  # the same q as "all" with a little more
+        label_smoothing *= vocab_size / (vocab_size - 1)
 
     # The gradient by hand, (softmax - q) * weight, keeps one [N, V] array from the forward pass and builds no q.
     @tf.custom_gradient

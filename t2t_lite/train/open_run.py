@@ -12,13 +12,10 @@ from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.evaluate import Evaluator
 from t2t_lite.train.run_dir import RunSpec, has_weights, read_run
-
-SHARED_VOCABULARY = "vocabulary.model"
-VOCABULARIES = ("vocabulary.source.model", "vocabulary.target.model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +46,6 @@ class RunScores:
     perplexity: float
     hypotheses: Sequence[str]
     references: Sequence[str]
-    metric: str
 
 
 def open_run(
@@ -64,12 +60,13 @@ def open_run(
     Args:
         checkpoint: see `checkpoint.find`.
         usr_dir: the user's own code, where it has moved since training.
-        decoding: hparams to use instead of the run's, such as beam_size; None leaves the run's.
+        decoding: hparams to use instead of the run's, such as beam_size or precision; None leaves the run's.
     """
     spec = read_run(output_dir, usr_dir)
     hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
+    spec = dataclasses.replace(spec, hparams=hparams)
     path = find(output_dir, checkpoint)
-    source, target = vocabularies = read_vocabularies(output_dir)
+    source, target = vocabularies = load_pair(output_dir)
     model = spec.make_model(source.size, target.size, source is target)
     checkpoints = Checkpoints(output_dir, model)
     step = checkpoints.load_weights(path)
@@ -92,7 +89,7 @@ def evaluate_run(
     metric = run.spec.make_problem().metric
     scores = Evaluator(run.model, store, run.translator, metric)(split)
     _, references = store.text(split)
-    return RunScores(run.checkpoint, split, scores.loss, scores.perplexity, scores.hypotheses, references, metric)
+    return RunScores(run.checkpoint, split, scores.loss, scores.perplexity, scores.hypotheses, references)
 
 
 def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
@@ -103,10 +100,9 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # left by a start that came to nothing
-        for name in (SHARED_VOCABULARY, *VOCABULARIES):
+        for name in (SHARED_FILE, *FILES):
             (Path(output_dir) / name).unlink(missing_ok=True)
-    names = {SHARED_VOCABULARY: source} if source is target else dict(zip(VOCABULARIES, (source, target), strict=True))
-    for name, vocabulary in names.items():
+    for name, vocabulary in by_file(source, target).items():
         path = Path(output_dir) / name
         if path.exists() and Vocabulary.load(path).checksum != vocabulary.checksum:
             raise DataError(
@@ -114,13 +110,3 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
                 "as it was, or give another --output_dir."
             )
         vocabulary.save(path)
-
-
-def read_vocabularies(output_dir: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
-    """The run's source and target vocabularies; one object where they are shared."""
-    shared = Path(output_dir) / SHARED_VOCABULARY
-    if shared.exists():
-        vocabulary = Vocabulary.load(shared)
-        return vocabulary, vocabulary
-    source, target = (Vocabulary.load(Path(output_dir) / name) for name in VOCABULARIES)
-    return source, target

@@ -16,6 +16,8 @@ import tensorflow as tf
 import tqdm
 
 from t2t_lite.errors import TrainingError
+from t2t_lite.models.flops import Sizes
+from t2t_lite.train.utilisation import pair_lengths
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -34,15 +36,31 @@ class Report:
         padded_tokens: places in both sides' arrays, real tokens and padding, since the line before.
         tokens_per_second: real target tokens per second since the line before; evaluation and saving left out.
         grad_norm: mean global norm of the gradient before clipping.
+        flops: of the model on real tokens (train/utilisation.py), from the first step of the run to this one.
+        flops_per_second: the same since the line before, evaluation and saving left out.
+        utilisation: flops_per_second as a share of the devices' speed in matrix products.
     An evaluation line has step and the dev_... scores.
 
     Args:
         output_dir: the run's folder; lines are appended.
         first_step: lines of later steps are from a run that was killed, and are taken out: they will come again.
         train_steps: for the progress bar's estimate.
+        sizes: the model's.
+        flops: of the steps before `first_step`.
+        device_flops_per_second: what utilisation is a share of.
     """
 
-    def __init__(self, output_dir: str | os.PathLike[str], first_step: int, train_steps: int) -> None:
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str],
+        first_step: int,
+        train_steps: int,
+        *,
+        sizes: Sizes,
+        flops: int,
+        device_flops_per_second: float,
+    ) -> None:
+        self._sizes, self._flops, self._device_speed = sizes, flops, device_flops_per_second
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
         self._board = tf.summary.create_file_writer(str(Path(output_dir) / "tensorboard"))
@@ -60,9 +78,11 @@ class Report:
         """Notes one update; `result` holds tensors, which are looked at only when a report is due."""
         self._step, self._learning_rate = step, learning_rate
         self._results.append((step, result["loss"], result["grad_norm"]))
-        for side in ("source", "target"):
-            self._tokens[side] += int(np.count_nonzero(batch[side]))
+        lengths = dict(zip(("source", "target"), pair_lengths(batch), strict=True))
+        for side, of_side in lengths.items():
+            self._tokens[side] += int(of_side.sum())
             self._padded += batch[side].size
+        self._flops += self._sizes.training_flops(lengths["source"], lengths["target"])
         self._bar.update(1)
 
     def check(self) -> None:
@@ -81,6 +101,7 @@ class Report:
         if not self._results:
             return
         seconds = max(time.perf_counter() - self._since - self._paused, 1e-9)
+        speed = (self._flops - self._flops_before) / seconds
         values = {
             "step": self._step,
             "loss": float(np.mean([float(loss) for _, loss, _ in self._results])),
@@ -90,11 +111,14 @@ class Report:
             "padded_tokens": self._padded,
             "tokens_per_second": round(self._tokens["target"] / seconds, 1),
             "grad_norm": float(np.mean([float(norm) for _, _, norm in self._results])),
+            "flops": self._flops,
+            "flops_per_second": round(speed),
+            "utilisation": round(speed / self._device_speed, 4),
         }
         self._write(values)
         self._bar.set_postfix_str(
             f"loss {values['loss']:.3f}, lr {self._learning_rate:.2e}, {values['tokens_per_second']:,.0f} tok/s, "
-            f"{self._padded / seconds:,.0f} padded/s",
+            f"{self._padded / seconds:,.0f} padded/s, {values['utilisation']:.0%} utilisation",
             refresh=False,
         )
         self._clear()
@@ -125,6 +149,7 @@ class Report:
         self._results: list[tuple[int, Any, Any]] = []
         self._tokens = {"source": 0, "target": 0}
         self._padded = 0
+        self._flops_before = self._flops
         self._since, self._paused = time.perf_counter(), 0.0
 
     def _write(self, values: Mapping[str, float]) -> None:
@@ -133,7 +158,7 @@ class Report:
         with self._board.as_default(step=int(values["step"])):
             for name, value in values.items():
                 if name != "step":
-                    tf.summary.scalar(name, value)
+                    tf.summary.scalar(name, float(value))  # FLOPs may be too many for an int64
         self._board.flush()
 
 

@@ -39,7 +39,7 @@ class TrainStep:
         optimizer: made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
         micro_batches: K, a multiple of the number of replicas.
-        label_smoothing, clip_norm, seed: as in HParams.
+        label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
         jit: compile a micro-batch's loss and gradients with XLA.
         packed: batches have segments and positions as well.
     """
@@ -55,10 +55,11 @@ class TrainStep:
         clip_norm: float,
         seed: int,
         jit: bool,
+        label_smoothing_over: str = "all",
         packed: bool = False,
     ) -> None:
         self._model, self._optimizer, self._strategy = model, optimizer, strategy
-        self._label_smoothing, self._clip_norm, self._seed = label_smoothing, clip_norm, seed
+        self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
         self.replicas = strategy.num_replicas_in_sync
         self._turns = turns(micro_batches, self.replicas)
         # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
@@ -143,6 +144,6 @@ class TrainStep:
             labels = tf.reshape(part["target"], [-1])
             logits = tf.reshape(logits, [-1, logits.shape[-1]])
             weights = tf.cast(labels > 0, tf.float32) / tokens
-            loss = smoothed_cross_entropy(logits, labels, weights, self._label_smoothing)
+            loss = smoothed_cross_entropy(logits, labels, weights, *self._smoothing)
         gradients = tape.gradient(loss, self._optimizer.variables)
         return loss, [tf.convert_to_tensor(g) for g in gradients]

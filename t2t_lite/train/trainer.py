@@ -17,6 +17,7 @@ from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store, TokenSplit
 from t2t_lite.decode.translate import Translator
+from t2t_lite.models.flops import Sizes
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
 from t2t_lite.train.devices import make_strategy, use_jit
 from t2t_lite.train.evaluate import Evaluator, Scores
@@ -26,6 +27,7 @@ from t2t_lite.train.report import METRICS_FILE, Report
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.schedule import learning_rate
 from t2t_lite.train.step import TrainStep, turns
+from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
 
 
 class Trainer:
@@ -78,19 +80,15 @@ class Trainer:
             print(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.")
         split = self.store.split("train")
         plan = recipe_plan(hparams, split)
-        step = TrainStep(
-            self.model,
-            self.optimizer,
-            self.strategy,
-            micro_batches=hparams.micro_batches,
-            label_smoothing=hparams.label_smoothing,
-            clip_norm=hparams.clip_norm,
-            seed=hparams.seed,
-            jit=use_jit(hparams.jit),
-            packed=hparams.packing,
-        )
         stream = batches(split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first)
-        report = Report(self.output_dir, first, hparams.train_steps)
+        report = Report(
+            self.output_dir,
+            first,
+            hparams.train_steps,
+            sizes=self.model.sizes,
+            flops=planned_flops(self.model.sizes, split, plan, first - 1),
+            device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
+        )
         cadence = Cadence(
             train_steps=hparams.train_steps,
             log_every=hparams.log_every,
@@ -107,7 +105,7 @@ class Trainer:
         )
         try:
             train(
-                step,
+                self._step_function(),
                 stream,
                 rate,
                 self.evaluate,
@@ -120,6 +118,21 @@ class Trainer:
         finally:
             stream.close()
             report.close()
+
+    def _step_function(self) -> TrainStep:
+        hparams = self.spec.hparams
+        return TrainStep(
+            self.model,
+            self.optimizer,
+            self.strategy,
+            micro_batches=hparams.micro_batches,
+            label_smoothing=hparams.label_smoothing,
+            label_smoothing_over=hparams.label_smoothing_over,
+            clip_norm=hparams.clip_norm,
+            seed=hparams.seed,
+            jit=use_jit(hparams.jit),
+            packed=hparams.packing,
+        )
 
     def finish(self, progress: Callable[[int], None] | None = None) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
@@ -161,6 +174,11 @@ def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
     )
 
 
+def recipe_flops(hparams: HParams, sizes: Sizes, split: TokenSplit, plan: BucketPlan | PackedPlan) -> int:
+    """Model FLOPs of the whole training."""
+    return planned_flops(sizes, split, plan, hparams.train_steps)
+
+
 def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
     """(rows, source length, target length) of the micro-batches of `plan`; without one, of the longest rows."""
     if isinstance(plan, BucketPlan):
@@ -188,4 +206,4 @@ def past_scores(output_dir: str | os.PathLike[str]) -> list[float]:
     """The dev scores in metrics.jsonl, in order."""
     path = Path(output_dir) / METRICS_FILE
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    return [value for line in lines for name, value in json.loads(line).items() if name in ("dev_bleu", "dev_chrf")]
+    return [v for line in lines for name, v in json.loads(line).items() if name.startswith(("dev_bleu", "dev_chrf"))]

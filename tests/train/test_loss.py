@@ -16,18 +16,27 @@ LABELS = RNG.integers(0, V, N, "int32")
 WEIGHTS = np.array([1, 1, 0.25, 0, 2, 1, 0], "float32")
 
 
-def _wanted(logits: np.ndarray, smoothing: float, weights: np.ndarray = WEIGHTS) -> float:
-    """Section 5.4 and Szegedy et al. (2015), equation for q'(k)."""
-    q = (1 - smoothing) * np.eye(V)[LABELS] + smoothing / V
-    return float((weights * -(q * reference.log_softmax(np.float64(logits))).sum(-1)).sum())
+def _distribution(smoothing: float, over: str) -> np.ndarray:
+    """q [N, V]. all: Szegedy et al. (2015), equation for q'(k); others: what tensor2tensor's code does."""
+    label = np.eye(V)[LABELS]
+    if over == "all":
+        return (1 - smoothing) * label + smoothing / V
+    return np.where(label == 1, 1 - smoothing, smoothing / (V - 1))
 
 
-def _loss_and_gradient(logits: np.ndarray, smoothing: float, factor: float = 1.0, jit: bool = False) -> tuple[Any, Any]:
+def _wanted(logits: np.ndarray, smoothing: float, over: str = "all") -> float:
+    logp = reference.log_softmax(np.float64(logits))
+    return float((WEIGHTS * -(_distribution(smoothing, over) * logp).sum(-1)).sum())
+
+
+def _loss_and_gradient(
+    logits: np.ndarray, smoothing: float, over: str = "all", factor: float = 1.0, jit: bool = False
+) -> tuple[Any, Any]:
     @tf.function(jit_compile=jit)
     def both(x: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = smoothed_cross_entropy(x, LABELS, WEIGHTS, smoothing)
+            loss = smoothed_cross_entropy(x, LABELS, WEIGHTS, smoothing, over)
             result = factor * loss
         return loss, tape.gradient(result, x)
 
@@ -35,11 +44,17 @@ def _loss_and_gradient(logits: np.ndarray, smoothing: float, factor: float = 1.0
     return loss.numpy(), gradient.numpy()
 
 
+@pytest.mark.parametrize("over", ["all", "others"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
-def test_equals_the_definition(smoothing: float) -> None:
-    loss, _ = _loss_and_gradient(LOGITS, smoothing)
+def test_equals_the_definition(smoothing: float, over: str) -> None:
+    loss, _ = _loss_and_gradient(LOGITS, smoothing, over)
     assert loss.dtype == np.float32
-    np.testing.assert_allclose(loss, _wanted(LOGITS, smoothing), rtol=1e-5)
+    np.testing.assert_allclose(loss, _wanted(LOGITS, smoothing, over), rtol=1e-5)
+
+
+def test_the_two_definitions_differ_unless_nothing_is_smoothed() -> None:
+    assert _loss_and_gradient(LOGITS, 0.0, "all")[0] == _loss_and_gradient(LOGITS, 0.0, "others")[0]
+    assert abs(_wanted(LOGITS, 0.1, "all") / _wanted(LOGITS, 0.1, "others") - 1) > 1e-3
 
 
 def test_without_smoothing_it_is_the_log_probability_of_the_labels() -> None:
@@ -48,21 +63,26 @@ def test_without_smoothing_it_is_the_log_probability_of_the_labels() -> None:
 
 
 @pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize(("smoothing", "factor"), [(0.0, 1.0), (0.1, -2.5)])
-def test_gradient_equals_that_of_the_definition(smoothing: float, factor: float, jit: bool) -> None:
-    _, gradient = _loss_and_gradient(LOGITS, smoothing, factor, jit)
+@pytest.mark.parametrize(
+    ("smoothing", "over", "factor"), [(0.0, "all", 1.0), (0.1, "all", -2.5), (0.1, "others", -2.5)]
+)
+def test_gradient_equals_that_of_the_definition(smoothing: float, over: str, factor: float, jit: bool) -> None:
+    _, gradient = _loss_and_gradient(LOGITS, smoothing, over, factor, jit)
     step, numeric = 1e-5, np.zeros((N, V))
     for at in np.ndindex(N, V):
         moved = np.zeros((N, V))
         moved[at] = step
-        numeric[at] = (_wanted(LOGITS + moved, smoothing) - _wanted(LOGITS - moved, smoothing)) / (2 * step)
+        above, below = (_wanted(LOGITS + sign * moved, smoothing, over) for sign in (1, -1))
+        numeric[at] = (above - below) / (2 * step)
     np.testing.assert_allclose(gradient, factor * numeric, rtol=0, atol=2e-6)
     np.testing.assert_array_equal(gradient[WEIGHTS == 0], 0)
 
 
-def test_the_smoothed_minimum_is_the_entropy_of_the_target_distribution() -> None:
-    q = 0.9 * np.eye(V)[LABELS] + 0.1 / V
-    loss, gradient = _loss_and_gradient(np.log(q).astype("float32"), 0.1)
+@pytest.mark.parametrize("over", ["all", "others"])
+def test_the_smoothed_minimum_is_the_entropy_of_the_target_distribution(over: str) -> None:
+    q = _distribution(0.1, over)
+    np.testing.assert_allclose(q.sum(-1), 1)
+    loss, gradient = _loss_and_gradient(np.log(q).astype("float32"), 0.1, over)
     np.testing.assert_allclose(loss, (WEIGHTS * -(q * np.log(q)).sum(-1)).sum(), rtol=1e-5)
     np.testing.assert_allclose(gradient, 0, atol=1e-6)
 

@@ -11,16 +11,25 @@ import tensorflow as tf
 
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
+from t2t_lite.models.flops import Sizes
 from t2t_lite.train.report import METRICS_FILE, Report
 from t2t_lite.train.trainer import past_scores
 
-FIELDS = "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm".split()
+FIELDS = (
+    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm flops "
+    "flops_per_second utilisation"
+).split()
+SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
     text = (folder / METRICS_FILE).read_text(encoding="utf-8")
     assert text.endswith("\n") or not text
     return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def _report(folder: Path, first_step: int = 1, flops: int = 0, speed: float = 1e9) -> Report:
+    return Report(folder, first_step, 30, sizes=SIZES, flops=flops, device_flops_per_second=speed)
 
 
 def _result(loss: float = 1.0, norm: float = 1.0) -> dict[str, Any]:
@@ -33,7 +42,7 @@ BATCH = {"source": np.ones((1, 2, 3), np.int32), "target": np.array([[[4, 1, 0, 
 def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_path: Path) -> None:
     split = toy_store.split("train")
     plan = make_plan(split, batch_tokens=256, micro_batches=4, max_length=64, packing=False, seed=1)
-    report = Report(tmp_path, 1, plan.steps_per_epoch)
+    report = _report(tmp_path)
     for step in range(1, plan.steps_per_epoch + 1):
         batch = assemble(split, plan.batch(step), 4, packing=False)
         report.add(step, batch, _result(float(step), step / 10), step / 1000)
@@ -54,7 +63,7 @@ def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_pa
 
 
 def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Path) -> None:
-    report = Report(tmp_path, 1, 10)
+    report = _report(tmp_path)
     start = time.perf_counter()
     for step in (1, 2):
         report.add(step, BATCH, _result(), 0.1)
@@ -70,8 +79,25 @@ def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Pat
     assert 0.04 < seconds < whole - 0.45
 
 
+def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tmp_path: Path) -> None:
+    pairs = SIZES.training_flops([3, 3], [2, 1])  # of BATCH
+    report = _report(tmp_path, 11, flops=2**70, speed=1e6)
+    for step in (11, 12, 13):
+        report.add(step, BATCH, _result(), 0.1)
+        if step > 11:
+            report.write()
+    report.close()
+    lines = _lines(tmp_path)
+    assert [line["flops"] for line in lines] == [2**70 + 2 * pairs, 2**70 + 3 * pairs]  # no float: exact
+    for line, since in zip(lines, (2 * pairs, pairs), strict=True):
+        assert line["utilisation"] == pytest.approx(line["flops_per_second"] / 1e6, rel=1e-2)
+        tokens = 6 if since > pairs else 3
+        seconds = tokens / line["tokens_per_second"]
+        assert line["flops_per_second"] == pytest.approx(since / seconds, rel=1e-2)
+
+
 def test_nothing_new_writes_no_line_and_scores_write_their_own(tmp_path: Path) -> None:
-    report = Report(tmp_path, 1, 10)
+    report = _report(tmp_path)
     report.write()
     report.add(1, BATCH, _result(), 0.1)
     report.write()
@@ -92,7 +118,7 @@ def test_a_restart_drops_later_lines_and_one_that_was_cut_off(tmp_path: Path) ->
     ]
     text = "".join(json.dumps(line) + "\n" for line in before) + '{"step": 20, "lo'
     (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
-    report = Report(tmp_path, 11, 30)
+    report = _report(tmp_path, 11)
     assert _lines(tmp_path) == before[:3]
     report.add(11, BATCH, _result(), 0.1)
     report.write()
@@ -104,7 +130,7 @@ def test_a_restart_drops_later_lines_and_one_that_was_cut_off(tmp_path: Path) ->
 @pytest.mark.parametrize("cut", ['{"step": 10, "loss": 1.5}', "", '{"st'])
 def test_a_last_line_without_its_end_never_runs_into_the_next(tmp_path: Path, cut: str) -> None:
     (tmp_path / METRICS_FILE).write_text('{"step": 9, "loss": 1.0}\n' + cut, encoding="utf-8")
-    report = Report(tmp_path, 11, 30)
+    report = _report(tmp_path, 11)
     report.add(11, BATCH, _result(), 0.1)
     report.write()
     report.close()
@@ -114,12 +140,12 @@ def test_a_last_line_without_its_end_never_runs_into_the_next(tmp_path: Path, cu
 
 def test_a_new_run_in_a_folder_with_old_lines_starts_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / METRICS_FILE).write_text('{"step": 1, "loss": 1.0}\n', encoding="utf-8")
-    Report(tmp_path, 1, 30).close()
+    _report(tmp_path).close()
     assert _lines(tmp_path) == []
 
 
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
-    report = Report(tmp_path, 1, 10)
+    report = _report(tmp_path)
     report.add(3, BATCH, _result(2.5), 0.1)
     report.write()
     report.write_scores(3, {"dev_bleu": 30.0})
@@ -138,6 +164,7 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
 def test_the_scores_of_past_evaluations_are_found_again(tmp_path: Path) -> None:
     assert past_scores(tmp_path) == []
     lines = [{"step": 5, "loss": 3.0}, {"step": 5, "dev_loss": 1.0, "dev_bleu": 7.0}, {"step": 10, "dev_bleu": 9.0}]
+    lines += [{"step": 15, "dev_bleu_paper": 8.0}, {"step": 20, "dev_chrf": 50.0}]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
-    assert past_scores(tmp_path) == [7.0, 9.0]
+    assert past_scores(tmp_path) == [7.0, 9.0, 8.0, 50.0]

@@ -66,7 +66,8 @@ def _metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _updates(folder: Path) -> list[dict[str, Any]]:
     """The training lines, without what a clock says."""
-    return [{k: v for k, v in line.items() if k != "tokens_per_second"} for line in _metrics(folder) if "loss" in line]
+    clock = ("tokens_per_second", "flops_per_second", "utilisation")
+    return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
 
 
 def _tensors(folder: Path, step: int) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from t2t_lite.train.devices import make_strategy
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.report import Report
 from t2t_lite.train.step import TrainStep
+from tests import reference
 
 Array = np.ndarray
 VOCAB, SMOOTHING, RATE = 50, 0.1, 1e-3
@@ -110,6 +111,18 @@ def test_an_update_is_that_of_the_whole_batch_and_of_adam_as_published(plain: Se
     assert sum(np.abs(g).max() > 1e-5 for g in gradients) == count  # every weight learns
 
 
+def test_label_smoothing_may_be_shared_by_the_other_symbols(make_model: Callable[..., Any]) -> None:
+    others = Setup(make_model(VOCAB), micro_batches=1, label_smoothing=0.5, label_smoothing_over="others")
+    batch = _batch(PAIRS[:1], 1, 9, 7, parts=1)
+    logp = reference.log_softmax(np.float64(others.model({name: array[0] for name, array in batch.items()})[0]))
+    at_label = logp[np.arange(7), PAIRS[0][1]]
+    at_others = logp.sum(-1) - at_label
+    wanted = -(0.5 * at_label + 0.5 * at_others / (VOCAB - 1)).mean()
+    by_all = -(0.5 * at_label + 0.5 * (at_label + at_others) / VOCAB).mean()
+    assert others.after(batch)[0] == pytest.approx(wanted, rel=1e-5)
+    assert wanted != pytest.approx(by_all, rel=1e-4)
+
+
 def test_adams_bias_correction_depends_on_the_step_given(plain: Setup) -> None:
     _, _, first = plain.after(_batch(PAIRS, 8, 9, 12))
     _, _, tenth = plain.after(_batch(PAIRS, 8, 9, 12), step=10)
@@ -196,7 +209,7 @@ def test_an_update_that_is_not_finite_is_not_applied(plain: Setup, tmp_path: Pat
     for old, new in zip(before, plain.state(), strict=True):
         np.testing.assert_array_equal(new, old)
 
-    report = Report(tmp_path, 1, 10)
+    report = Report(tmp_path, 1, 10, sizes=plain.model.sizes, flops=0, device_flops_per_second=1.0)
     report.add(1, batch, {"loss": tf.constant(6.5), "grad_norm": tf.constant(1.0)}, RATE)
     report.check()
     report.add(2, batch, result, RATE)
