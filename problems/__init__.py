@@ -5,3 +5,4 @@ if __name__ != "t2t_lite.problems":
 
 from t2t_lite.problems import text2text as text2text
 from t2t_lite.problems import toy as toy
+from t2t_lite.problems import wmt14 as wmt14

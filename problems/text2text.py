@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.sources import read_pairs
+from t2t_lite.data.sources import list_names, read_pairs
 from t2t_lite.errors import DataError, UsageError, did_you_mean
-from t2t_lite.problem import SPLITS, Problem
+from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
 
 _NAMES = {"train": ("train",), "dev": ("dev", "val", "valid"), "test": ("test",)}
-_METRICS = ("bleu", "bleu_lc", "bleu_tok_lc", "chrf")
+_METRICS = ("bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper")
 _VOCAB_TYPES = ("bpe", "unigram")
 
 
@@ -29,7 +29,7 @@ class Text2text(Problem):
     Args:
         source_dir: the folder.
         languages: source and target as the files' names end, such as "en-de".
-        vocab_size, vocab_type, shared_vocab, metric: as in Problem; vocab_size is 8000 unless given.
+        vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
 
     Raises:
         UsageError: an option that cannot be right.
@@ -45,18 +45,19 @@ class Text2text(Problem):
         vocab_type: str | None = None,
         shared_vocab: bool | None = None,
         metric: str | None = None,
+        clean: bool = False,
     ) -> None:
         codes = re.fullmatch(r"(\w+)-(\w+)", languages)
         if not codes or codes[1] == codes[2]:
             raise UsageError(
                 f"--languages={languages} is not two different language codes with a hyphen between, such as en-de."
             )
-        if vocab_size is not None and vocab_size < 4:
-            raise UsageError(f"--vocab_size={vocab_size} is too small; it counts pieces, usually thousands.")
+        check_vocab_size(vocab_size)
         _check_choice("vocab_type", vocab_type, _VOCAB_TYPES)
         _check_choice("metric", metric, _METRICS)
         self.source_dir = os.path.abspath(os.path.expanduser(source_dir))
         self.source_language, self.target_language = codes[1], codes[2]
+        self.clean = clean
         given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab, "metric": metric}
         for name, value in given.items():
             if value is not None:
@@ -86,6 +87,7 @@ class Text2text(Problem):
             "vocab_type": self.vocab_type,
             "shared_vocab": self.shared_vocab,
             "metric": self.metric,
+            **({"clean": True} if self.clean else {}),  # so that runs of before there was cleaning go on
         }
 
     def settings(self) -> dict[str, Any]:
@@ -95,11 +97,8 @@ class Text2text(Problem):
     def _missing(self, split: str) -> DataError:
         source, target = self.source_language, self.target_language
         wanted = " or ".join(f"{name}.{source} and {name}.{target}" for name in _NAMES[split])
-        names = sorted(path.name for path in Path(self.source_dir).iterdir() if path.is_file())
-        shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-        return DataError(
-            f"{self.source_dir} has no {split} files. Looked for {wanted}, plain or .gz; found {shown or 'no files'}."
-        )
+        found = list_names(path.name for path in Path(self.source_dir).iterdir() if path.is_file())
+        return DataError(f"{self.source_dir} has no {split} files. Looked for {wanted}, plain or .gz; found {found}.")
 
 
 def find_files(folder: str, split: str, source: str, target: str) -> tuple[Path, Path] | None:

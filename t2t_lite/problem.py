@@ -17,8 +17,11 @@ A problem of your own:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
+
+from t2t_lite.errors import UsageError
 
 SPLITS = ("train", "dev", "test")
 
@@ -33,7 +36,11 @@ class Problem:
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
-            "bleu_tok_lc" (text that is tokenised already, lowercased) or "chrf".
+            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf" or "bleu_paper" (as the paper's
+            authors computed BLEU; target_language must be "de", "en" or "fr").
+        clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
+        clean_max_words: cleaning's limit on the words of a side.
+        clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
     """
 
     name: ClassVar[str] = ""  # set by register_problem
@@ -45,6 +52,9 @@ class Problem:
     shared_vocab: bool = True
     character_coverage: float = 1.0
     metric: str = "bleu"
+    clean: bool = False
+    clean_max_words: int = 250
+    clean_max_ratio: float = 9.0
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
@@ -60,7 +70,7 @@ class Problem:
 
     def settings(self) -> dict[str, Any]:
         """What the prepared data depends on; a change of it asks for new data."""
-        return {
+        settings = {
             "problem": self.name,
             "options": self.options(),
             "source_language": self.source_language,
@@ -70,3 +80,45 @@ class Problem:
             "shared_vocab": self.shared_vocab,
             "character_coverage": self.character_coverage,
         }
+        if self.clean:
+            settings |= {name: getattr(self, name) for name in ("clean", "clean_max_words", "clean_max_ratio")}
+        return settings
+
+
+def reverse(forward: type[Problem]) -> type[Problem]:
+    """Returns the problem NAME_rev: `forward` with source and target swapped, taking the same options."""
+
+    class Reversed(Problem):
+        __doc__ = forward.__doc__
+        name = f"{forward.name}_rev"
+        default_hparams = forward.default_hparams
+
+        def __init__(self, **options: Any) -> None:
+            self._forward = forward(**options)
+            # Not by inheritance: the problem's own methods must see its own direction.
+            for attribute in Problem.__annotations__.keys() - Reversed.__dict__.keys():
+                setattr(self, attribute, getattr(self._forward, attribute))
+            self.source_language, self.target_language = self._forward.target_language, self._forward.source_language
+
+        def samples(self, split: str) -> Iterator[tuple[str, str]]:
+            return ((target, source) for source, target in self._forward.samples(split))
+
+        def splits(self) -> tuple[str, ...]:
+            return self._forward.splits()
+
+        def options(self) -> dict[str, Any]:
+            return self._forward.options()
+
+        def settings(self) -> dict[str, Any]:
+            names = ("source_language", "target_language")
+            own = {"problem": self.name, **{name: getattr(self, name) for name in names}}
+            return {**self._forward.settings(), **own}
+
+    Reversed.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    return Reversed
+
+
+def check_vocab_size(size: int | None) -> None:
+    """Raises UsageError if --vocab_size is given and cannot be meant."""
+    if size is not None and size < 4:
+        raise UsageError(f"--vocab_size={size} is too small; it counts pieces, usually thousands.")

@@ -26,7 +26,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from t2t_lite import config
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Problem, reverse
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,12 +44,20 @@ class Registry(Generic[T]):
         kind: what the things are called in messages, such as "problem".
         modules: modules whose import registers the built-in names.
         lazy: built-in names that only their own module registers, because its import is slow.
+        suffixes: NAME and such a suffix together name what the suffix's function makes of the thing called NAME.
     """
 
-    def __init__(self, kind: str, modules: tuple[str, ...] = (), lazy: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        modules: tuple[str, ...] = (),
+        lazy: Mapping[str, str] | None = None,
+        suffixes: Mapping[str, Callable[[T], T]] | None = None,
+    ) -> None:
         self._kind = kind
         self._modules = modules
         self._lazy = dict(lazy or {})
+        self._suffixes = dict(suffixes or {})
         self._things: dict[str, T] = {}
 
     @overload
@@ -59,10 +67,27 @@ class Registry(Generic[T]):
     def register(self, key: str | None = None) -> Callable[[F], F]: ...
 
     def register(self, key: Any = None) -> Any:
-        """Decorator: @register, @register() or @register("name"). A name already taken raises UsageError."""
+        """Decorator: @register, @register() or @register("name").
+
+        Raises:
+            UsageError: the name is taken, or ends in a suffix that is.
+        """
         if callable(key):
             return self._add(snake_case(key.__name__), key)
         return lambda thing: self._add(key or snake_case(thing.__name__), thing)
+
+    def register_lazily(self, name: str, module: str) -> None:
+        """Has `module` imported when `name` is first asked for; it registers `name` then.
+
+        For models: what imports Keras takes seconds, and every command loads the plug-ins.
+
+        Raises:
+            UsageError: the name is taken.
+        """
+        there = self._things[name].__module__ if name in self._things else self._lazy.get(name, module)
+        if there != module:
+            raise UsageError(f"The {self._kind} name {name!r} is taken by {there}; give that of {module} another name.")
+        self._lazy[name] = module
 
     def _add(self, name: str, thing: Any) -> Any:
         there: Any = self._things.get(name)
@@ -76,6 +101,11 @@ class Registry(Generic[T]):
             raise UsageError(
                 f"The {self._kind} name {name!r} is taken by {self._lazy[name]}; give {_full_name(thing)} another name."
             )
+        if suffix := self._split(name)[1]:
+            raise UsageError(
+                f"The {self._kind} name {name!r} ends in {suffix!r}, which every {self._kind} can be given anyway; "
+                f"give {_full_name(thing)} another name."
+            )
         self._things[name] = thing
         if isinstance(thing, type) and issubclass(thing, Problem):
             thing.name = name
@@ -84,16 +114,22 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """Returns the thing called `name`; an unknown name raises UsageError with a did-you-mean."""
         self.check(name)
+        name, suffix = self._split(name)
         if name not in self._things:
             importlib.import_module(self._lazy[name])
-        return self._things[name]
+        if name not in self._things:
+            raise UsageError(f"{self._lazy[name]} was to register the {self._kind} {name!r}, and does not.")
+        thing = self._things[name]
+        return self._suffixes[suffix](thing) if suffix else thing
 
     def check(self, name: str) -> None:
         """Raises UsageError if nothing is called `name`; imports nothing slow."""
-        if name not in self.names():
+        base, suffix = self._split(name)
+        names = self.names()
+        if base not in names:
             raise UsageError(
-                f"There is no {self._kind} called {name!r}.{did_you_mean(name, self.names())} "
-                f"Known: {', '.join(self.names())}. Your own are found with --usr_dir=DIR."
+                f"There is no {self._kind} called {name!r}.{did_you_mean(name, [known + suffix for known in names])} "
+                f"Known: {', '.join(names)}. Your own are found with --usr_dir=DIR."
             )
 
     def names(self) -> list[str]:
@@ -110,6 +146,11 @@ class Registry(Generic[T]):
         for module in self._modules:
             importlib.import_module(module)
 
+    def _split(self, name: str) -> tuple[str, str]:
+        """Returns (name, suffix); the suffix is "" where the name ends in none."""
+        suffix = next(filter(name.endswith, self._suffixes), "")
+        return name.removesuffix(suffix), suffix
+
     def _docstring(self, name: str) -> str | None:
         if name in self._things:
             return inspect.getdoc(self._things[name])
@@ -122,7 +163,7 @@ def _full_name(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-PROBLEMS: Registry[type[Problem]] = Registry("problem", ("t2t_lite.problems",))
+PROBLEMS: Registry[type[Problem]] = Registry("problem", ("t2t_lite.problems",), suffixes={"_rev": reverse})
 HPARAMS: Registry[Callable[[], config.HParams]] = Registry("hparams set", ("t2t_lite.hparams",))
 MODELS: Registry[type] = Registry("model", lazy={"transformer": "t2t_lite.models.transformer"})
 
@@ -203,6 +244,8 @@ def help_text() -> str:
     parts = []
     for title, table in (("Problems", PROBLEMS), ("Hparams sets", HPARAMS), ("Models", MODELS)):
         rows = table.describe()
+        if table is PROBLEMS:
+            rows.append(("NAME_rev", "Any of these, from target to source."))
         width = max((len(name) for name, _ in rows), default=0)
         parts.append(f"{title}:\n" + "\n".join(f"  {name:<{width}}  {line}".rstrip() for name, line in rows))
     return "\n\n".join(parts)

@@ -74,6 +74,26 @@ def test_an_unknown_name_gets_a_did_you_mean_and_the_list(things: registry.Regis
     assert "Known: toy_ende, toy_reverse, wmt14_ende. Your own are found with --usr_dir=DIR." in str(caught.value)
 
 
+def test_a_lazy_name_is_registered_by_its_module_when_it_is_asked_for(
+    things: registry.Registry[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_things.py").write_text('"""Slow to import."""\n\n\nclass Fast: ...\n', encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    things.register_lazily("fast", "slow_things")
+    things.register_lazily("fast", "slow_things")  # loaded twice
+    assert things.names() == ["fast"]
+    assert things.describe() == [("fast", "Slow to import.")]
+    assert "slow_things" not in sys.modules
+    with pytest.raises(UsageError, match="The thing name 'fast' is taken by slow_things; give that of other another"):
+        things.register_lazily("fast", "other")
+    with pytest.raises(UsageError, match="slow_things was to register the thing 'fast', and does not."):
+        things.get("fast")
+    slow = sys.modules.pop("slow_things")
+    assert things.register("fast")(slow.Fast) is things.get("fast")
+    with pytest.raises(UsageError, match="'fast' is taken by slow_things"):
+        things.register_lazily("fast", "other")
+
+
 def test_a_name_like_no_other_gets_the_list_only(things: registry.Registry[Any]) -> None:
     _known(things, "toy_ende")
     with pytest.raises(UsageError, match="There is no thing called 'xyz'. Known: toy_ende"):
@@ -139,8 +159,77 @@ def test_a_problem_without_options_says_so() -> None:
         registry.problem("toy_reverse", colour="red")
 
 
+class _Direction(problem.Problem):
+    """Words and numbers."""
+
+    source_language, target_language = "en", "de"
+    vocab_size = 77
+    default_hparams = "tiny"
+    clean_max_ratio = 2.5
+
+    def __init__(self, folder: str, limit: int = 2) -> None:
+        self.folder, self.limit, self.clean = folder, limit, True
+
+    def samples(self, split: str) -> Iterator[tuple[str, str]]:
+        return ((f"{self.source_language} {split} {i}", f"{self.target_language} {i}") for i in range(self.limit))
+
+    def splits(self) -> tuple[str, ...]:
+        return ("train", "dev")
+
+    def options(self) -> dict[str, Any]:
+        return {"folder": self.folder, "limit": self.limit}
+
+
+@pytest.fixture
+def numbers() -> Iterator[None]:
+    registry.register_problem("numbers")(_Direction)
+    yield
+    del registry.PROBLEMS._things["numbers"]
+
+
+@pytest.mark.usefixtures("numbers")
+def test_rev_is_the_other_direction_of_any_problem() -> None:
+    made = registry.problem("numbers_rev", folder="x", limit=1)
+    assert list(made.samples("dev")) == [("de 0", "en dev 0")]
+    assert (made.name, made.source_language, made.target_language) == ("numbers_rev", "de", "en")
+    assert (made.splits(), made.options()) == (("train", "dev"), {"folder": "x", "limit": 1})
+    assert (made.vocab_size, made.clean, made.clean_max_ratio) == (77, True, 2.5)
+    assert registry.PROBLEMS.get("numbers_rev").default_hparams == made.default_hparams == "tiny"
+    assert registry.problem(made.name, **made.options()).settings() == made.settings()
+    changed = {"problem": "numbers_rev", "source_language": "de", "target_language": "en"}
+    assert made.settings() == {**registry.problem("numbers", folder="x", limit=1).settings(), **changed}
+    made = registry.problem("toy_ende_rev", train_size=1)
+    assert [(b, a) for a, b in made.samples("train")] == list(
+        registry.problem("toy_ende", train_size=1).samples("train")
+    )
+
+
+@pytest.mark.usefixtures("numbers")
+def test_mistakes_with_rev() -> None:
+    with pytest.raises(
+        UsageError, match="The problem 'numbers_rev' has no option 'folders'; it takes folder, limit. Did"
+    ):
+        registry.problem("numbers_rev", folders="x")
+    with pytest.raises(UsageError, match="The problem 'numbers_rev' needs --folder"):
+        registry.problem("numbers_rev")
+    with pytest.raises(UsageError, match="no problem called 'number_rev'. Did you mean 'numbers_rev'"):
+        registry.problem("number_rev")
+    with pytest.raises(UsageError, match="no problem called 'numbers_rev_rev'. Did you mean 'numbers_rev'"):
+        registry.problem("numbers_rev_rev")
+    with pytest.raises(UsageError, match="no hparams set called 'tiny_rev'. Did you mean 'tiny'"):
+        registry.hparams("tiny_rev")
+
+
+def test_no_problem_of_its_own_ends_in_rev() -> None:
+    with pytest.raises(
+        UsageError, match="The problem name 'mine_rev' ends in '_rev', .* give .*_Direction another name"
+    ):
+        registry.register_problem("mine_rev")(_Direction)
+    assert "mine_rev" not in registry.PROBLEMS.names()
+
+
 def test_the_built_in_names_are_found() -> None:
-    assert {"text2text", "toy_ende", "toy_reverse"} <= set(registry.PROBLEMS.names())
+    assert {"text2text", "toy_ende", "toy_reverse", "wmt14_ende", "wmt14_enfr"} <= set(registry.PROBLEMS.names())
     assert {"base", "big", "multi30k", "small", "tiny"} <= set(registry.HPARAMS.names())
     with pytest.raises(UsageError, match="There is no problem called 'toy_endee'. Did you mean 'toy_ende'"):
         registry.problem("toy_endee")
@@ -264,3 +353,4 @@ def test_help_text_lists_each_kind_with_its_first_lines() -> None:
     assert [line for line in text.split("\n") if line.endswith(":")] == ["Problems:", "Hparams sets:", "Models:"]
     assert re.search(r"^  big +The paper's big model \(Table 3, row \"big\"\)", text, re.MULTILINE)
     assert re.search(r"^  transformer  \S", text, re.MULTILINE)
+    assert re.search(r"^  NAME_rev +Any of these, from target to source\.$", text, re.MULTILINE)

@@ -15,7 +15,7 @@ from t2t_lite import registry
 from t2t_lite.errors import T2TError, UsageError, did_you_mean
 from t2t_lite.problem import Problem
 
-_PROBLEM_OPTIONS = ("source_dir", "languages", "vocab_size", "vocab_type", "shared_vocab", "metric")
+_PROBLEM_OPTIONS = "source_dir languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,14 +69,26 @@ def load_tensorflow() -> None:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    with quiet():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Hides what libraries write to standard error by themselves; it is shown if an error comes that is not a user's.
+
+    TensorFlow Text's SentencePiece, too, has a notice that no setting silences: at each vocabulary that it loads.
+    """
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as notices:
         os.dup2(notices.fileno(), 2)
         try:
-            import tensorflow as tf
-
-            tf.config.list_physical_devices()
+            yield
+        except T2TError:
+            raise
         except BaseException:
             notices.seek(0)
             os.write(stderr, notices.read())
@@ -96,6 +108,7 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
     group.add_argument("--source_dir", metavar="DIR", help="text2text: the folder with train.en, train.de, dev.en, ...")
     group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
+    group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
     group.add_argument("--vocab_type", metavar="bpe|unigram", help="text2text: kind of vocabulary; default: bpe")
     group.add_argument(
@@ -106,7 +119,16 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         help="text2text: one vocabulary for each side instead of one for both",
     )
     group.add_argument(
-        "--metric", metavar="NAME", help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc or chrf; default: bleu"
+        "--metric",
+        metavar="NAME",
+        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf or bleu_paper; default: bleu",
+    )
+    group.add_argument(
+        "--clean",
+        action="store_true",
+        default=None,
+        help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
+        "(ratio above 9) or seen before",
     )
 
 
@@ -127,6 +149,26 @@ def check_folder(flag: str, folder: str) -> None:
         raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
 
 
+def check_output(flag: str, path: str) -> None:
+    """Raises UsageError if `write_file` could not write there."""
+    if os.path.isdir(path):
+        raise UsageError(f"--{flag}={path} is a folder, not a file.")
+    check_folder(flag, os.path.dirname(path) or ".")
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Writes a file whole or not at all, through links; a device, such as /dev/null, is written to and stays."""
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    aside = f"{path}.{os.getpid()}.partial"
+    with open(aside, "wb") as file:
+        file.write(data)
+    os.replace(aside, path)
+
+
 def check_run(args: argparse.Namespace) -> None:
     """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
     from t2t_lite.train.run_dir import read_run
@@ -141,9 +183,9 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_run_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags that name a trained run and how to decode with it."""
-    parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote")
+def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Adds the flags that name a trained run and which weights of it."""
+    parser.add_argument("--output_dir", metavar="DIR", required=required, help="what t2t-lite-trainer wrote")
     parser.add_argument(
         "--checkpoint",
         metavar="best|averaged|newest|N",

@@ -1,16 +1,24 @@
-"""t2t-lite-datagen: prepares a problem's vocabulary and token store."""
+"""t2t-lite-datagen: prepares a problem's vocabulary and token store, and tells what its batches would hold."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING, Any
 
+from t2t_lite import config, registry
 from t2t_lite.bin import cli
+
+if TYPE_CHECKING:
+    from t2t_lite.data.store import Store
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse(argv)
+    parser = _parser()
+    args = parser.parse(argv)
+    if (args.hparams_set or args.hparams) and not args.describe:
+        parser.error("--hparams_set and --hparams are for --describe; the data is the same for all of them")
     return cli.run(lambda: _run(args))
 
 
@@ -24,11 +32,16 @@ def _parser() -> cli.Parser:
     parser.add_argument("--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU")
     parser.add_argument("--force", action="store_true", help="prepare again what is there already")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
+    parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")
+    parser.add_argument("--hparams_set", metavar="NAME", help="of --describe; default: the problem's own")
+    parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="of --describe: changes to the set")
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
     problem = cli.problem_from(args)
+    set_name = args.hparams_set or problem.default_hparams
+    hparams = config.override(registry.hparams(set_name), args.hparams or "")  # a mistake shows before the long work
     cli.check_folder("data_dir", args.data_dir)
     from t2t_lite.data.prepare import prepare  # NumPy and SentencePiece: not for --help
 
@@ -43,11 +56,27 @@ def _run(args: argparse.Namespace) -> int:
         f"vocabulary: {sizes[0]:,} pieces, shared" if shared else f"vocabularies: {sizes[0]:,} and {sizes[1]:,} pieces"
     )
     for name in store.splits():
-        facts = store.manifest["splits"][name]
-        dropped = f" ({facts['dropped']:,} with an empty side left out)" if facts["dropped"] else ""
-        ids = " + ".join(f"{facts[side]['ids']:,}" for side in ("source", "target"))
-        print(f"{name}: {facts['pairs']:,} pairs{dropped}, {ids} pieces")
+        _print_split(name, store.manifest["splits"][name])
+    if args.describe:
+        _describe(store, f"{set_name}, {args.hparams}" if args.hparams else set_name, hparams)
     return 0
+
+
+def _print_split(name: str, facts: dict[str, Any]) -> None:
+    dropped = f" ({facts['dropped']:,} with an empty side left out)" if facts["dropped"] else ""
+    ids = " + ".join(f"{facts[side]['ids']:,}" for side in ("source", "target"))
+    print(f"{name}: {facts['pairs']:,} pairs{dropped}, {ids} pieces")
+    if "cleaned" in facts:
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in facts["cleaned"].items())
+        print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs: {counts}")
+
+
+def _describe(store: Store, recipe: str, hparams: config.HParams) -> None:
+    from t2t_lite.data.pipeline import PLAN_SETTINGS, make_plan
+
+    settings = {name: value for name, value in config.to_dict(hparams).items() if name in PLAN_SETTINGS}
+    plan = make_plan(store.split("train"), **settings)
+    print(f"batches of {recipe}:\n{plan.statistics().format(settings['max_length'])}")
 
 
 def entry() -> None:

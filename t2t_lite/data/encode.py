@@ -7,14 +7,12 @@ import concurrent.futures
 import dataclasses
 import itertools
 import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
+from t2t_lite.data.child import follow_parent
 from t2t_lite.errors import DataError
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
@@ -121,16 +119,7 @@ def _start_worker(*protos: bytes) -> None:
     global _worker_vocabularies
     loaded = [Vocabulary(proto) for proto in protos]
     _worker_vocabularies = (loaded[0], loaded[-1])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # A parent that was killed tells nobody: its workers would wait for work for ever.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    follow_parent()
 
 
 def _encode_in_worker(chunk: list[Pair]) -> tuple[Side, Side]:

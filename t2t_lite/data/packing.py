@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from t2t_lite.data.plan import PlannedBatch, PlanStatistics, keep
+from t2t_lite.data.plan import PlannedBatch, keep
+from t2t_lite.data.statistics import PlanStatistics
 
 Array = np.ndarray
 _OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter and slower
@@ -51,13 +52,16 @@ class PackedPlan:
 
     def statistics(self) -> PlanStatistics:
         """Returns the sums over one epoch; they are the same in each."""
+        places = self.steps_per_epoch * self._rows * self._max_length
         return PlanStatistics(
             pairs=len(self._kept),
             left_out=len(self._lengths[0]) - len(self._kept),
             steps=self.steps_per_epoch,
             source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
             target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
-            padded_tokens=self.steps_per_epoch * self._rows * 2 * self._max_length,
+            source_places=places,
+            target_places=places,
+            shapes=1,
         )
 
 

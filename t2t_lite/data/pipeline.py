@@ -20,6 +20,9 @@ from t2t_lite.data.store import Tokens, TokenSplit
 Array = np.ndarray
 Batch = dict[str, Array]
 
+# The settings of a recipe on which its plan depends: the keyword arguments of `make_plan`.
+PLAN_SETTINGS = ("batch_tokens", "micro_batches", "max_length", "packing", "seed")
+
 _AHEAD = 4  # batches made before they are asked for
 
 

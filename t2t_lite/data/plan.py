@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t2t_lite.data.buckets import assign, batches_per_bucket, choose_buckets, next_bucket, padded_tokens
+from t2t_lite.data.buckets import assign, batches_per_bucket, choose_buckets, next_bucket
+from t2t_lite.data.statistics import PlanStatistics
 from t2t_lite.errors import DataError
 
 Array = np.ndarray
@@ -28,23 +29,6 @@ class PlannedBatch:
     rows: Array
     source_length: int
     target_length: int
-
-
-@dataclass(frozen=True)
-class PlanStatistics:
-    """Sums over one epoch."""
-
-    pairs: int
-    left_out: int  # pairs with a side longer than max_length
-    steps: int
-    source_tokens: int
-    target_tokens: int
-    padded_tokens: int  # places on both sides, filled or not
-
-    @property
-    def waste(self) -> float:
-        """Share of the places that hold padding."""
-        return 1 - (self.source_tokens + self.target_tokens) / self.padded_tokens
 
 
 class BucketPlan:
@@ -101,7 +85,9 @@ class BucketPlan:
             steps=self.steps_per_epoch,
             source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
             target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
-            padded_tokens=padded_tokens(self.buckets, self._counts),
+            source_places=sum(n * b.rows * b.source_length for n, b in zip(self._counts, self.buckets, strict=True)),
+            target_places=sum(n * b.rows * b.target_length for n, b in zip(self._counts, self.buckets, strict=True)),
+            shapes=sum(n > 0 for n in self._counts),
         )
 
     def _shuffled(self, epoch: int) -> tuple[list[Array], Array]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from t2t_lite import __version__
-from t2t_lite.data.encode import Pair, encode_pairs
+from t2t_lite.data.cleaning import Cleaner
+from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.store import SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, exclusive
 from t2t_lite.errors import DataError, UsageError
@@ -21,6 +24,8 @@ Progress = Callable[[int, str], None]  # (pairs done, what is being done)
 
 _REPORT_EVERY = 10_000  # pairs
 _SEED = 1  # of the sample that the vocabulary is trained on
+
+_log = logging.getLogger("t2t_lite")
 
 
 def prepare(
@@ -65,8 +70,16 @@ def prepare(
             return store
         if folder.exists():
             open_store(folder)  # `force` replaces a store, never a folder of something else
-        with StoreWriter(folder) as writer:
-            _write(problem, splits, writer, num_workers or min(_cpus(), 16), progress or (lambda done, label: None))
+        # The file without a name is gone when it is closed, or the process killed.
+        with StoreWriter(folder) as writer, tempfile.TemporaryFile(dir=folder.parent) as verdicts:
+            _write(
+                problem,
+                splits,
+                writer,
+                verdicts,
+                num_workers or min(_cpus(), 16),
+                progress or (lambda done, label: None),
+            )
     return open_store(folder)
 
 
@@ -107,18 +120,29 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(
-    problem: Problem, splits: tuple[str, ...], writer: StoreWriter, num_workers: int, progress: Progress
+    problem: Problem,
+    splits: tuple[str, ...],
+    writer: StoreWriter,
+    verdicts: IO[bytes],
+    num_workers: int,
+    progress: Progress,
 ) -> None:
     # The small splits first: a fault in them shows before the long work on train.
-    for split in splits:
-        if split != "train":
-            _write_text(problem, split, writer)
-    vocabularies = _train_vocabularies(problem, progress)
+    small = {split: list(_pairs(problem, split)) for split in splits if split != "train"}
+    for split, pairs in small.items():
+        _write_text(split, pairs, writer)
+    train = _TrainingText(problem, verdicts, progress)
+    vocabularies = _train_vocabularies(problem, train, progress)
     shared = vocabularies[0] is vocabularies[1]
     names = ("vocabulary.model",) * 2 if shared else ("source.model", "target.model")
     for name, vocabulary in dict(zip(names, vocabularies, strict=True)).items():
         writer.file(name).write(vocabulary.model_proto)
-    facts = {split: _write_ids(problem, split, vocabularies, writer, num_workers, progress) for split in splits}
+    facts: dict[str, dict[str, Any]] = {}
+    for split in splits:
+        text = small[split] if split in small else train.read()
+        chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
+        facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
+        facts[split] |= {"text": True, "dropped": 0} if split in small else {"text": False, **train.left_out()}
     writer.finish(
         {
             "made_by": f"t2t-lite {__version__}",
@@ -129,16 +153,46 @@ def _write(
     )
 
 
-def _write_text(problem: Problem, split: str, writer: StoreWriter) -> None:
+class _TrainingText:
+    """The training pairs that are used: with text on both sides, and cleaned if the problem asks for that."""
+
+    def __init__(self, problem: Problem, verdicts: IO[bytes], progress: Progress) -> None:
+        self._problem = problem
+        self._empty = 0
+        self._cleaner: Cleaner | None = None
+        if problem.clean:
+            pairs = _reported(self._with_text(), progress, "cleaning")
+            self._cleaner = Cleaner(pairs, verdicts, problem.clean_max_words, problem.clean_max_ratio)
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in self._cleaner.counts.items())
+            _log.info("Cleaning leaves out %s training pairs: %s.", f"{sum(self._cleaner.counts.values()):,}", counts)
+
+    def read(self) -> Iterator[Pair]:
+        """Yields the pairs, from the first one, at each call."""
+        return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
+
+    def left_out(self) -> dict[str, Any]:
+        """How many were left out, and why; known when all have been read."""
+        return {"dropped": self._empty, **({} if self._cleaner is None else {"cleaned": self._cleaner.counts})}
+
+    def _with_text(self) -> Iterator[Pair]:
+        self._empty = 0
+        for pair in _pairs(self._problem, "train"):
+            if pair[0].strip() and pair[1].strip():
+                yield pair
+            else:
+                self._empty += 1
+
+
+def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter) -> None:
     files = [writer.file(f"{split}.{side}.txt") for side in SIDES]
-    for pair in _pairs(problem, split):
+    for pair in pairs:
         for file, line in zip(files, pair, strict=True):
             file.write(line.encode() + b"\n")
 
 
-def _train_vocabularies(problem: Problem, progress: Progress) -> tuple[Vocabulary, Vocabulary]:
+def _train_vocabularies(problem: Problem, text: _TrainingText, progress: Progress) -> tuple[Vocabulary, Vocabulary]:
     def train(sides: slice) -> Vocabulary:
-        pairs = _reported(_without_empty(_pairs(problem, "train")), progress, "vocabulary")
+        pairs = _reported(text.read(), progress, "vocabulary")
         return train_vocabulary(
             itertools.chain.from_iterable(pair[sides] for pair in pairs),
             size=problem.vocab_size,
@@ -156,29 +210,26 @@ def _train_vocabularies(problem: Problem, progress: Progress) -> tuple[Vocabular
 def _write_ids(
     problem: Problem,
     split: str,
+    chunks: Iterable[tuple[Side, Side]],
     vocabularies: tuple[Vocabulary, Vocabulary],
     writer: StoreWriter,
-    num_workers: int,
     progress: Progress,
 ) -> dict[str, Any]:
     sides = [
         SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
-    is_train = split == "train"
-    given = itertools.count()  # counts the pairs before the empty ones go
-    pairs: Iterator[Pair] = (pair for pair, _ in zip(_pairs(problem, split), given, strict=False))
     done = 0
-    for chunk in encode_pairs(_without_empty(pairs) if is_train else pairs, vocabularies, num_workers=num_workers):
+    for chunk in chunks:
         for side, encoded in zip(sides, chunk, strict=True):
             side.write(encoded)
         done += len(chunk[0].lengths)
         progress(done, split)
     if not done:
-        raise DataError(f"The split {split!r} of {problem.name!r} has no pairs{' with text' if is_train else ''}.")
-    dropped = next(given) - done
-    counts = {"pairs": done, "dropped": dropped, "text": not is_train}
-    return {**counts, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
+        raise DataError(
+            f"The split {split!r} of {problem.name!r} has no pairs{' with text' if split == 'train' else ''}."
+        )
+    return {"pairs": done, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
 
 
 def _pairs(problem: Problem, split: str) -> Iterator[Pair]:
@@ -193,10 +244,6 @@ def _pairs(problem: Problem, split: str) -> Iterator[Pair]:
                 f"samples({split!r}) of {problem.name!r}: pair {number} has a line break in it; a text is one line."
             )
         yield pair[0], pair[1]
-
-
-def _without_empty(pairs: Iterator[Pair]) -> Iterator[Pair]:
-    return (pair for pair in pairs if pair[0].strip() and pair[1].strip())
 
 
 def _reported(pairs: Iterator[Pair], progress: Progress, label: str) -> Iterator[Pair]:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import datagen
+from t2t_lite.data.pipeline import make_plan
+from t2t_lite.data.store import open_store
 
 
 @pytest.fixture
@@ -43,3 +45,42 @@ def test_errors_are_prose_with_a_status(corpus: Path, capsys: pytest.CaptureFixt
     (corpus / "dev.de").unlink()
     assert _run(corpus, "--force") == 1
     assert "has dev.en but not dev.de" in capsys.readouterr().err
+
+
+def test_describe(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hparams = "batch_tokens=64,micro_batches=2,max_length=40"
+    assert _run(corpus, "--describe", "--hparams_set=tiny", f"--hparams={hparams}") == 0
+    out = capsys.readouterr().out
+    table = out.partition(f"batches of tiny, {hparams}:\n")[2]
+    store = open_store(corpus.parent / "data" / "text2text")
+    plan = make_plan(store.split("train"), batch_tokens=64, micro_batches=2, max_length=40, packing=False, seed=1)
+    assert plan.steps_per_epoch > 1
+    assert table == plan.statistics().format(40) + "\n"
+    assert _run(corpus, "--describe", "--hparams=packing=true") == 0
+    assert re.search(r"^batches of base, packing=true:\n(.*\n)*  shapes of batches +1\n", capsys.readouterr().out, re.M)
+
+
+def test_hparams_are_checked_before_anything_is_prepared(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(corpus, "--describe", "--hparams_set=tinny") == 2
+    assert _run(corpus, "--describe", "--hparams=batch_token=4") == 2
+    err = capsys.readouterr().err
+    assert "There is no hparams set called 'tinny'. Did you mean 'tiny'" in err
+    assert "there is no 'batch_token'. Did you mean 'batch_tokens'" in err
+    with pytest.raises(SystemExit, match="2"):
+        _run(corpus, "--hparams_set=tiny")
+    assert "--hparams_set and --hparams are for --describe" in capsys.readouterr().err
+    assert not (corpus.parent / "data").exists()
+
+
+def test_cleaning_is_told(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for code in ("en", "de"):
+        with open(corpus / f"train.{code}", "a", encoding="utf-8") as file:
+            file.write(f"{code} 7\n" + ("en \x07\n" if code == "en" else "de\n"))
+    assert _run(corpus, "--clean") == 0
+    told = "  cleaning left out 2 pairs: control 1, length 0, ratio 0, duplicate 1\n"
+    assert "train: 50 pairs (1 with an empty side left out), " in (out := capsys.readouterr().out)
+    assert told in out
+    assert _run(corpus, "--clean") == 0  # what is there already tells it too
+    assert told in capsys.readouterr().out
+    assert _run(corpus) == 2
+    assert "clean: True -> None" in capsys.readouterr().err

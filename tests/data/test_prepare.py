@@ -155,6 +155,34 @@ def test_pairs_with_an_empty_side_leave_train_only(tmp_path: Path) -> None:
     assert store.text("dev") == tuple(map(list, zip(*pairs, strict=True)))
 
 
+def test_cleaning_is_counted_and_is_for_train_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pairs = [("a b", "c d"), ("", "c"), ("a b", "c d"), ("a", "b b b b"), ("a\x02", "b"), ("b", "d " * 6), ("b", "d")]
+    caplog.set_level("INFO", "t2t_lite")
+    store = prepare(Given(pairs, clean=True, clean_max_words=5, clean_max_ratio=3), tmp_path)
+    train = store.split("train")
+    assert [store.source_vocabulary.decode(train.source[i]) for i in range(len(train))] == ["a b", "b"]
+    facts = store.manifest["splits"]
+    assert (facts["train"]["pairs"], facts["train"]["dropped"]) == (2, 1)
+    assert facts["train"]["cleaned"] == {"control": 1, "length": 1, "ratio": 1, "duplicate": 1}
+    assert "Cleaning leaves out 4 training pairs: 1 control, 1 length, 1 ratio, 1 duplicate." in caplog.messages
+    for split in ("dev", "test"):
+        assert len(store.split(split)) == len(pairs)
+        assert "cleaned" not in facts[split]
+    assert [path.name for path in tmp_path.iterdir() if path.name not in (".given.lock", "given")] == []
+
+
+def test_other_cleaning_asks_for_other_data(tmp_path: Path) -> None:
+    plain = prepare(Made(), tmp_path)
+    assert not {"clean", "clean_max_words", "clean_max_ratio"} & plain.manifest["settings"].keys()
+    assert "cleaned" not in plain.manifest["splits"]["train"]
+    with pytest.raises(UsageError, match=r"  clean: None -> True\n  clean_max_ratio: None -> 9.0\n"):
+        prepare(Made(clean=True), tmp_path)
+    prepare(Made(clean=True), tmp_path, force=True)
+    with pytest.raises(UsageError, match=r"settings:\n  clean_max_words: 250 -> 80\nGive another"):
+        prepare(Made(clean=True, clean_max_words=80), tmp_path)
+    assert len(prepare(Made(clean=True), tmp_path).split("train")) > 0
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [

@@ -1,12 +1,13 @@
 """Reading lines and pairs: what ends a line, and every fault a file can have, with its message."""
 
 import gzip
+import sys
 from pathlib import Path
 
 import pytest
 
-from t2t_lite.data.sources import read_lines, read_pairs
-from t2t_lite.errors import DataError
+from t2t_lite.data.sources import list_names, read_lines, read_pairs, read_tfds
+from t2t_lite.errors import DataError, UsageError
 
 
 def _write(path: Path, data: bytes) -> Path:
@@ -98,3 +99,34 @@ def test_empty_file(tmp_path: Path, source: bytes, target: bytes, name: str, end
     en, de = _write(tmp_path / f"a.en{ending}", source), _write(tmp_path / f"a.de{ending}", target)
     with pytest.raises(DataError, match=rf"{name}{ending} is empty; it should have one sentence per line"):
         list(read_pairs(en, de))
+
+
+def _sgm(kind: str, *segments: str) -> bytes:
+    lines = [f'<seg id="{i}">{text}</seg>' for i, text in enumerate(segments, start=1)]
+    return f'<{kind} setid="t">\n<doc docid="d">\n{chr(10).join(lines)}\n</doc>\n</{kind}>\n'.encode()
+
+
+@pytest.mark.parametrize("ending", [".sgm", ".sgm.gz"])
+def test_pairs_of_sgm_files(tmp_path: Path, ending: str) -> None:
+    en = _write(tmp_path / f"a-src.en{ending}", _sgm("srcset", "Rock &amp; roll", "", "three"))
+    de = _write(tmp_path / f"a-ref.de{ending}", _sgm("refset", "Rock'n'Roll", "zwei", "drei"))
+    assert list(read_pairs(en, de)) == [("Rock & roll", "Rock'n'Roll"), ("", "zwei"), ("three", "drei")]
+
+
+def test_sgm_files_with_other_segments(tmp_path: Path) -> None:
+    en = _write(tmp_path / "a-src.en.sgm", _sgm("srcset", "one", "two"))
+    de = _write(tmp_path / "a-ref.de.sgm", _sgm("refset", "eins"))
+    with pytest.raises(DataError, match=r"a-ref\.de\.sgm .*segment 2 of document d.*a-src\.en\.sgm"):
+        list(read_pairs(en, de))
+
+
+def test_list_names() -> None:
+    assert list_names([]) == "no files"
+    assert list_names(["b", "a", "b"]) == "a, b"
+    assert list_names(f"{i:02}" for i in range(13)).endswith("10, 11 and 1 more")
+
+
+def test_tfds_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(UsageError, match=r"pip install 't2t-lite\[tfds\]'\), or give .* --raw_dir=DIR"):
+        next(read_tfds("wmt14_translate/de-en", "test", "en", "de"))

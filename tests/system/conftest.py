@@ -5,7 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,19 @@ RECIPE = (
 def run() -> Run:
     """Runs `run("trainer", "--flag", ..., status=0)`; checks the exit status, and that no traceback is shown.
 
-    `quick=True` checks as well that TensorFlow was not loaded.
+    `quick=True` checks as well that TensorFlow was not loaded; `env` adds to the environment.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # the commands themselves keep TensorFlow quiet
 
     def run_command(
-        command: str, *flags: object, status: int = 0, quick: bool = False, input: bytes = b"", **options: Any
+        command: str,
+        *flags: object,
+        status: int = 0,
+        quick: bool = False,
+        input: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> subprocess.CompletedProcess[str]:
         python = [sys.executable, *(["-X", "importtime"] if quick else []), "-m", f"t2t_lite.bin.{command}"]
         done = subprocess.run(
@@ -43,7 +49,7 @@ def run() -> Run:
             input=input,
             capture_output=True,
             check=False,
-            env=environment,
+            env={**environment, **(env or {})},
             timeout=300,
             **options,
         )

@@ -15,8 +15,9 @@ import pytest
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TRAINING_FIELDS = (
-    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm".split()
-)
+    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm flops "
+    "flops_per_second utilisation"
+).split()
 EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_bleu".split()
 AWKWARD = ["", "The doors\u2028are new.", "   ", "He brings\u0085me a table."]  # line ends to others, not to us
 

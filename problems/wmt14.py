@@ -1,0 +1,157 @@
+"""wmt14_ende and wmt14_enfr: the paper's data (section 5.1), from TensorFlow Datasets or from files of one's own.
+
+--raw_dir=DIR reads the files that the archives of WMT 2014 hold, wherever in DIR or in a folder inside it they stand
+(training/, dev/, test-full/, ...). Both sides of a pair stand in one folder, plain or .gz; fr for de in wmt14_enfr:
+
+train  train.en and train.de; or else each of these that there is, in this order: europarl-v7.de-en.{en,de},
+       commoncrawl.de-en.{en,de}, news-commentary-v9.de-en.{en,de}; for French also undoc.2000.fr-en.{en,fr} and
+       giga-fren.release2.fixed.{en,fr}
+dev    newstest2013.en and newstest2013.de, or newstest2013-src.en.sgm and newstest2013-ref.de.sgm
+test   newstest2014.en and newstest2014.de, newstest2014.deen.en and newstest2014.deen.de, or
+       newstest2014-deen-src.en.sgm and newstest2014-deen-ref.de.sgm
+
+TensorFlow Datasets shuffles when it prepares: there the lines of the test set are not in WMT's order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from t2t_lite.data.sources import list_names, read_pairs, read_tfds
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problem import SPLITS, Problem, check_vocab_size
+from t2t_lite.registry import register_problem
+
+_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+
+_log = logging.getLogger("t2t_lite")
+
+Names = tuple[str, str]  # of the files of the two sides, without .gz
+
+
+class Wmt14(Problem):
+    """What the two have in common.
+
+    Args:
+        raw_dir: a folder of the files; None: TensorFlow Datasets.
+        vocab_size: another size than the paper's.
+        clean: as in Problem.
+    """
+
+    source_language = "en"
+    corpora: ClassVar[tuple[str, ...]]  # for training: what stands before the language in the names of their files
+
+    def __init__(self, raw_dir: str | None = None, vocab_size: int | None = None, clean: bool = False) -> None:
+        check_vocab_size(vocab_size)
+        self.raw_dir = None if raw_dir is None else os.path.abspath(os.path.expanduser(raw_dir))
+        self.vocab_size = vocab_size or self.vocab_size
+        self.clean = clean
+
+    def samples(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the pairs of a split; DataError where they cannot be had."""
+        if split not in SPLITS:
+            raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLITS)}.")
+        if self.raw_dir is not None:
+            return itertools.chain.from_iterable(read_pairs(*files) for files in self._files(split).values())
+        name = f"wmt14_translate/{self.target_language}-{self.source_language}"
+        return read_tfds(name, _TFDS_SPLITS[split], self.source_language, self.target_language)
+
+    def splits(self) -> tuple[str, ...]:
+        """All three; with raw_dir, DataError unless all have files; tells which training corpora are missing."""
+        if self.raw_dir is not None:
+            train, *_ = [self._files(split) for split in SPLITS]
+            missing = [corpus for corpus in self.corpora if self._names(corpus) not in train]
+            if missing and self._names("train") not in train:
+                _log.warning("%s goes on without %s: not in %s.", self.name, ", ".join(missing), self.raw_dir)
+        return SPLITS
+
+    def options(self) -> dict[str, Any]:
+        """The constructor's arguments, with an absolute raw_dir."""
+        return {"raw_dir": self.raw_dir, "vocab_size": self.vocab_size, "clean": self.clean}
+
+    def settings(self) -> dict[str, Any]:
+        """As in Problem; of the options only raw_dir, as the others stand there already."""
+        return {**super().settings(), "options": {"raw_dir": self.raw_dir}}
+
+    def _files(self, split: str) -> dict[Names, tuple[Path, Path]]:
+        """The files of a split: of all training corpora that are there, else of the first names that are."""
+        root = Path(self.raw_dir or "")
+        if not root.is_dir():
+            raise DataError(f"{root} is not a folder; --raw_dir is the folder that holds the files of WMT 2014.")
+        folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
+        found = {}
+        for names in self._candidates(split):
+            if files := _find(folders, names):
+                found[names] = files
+                if split != "train" or names == self._names("train"):
+                    break  # only the corpora are read one after another
+        if not found:
+            raise self._missing(split, folders)
+        return found
+
+    def _candidates(self, split: str) -> list[Names]:
+        """The names that a split may have, the best ones first."""
+        if split == "train":
+            return [self._names(stem) for stem in ("train", *self.corpora)]
+        if split == "dev":
+            return [self._names("newstest2013"), self._sgm_names("newstest2013")]
+        pair = f"{self.target_language}{self.source_language}"
+        plain = [self._names(stem) for stem in ("newstest2014", f"newstest2014.{pair}")]
+        return [*plain, self._sgm_names(f"newstest2014-{pair}")]
+
+    def _names(self, stem: str) -> Names:
+        return f"{stem}.{self.source_language}", f"{stem}.{self.target_language}"
+
+    def _sgm_names(self, stem: str) -> Names:
+        return f"{stem}-src.{self.source_language}.sgm", f"{stem}-ref.{self.target_language}.sgm"
+
+    def _missing(self, split: str, folders: list[Path]) -> DataError:
+        wanted = ", or ".join(" and ".join(names) for names in self._candidates(split))
+        found = list_names(path.name for folder in folders for path in folder.iterdir() if path.is_file())
+        return DataError(
+            f"{self.raw_dir} has no {split} files for {self.name}. Looked there, and in the folders in it, for "
+            f"{wanted}; plain or .gz, both in one folder. Found {found}."
+        )
+
+
+def _find(folders: list[Path], names: Names) -> tuple[Path, Path] | None:
+    """The files of the two sides in the first folder that has them; DataError where a folder has one side only."""
+    for folder in folders:
+        there = [[path for path in (folder / name, folder / f"{name}.gz") if path.is_file()] for name in names]
+        if there[0] and there[1]:
+            return there[0][0], there[1][0]
+        for one, missing in zip(there, reversed(names), strict=True):
+            if one:
+                raise DataError(
+                    f"{folder} has {one[0].name} but not {missing} (nor {missing}.gz): both sides are needed."
+                )
+    return None
+
+
+@register_problem
+class Wmt14Ende(Wmt14):
+    """WMT 2014 English to German: 4.5M pairs, 37,000 shared pieces, newstest2013 and newstest2014 (section 5.1)."""
+
+    target_language = "de"
+    vocab_size = 37000
+    corpora = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v9.de-en")
+
+
+@register_problem
+class Wmt14Enfr(Wmt14):
+    """WMT 2014 English to French: 36M pairs, 32,000 shared pieces, newstest2013 and newstest2014 (section 5.1)."""
+
+    target_language = "fr"
+    vocab_size = 32000
+    corpora = (
+        "europarl-v7.fr-en",
+        "commoncrawl.fr-en",
+        "news-commentary-v9.fr-en",
+        "undoc.2000.fr-en",
+        "giga-fren.release2.fixed",
+    )

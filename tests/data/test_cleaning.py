@@ -1,0 +1,118 @@
+"""Cleaning: each reason with its limits, counts, what stands first, equal to a plain set, in bounded memory."""
+
+import io
+import random
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from t2t_lite.data import cleaning
+from t2t_lite.data.cleaning import Cleaner, Pair
+from t2t_lite.errors import DataError
+
+
+def _cleaned(pairs: list[Pair], max_words: int = 10, max_ratio: float = 3.0) -> tuple[list[Pair], dict[str, int]]:
+    cleaner = Cleaner(pairs, io.BytesIO(), max_words, max_ratio)
+    return list(cleaner.clean(pairs)), {reason: count for reason, count in cleaner.counts.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        (("one two", "eins zwei"), None),
+        (("tab\there", "x y"), None),
+        (("no-break\u00a0space, soft\u00adhyphen", "line\u2028separator"), None),
+        (("a\u0000b", "x"), "control"),
+        (("a", "x\r"), "control"),
+        (("dash \u0096 of another encoding", "x y z"), "control"),
+        (("delete\x7f", "x"), "control"),
+        (("w " * 10, "w " * 10), None),
+        (("w " * 11, "w " * 10), "length"),
+        (("w " * 5, "w " * 11), "length"),
+        (("w " * 3, "w"), None),
+        (("w " * 4, "w"), "ratio"),
+        (("w w", "w " * 7), "ratio"),
+        (("  w   w w ", "w"), None),  # words, not blanks
+        (("\x01" + "w " * 20, "w"), "control"),  # the first reason counts
+        (("w " * 20, "w"), "length"),
+    ],
+)
+def test_each_reason_with_its_limit(pair: Pair, reason: str | None) -> None:
+    kept, counts = _cleaned([pair])
+    assert (kept, counts) == (([pair], {}) if reason is None else ([], {reason: 1}))
+
+
+def test_of_exact_doubles_the_first_stays() -> None:
+    pairs = [
+        ("a", "b"),
+        ("a", "c"),
+        ("b", "a"),
+        ("a", "b"),
+        ("a b", "c"),
+        ("a", "b c"),
+        ("a", "c"),
+        ("a", "b"),
+        ("A", "b"),
+    ]
+    kept, counts = _cleaned(pairs)
+    assert kept == [("a", "b"), ("a", "c"), ("b", "a"), ("a b", "c"), ("a", "b c"), ("A", "b")]
+    assert counts == {"duplicate": 3}
+
+
+def test_doubles_of_what_is_left_out_for_another_reason_are_counted_there() -> None:
+    assert _cleaned([("w", "w " * 9)] * 3)[1] == {"ratio": 3}
+
+
+@pytest.mark.parametrize(("block", "partition"), [(1 << 16, 1 << 21), (64, 100), (1000, 7)])
+def test_any_cut_of_the_work_equals_a_plain_set(monkeypatch: pytest.MonkeyPatch, block: int, partition: int) -> None:
+    monkeypatch.setattr(cleaning, "_BLOCK", block)
+    monkeypatch.setattr(cleaning, "_PARTITION", partition)
+    draw = random.Random(block)
+    pairs = [(str(draw.randrange(40)), str(draw.randrange(40))) for _ in range(3000)]
+    kept, counts = _cleaned(pairs)
+    assert kept == list(dict.fromkeys(pairs))
+    assert counts == {"duplicate": 3000 - len(kept)}
+
+
+def test_the_pairs_may_be_read_again_and_again() -> None:
+    pairs = [("a", "b"), ("a", "b"), ("c", "d")]
+    cleaner = Cleaner(iter(pairs), io.BytesIO(), 10, 3.0)
+    first = cleaner.clean(pairs)
+    next(first)  # one reading amid another
+    assert list(cleaner.clean(pairs)) == list(cleaner.clean(iter(pairs))) == [("a", "b"), ("c", "d")]
+    assert list(first) == [("c", "d")]
+
+
+@pytest.mark.parametrize("again", [2, 4])
+def test_other_pairs_at_the_second_reading(again: int) -> None:
+    cleaner = Cleaner([("a", "b")] * 3, io.BytesIO(), 10, 3.0)
+    with pytest.raises(
+        DataError, match=r"gave 3 pairs with text at first, and another number .* the same pairs at each"
+    ):
+        list(cleaner.clean([("a", "b")] * again))
+
+
+def test_no_pairs() -> None:
+    assert _cleaned([]) == ([], {})
+
+
+def test_memory_does_not_grow_with_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "_BLOCK", 500)
+    monkeypatch.setattr(cleaning, "_PARTITION", 2000)
+
+    def peak(count: int) -> int:
+        def pairs() -> Iterator[Pair]:
+            return ((f"source {i // 2}", f"target {i // 2}") for i in range(count))
+
+        with tempfile.TemporaryFile() as file:
+            tracemalloc.start()
+            cleaner = Cleaner(pairs(), file, 250, 9.0)
+            assert sum(1 for _ in cleaner.clean(pairs())) == count // 2
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert cleaner.counts["duplicate"] == count // 2
+        return peak
+
+    assert peak(12_000) < 1.2 * peak(4_000)
