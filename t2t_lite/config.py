@@ -86,8 +86,8 @@ _AT_LEAST_ONE = (
 ).split()
 _FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2".split()
 _NOT_NEGATIVE = (
-    "d_k d_v attention_window learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints early_stopping "
-    "seed length_penalty extra_length"
+    "d_k d_v attention_window learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints "
+    "early_stopping seed length_penalty extra_length"
 ).split()
 
 

@@ -1,18 +1,18 @@
-"""Scaled dot-product and multi-head attention (section 3.2).
+"""Multi-head attention (section 3.2.2).
 
 Legend: B batch, T queries, S keys, H heads (num_heads), K = d_k, V = d_v, D = d_model.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.local_attention import Window, local_attention
+from t2t_lite.layers.scaled_dot_product import Function, scaled_dot_product
 
 
 def dot(x: Any, kernel: Any) -> Any:
@@ -25,8 +25,7 @@ def dot(x: Any, kernel: Any) -> Any:
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, without bias terms (section 3.2.2).
 
-    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V); Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation (1).
-    The softmax is computed in float32 at any precision.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Args:
         num_heads: h.
@@ -37,7 +36,7 @@ class MultiHeadAttention(keras.layers.Layer):
     Call arguments:
         x: [B, T, D], the queries' side.
         memory: [B, S, D], the keys' and values' side; x itself for self-attention.
-        bias: float32, broadcastable to [B, H, T, S], added to the scores.
+        bias: float32, broadcastable to [B, H, T, S], added to the scores; or a `Window`, for restricted self-attention.
         seed: int32 [2], or None for inference.
 
     Returns:
@@ -48,7 +47,7 @@ class MultiHeadAttention(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
         self.dropout = Dropout(dropout, name="dropout")
-        self.watch: Callable[[Any], None] | None = None  # told the weights [B, H, T, S] of each call; for pictures
+        self.watch: Function | None = None  # told the weights [B, H, T, S] of each call; for pictures
 
     def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...]) -> None:
         d_model = x_shape[-1]
@@ -71,15 +70,17 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def attend(self, x: Any, key_BHSK: Any, value_BHSV: Any, bias: Any = None, seed: Any = None) -> Any:
         """Attention of `x` [B, T, D] over given keys and values -> [B, T, D]."""
-        query_BHTK = self._split(dot(x, self.query)) * ops.cast(1 / math.sqrt(self.d_k), x.dtype)
-        scores_BHTS = ops.cast(ops.matmul(query_BHTK, ops.swapaxes(key_BHSK, -1, -2)), "float32")
-        if bias is not None:
-            scores_BHTS = scores_BHTS + bias
-        weights_BHTS = ops.softmax(scores_BHTS, axis=-1)
-        if self.watch:
-            self.watch(weights_BHTS)
-        weights_BHTS = self.dropout(ops.cast(weights_BHTS, x.dtype), seed=seed)
-        heads_BTHV = ops.transpose(ops.matmul(weights_BHTS, value_BHSV), (0, 2, 1, 3))
+
+        def drop(weights: Any) -> Any:
+            return self.dropout(weights, seed)
+
+        query_BHTK = self._split(dot(x, self.query))
+        if isinstance(bias, Window) and not self.watch:
+            heads_BHTV = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, drop)
+        else:
+            full_bias = bias.full_bias() if isinstance(bias, Window) else bias
+            heads_BHTV = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch)
+        heads_BTHV = ops.transpose(heads_BHTV, (0, 2, 1, 3))
         shape = ops.shape(heads_BTHV)
         return dot(ops.reshape(heads_BTHV, (shape[0], shape[1], self.num_heads * self.d_v)), self.output_kernel)
 

@@ -31,7 +31,7 @@ class Residual(keras.layers.Layer):
     def __init__(self, norm: str, dropout: float, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.norm_first = norm == "pre"
-        self.layer_norm = layer_norm()
+        self.layer_norm = layer_norm(dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout")
 
     def call(self, x: Any, sublayer: Callable[[Any], Any], seed: Any = None) -> Any:
@@ -40,6 +40,6 @@ class Residual(keras.layers.Layer):
         return self.layer_norm(x + self.dropout(sublayer(x), seed=seed))
 
 
-def layer_norm(name: str = "layer_norm") -> keras.layers.LayerNormalization:
+def layer_norm(name: str = "layer_norm", dtype: Any = None) -> keras.layers.LayerNormalization:
     """Layer normalisation over d_model with scale and offset, its statistics in float32."""
-    return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name)
+    return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)

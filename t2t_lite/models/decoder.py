@@ -10,21 +10,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.layers.feed_forward import FeedForward
-from t2t_lite.layers.residual import Residual, layer_norm
+from t2t_lite.models.sublayers import Sublayers
 
 
 class DecoderLayer(keras.layers.Layer):
     """Masked self-attention, attention over the encoder's output, feed-forward network.
 
-    Args: those of `MultiHeadAttention`, `FeedForward` and `Residual`.
+    Args:
+        sublayers: makes its parts.
 
     Call arguments:
         x: [B, T, d_model].
         memory: [B, S, d_model], the encoder's output.
-        self_bias: float32, broadcastable to [B, H, T, T]; hides the future.
+        self_bias: float32, broadcastable to [B, H, T, T], or a `Window`; hides the future.
         memory_bias: float32, broadcastable to [B, H, T, S]; hides padding.
         seed: int32 [2], or None for inference.
 
@@ -32,25 +31,14 @@ class DecoderLayer(keras.layers.Layer):
         [B, T, d_model].
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        d_k: int,
-        d_v: int,
-        d_ff: int,
-        norm: str,
-        dropout: float,
-        attention_dropout: float,
-        relu_dropout: float,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, sublayers: Sublayers, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.self_attention = MultiHeadAttention(num_heads, d_k, d_v, attention_dropout, name="self_attention")
-        self.memory_attention = MultiHeadAttention(num_heads, d_k, d_v, attention_dropout, name="memory_attention")
-        self.feed_forward = FeedForward(d_ff, relu_dropout, name="feed_forward")
-        self.around_self = Residual(norm, dropout, name="around_self")
-        self.around_memory = Residual(norm, dropout, name="around_memory")
-        self.around_feed_forward = Residual(norm, dropout, name="around_feed_forward")
+        self.self_attention = sublayers.attention("self_attention")
+        self.memory_attention = sublayers.attention("memory_attention")
+        self.feed_forward = sublayers.feed_forward()
+        self.around_self = sublayers.residual("around_self")
+        self.around_memory = sublayers.residual("around_memory")
+        self.around_feed_forward = sublayers.residual("around_feed_forward")
 
     def call(self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, seed: Any = None) -> Any:
         x = self.around_self(
@@ -68,7 +56,13 @@ class DecoderLayer(keras.layers.Layer):
         )
 
     def step(
-        self, x: Any, index: Any, self_cache: tuple[Any, Any], memory_cache: tuple[Any, Any], memory_bias: Any
+        self,
+        x: Any,
+        index: Any,
+        self_cache: tuple[Any, Any],
+        memory_cache: tuple[Any, Any],
+        self_bias: Any,
+        memory_bias: Any,
     ) -> tuple[Any, tuple[Any, Any]]:
         """One position of every beam: equal to column `index` of `call`.
 
@@ -77,6 +71,7 @@ class DecoderLayer(keras.layers.Layer):
             index: int scalar, the position, below C.
             self_cache: keys [R, H, C, d_k] and values [R, H, C, d_v] of the positions before.
             memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; beams share them.
+            self_bias: float32 [C], hides the future.
             memory_bias: float32 [B, 1, 1, S].
 
         Returns:
@@ -89,9 +84,7 @@ class DecoderLayer(keras.layers.Layer):
             nonlocal cache
             rows = ops.reshape(y, (shape[0] * shape[1], 1, y.shape[-1]))
             cache = _write(self_cache, index, self.self_attention.project_memory(rows))
-            past = ops.arange(ops.shape(cache[0])[2]) <= index
-            bias = ops.where(past, 0.0, -1e9)
-            return ops.reshape(self.self_attention.attend(rows, *cache, bias), shape)
+            return ops.reshape(self.self_attention.attend(rows, *cache, self_bias), shape)
 
         x = self.around_self(x, sublayer=attend_to_past)
         x = self.around_memory(x, sublayer=lambda y: self.memory_attention.attend(y, *memory_cache, memory_bias))
@@ -108,15 +101,15 @@ class Decoder(keras.layers.Layer):
 
     Args:
         num_layers: N.
-        layer_options: arguments of each `DecoderLayer`.
+        sublayers: makes the parts of each `DecoderLayer`.
 
     Call arguments and result: as `DecoderLayer`.
     """
 
-    def __init__(self, num_layers: int, layer_options: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(self, num_layers: int, sublayers: Sublayers, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.blocks = [DecoderLayer(**layer_options, name=f"layer_{i}") for i in range(num_layers)]
-        self.final_norm = layer_norm("final_norm") if layer_options["norm"] == "pre" else None
+        self.blocks = [DecoderLayer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
+        self.final_norm = sublayers.final_norm()
 
     def call(self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, seed: Any = None) -> Any:
         for i, block in enumerate(self.blocks):
@@ -144,11 +137,12 @@ class Decoder(keras.layers.Layer):
         index: Any,
         self_caches: list[tuple[Any, Any]],
         memory_caches: list[tuple[Any, Any]],
+        self_bias: Any,
         memory_bias: Any,
     ) -> tuple[Any, list[tuple[Any, Any]]]:
         """One position through all layers; arguments as `DecoderLayer.step`, one cache per layer."""
         written = []
         for block, self_cache, memory_cache in zip(self.blocks, self_caches, memory_caches, strict=True):
-            x, cache = block.step(x, index, self_cache, memory_cache, memory_bias)
+            x, cache = block.step(x, index, self_cache, memory_cache, self_bias, memory_bias)
             written.append(cache)
         return (self.final_norm(x) if self.final_norm else x), written

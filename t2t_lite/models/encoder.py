@@ -6,43 +6,31 @@ from typing import Any
 
 import keras
 
-from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.layers.feed_forward import FeedForward
-from t2t_lite.layers.residual import Residual, layer_norm
+from t2t_lite.models.sublayers import Sublayers
 
 
 class EncoderLayer(keras.layers.Layer):
     """Self-attention, then the feed-forward network, each in a residual connection.
 
-    Args: those of `MultiHeadAttention`, `FeedForward` and `Residual`.
+    Args:
+        sublayers: makes its parts.
 
     Call arguments:
         x: [B, S, d_model].
-        bias: float32, broadcastable to [B, H, S, S].
+        bias: float32, broadcastable to [B, H, S, S], or a `Window`.
         seed: int32 [2], or None for inference.
 
     Returns:
         [B, S, d_model].
     """
 
-    def __init__(
-        self,
-        num_heads: int,
-        d_k: int,
-        d_v: int,
-        d_ff: int,
-        norm: str,
-        dropout: float,
-        attention_dropout: float,
-        relu_dropout: float,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, sublayers: Sublayers, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.self_attention = MultiHeadAttention(num_heads, d_k, d_v, attention_dropout, name="self_attention")
-        self.feed_forward = FeedForward(d_ff, relu_dropout, name="feed_forward")
-        self.around_attention = Residual(norm, dropout, name="around_attention")
-        self.around_feed_forward = Residual(norm, dropout, name="around_feed_forward")
+        self.self_attention = sublayers.attention("self_attention")
+        self.feed_forward = sublayers.feed_forward()
+        self.around_attention = sublayers.residual("around_attention")
+        self.around_feed_forward = sublayers.residual("around_feed_forward")
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         x = self.around_attention(
@@ -60,15 +48,15 @@ class Encoder(keras.layers.Layer):
 
     Args:
         num_layers: N.
-        layer_options: arguments of each `EncoderLayer`.
+        sublayers: makes the parts of each `EncoderLayer`.
 
     Call arguments and result: as `EncoderLayer`.
     """
 
-    def __init__(self, num_layers: int, layer_options: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(self, num_layers: int, sublayers: Sublayers, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.blocks = [EncoderLayer(**layer_options, name=f"layer_{i}") for i in range(num_layers)]
-        self.final_norm = layer_norm("final_norm") if layer_options["norm"] == "pre" else None
+        self.blocks = [EncoderLayer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
+        self.final_norm = sublayers.final_norm()
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         for i, block in enumerate(self.blocks):

@@ -16,10 +16,12 @@ from t2t_lite.config import HParams
 from t2t_lite.layers import masks
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
+from t2t_lite.models.sublayers import Sublayers
 from t2t_lite.registry import register_model
 
 Caches = list[tuple[Any, Any]]
@@ -33,11 +35,11 @@ class Transformer(keras.Model):
         source_vocab_size, target_vocab_size: rows of the embeddings.
         num_layers: N.
         d_model: size of every layer's output.
-        layer_options: arguments of the encoder's and decoder's layers.
+        sublayers: makes the parts of the encoder's and decoder's layers.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
         max_positions: rows of a table of learned positions; 0: sinusoids.
-        dropout: P_drop on the sums of embeddings and positions.
+        window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
 
     Call arguments:
         batch: "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Packed rows
@@ -55,20 +57,21 @@ class Transformer(keras.Model):
         *,
         num_layers: int,
         d_model: int,
-        layer_options: dict[str, Any],
+        sublayers: Sublayers,
         shared: bool,
         tied: bool,
         max_positions: int,
-        dropout: float,
+        window: int,
         **kwargs: Any,
     ) -> None:
         super().__init__(name="transformer", **kwargs)
-        self.d_model = d_model
+        self.d_model, self.window = d_model, window
         self.sizes = Sizes(
             num_layers=num_layers,
             d_model=d_model,
             target_vocab_size=target_vocab_size,
-            **{name: layer_options[name] for name in ("d_ff", "num_heads", "d_k", "d_v")},
+            attention_window=window,
+            **{name: getattr(sublayers, name) for name in ("d_ff", "num_heads", "d_k", "d_v")},
         )
         self.target_embedding = Embedding(target_vocab_size, d_model, name="target_embedding")
         self.source_embedding = (
@@ -79,9 +82,9 @@ class Transformer(keras.Model):
         if max_positions:
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
-        self.dropout = Dropout(dropout, name="dropout")
-        self.encoder = Encoder(num_layers, layer_options, name="encoder")
-        self.decoder = Decoder(num_layers, layer_options, name="decoder")
+        self.dropout = Dropout(sublayers.dropout, name="dropout")  # on the sums of embeddings and positions
+        self.encoder = Encoder(num_layers, sublayers, name="encoder")
+        self.decoder = Decoder(num_layers, sublayers, name="decoder")
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
@@ -101,16 +104,16 @@ class Transformer(keras.Model):
         dtype = "mixed_bfloat16" if hparams.precision == "bfloat16" else "float32"
         policy = keras.dtype_policies.DTypePolicy(dtype)
         per_head = hparams.d_model // hparams.num_heads
-        options = {
-            "num_heads": hparams.num_heads,
-            "d_k": hparams.d_k or per_head,
-            "d_v": hparams.d_v or per_head,
-            "d_ff": hparams.d_ff,
-            "norm": hparams.norm,
-            "dropout": hparams.dropout,
-            "attention_dropout": hparams.attention_dropout,
-            "relu_dropout": hparams.relu_dropout,
-        }
+        sublayers = Sublayers(
+            num_heads=hparams.num_heads,
+            d_k=hparams.d_k or per_head,
+            d_v=hparams.d_v or per_head,
+            d_ff=hparams.d_ff,
+            norm=hparams.norm,
+            dropout=hparams.dropout,
+            attention_dropout=hparams.attention_dropout,
+            relu_dropout=hparams.relu_dropout,
+        )
         previous = keras.config.dtype_policy()
         keras.config.set_dtype_policy(policy)  # the layers below take it from here
         try:
@@ -119,11 +122,11 @@ class Transformer(keras.Model):
                 target_vocab_size,
                 num_layers=hparams.num_layers,
                 d_model=hparams.d_model,
-                layer_options=options,
+                sublayers=sublayers,
                 shared=shared and hparams.share_embeddings,
                 tied=hparams.share_embeddings,
                 max_positions=hparams.max_positions if hparams.positions == "learned" else 0,
-                dropout=hparams.dropout,
+                window=hparams.attention_window,
             )
         finally:
             keras.config.set_dtype_policy(previous)
@@ -140,8 +143,12 @@ class Transformer(keras.Model):
         if segments is None:
             bias = memory_bias = masks.padding_bias(source)
         else:
-            bias = masks.segment_bias(segments, segments)
             memory_bias = masks.segment_bias(batch["target_segment"], segments)
+        if self.window:
+            real = ops.cast(ops.not_equal(source, masks.PAD), "int32")
+            bias = Window(self.window, causal=False, segments=real if segments is None else segments)
+        elif segments is not None:
+            bias = masks.segment_bias(segments, segments)
         x = self._embed(self.source_embedding, self.source_positions, source, positions, fold_in(seed, 0))
         return self.encoder(x, bias=bias, seed=fold_in(seed, 1)), memory_bias
 
@@ -150,10 +157,14 @@ class Transformer(keras.Model):
         target = batch["target"]
         segments = batch.get("target_segment")
         shifted = ops.pad(target[:, :-1], ((0, 0), (1, 0)))
-        bias = masks.causal_bias(ops.shape(target)[1])
         if segments is not None:
-            bias = bias + masks.segment_bias(segments, segments)
             shifted = ops.where(batch["target_position"] == 0, 0, shifted)
+        if self.window:
+            bias = Window(self.window, causal=True, segments=ops.ones_like(target) if segments is None else segments)
+        else:
+            bias = masks.causal_bias(ops.shape(target)[1])
+            if segments is not None:
+                bias = bias + masks.segment_bias(segments, segments)
         x = self._embed(
             self.target_embedding, self.target_positions, shifted, batch.get("target_position"), fold_in(seed, 0)
         )
@@ -181,7 +192,8 @@ class Transformer(keras.Model):
         """
         positions = ops.ones_like(ids) * index
         x = self._embed(self.target_embedding, self.target_positions, ids, positions)
-        x, self_caches = self.decoder.step(x, index, self_caches, memory_caches, memory_bias)
+        self_bias = masks.step_bias(index, ops.shape(self_caches[0][0])[2], self.window)
+        x, self_caches = self.decoder.step(x, index, self_caches, memory_caches, self_bias, memory_bias)
         return self.softmax.logits(x), self_caches
 
     def _embed(self, embedding: Embedding, learned: Any, ids: Any, positions: Any, seed: Any = None) -> Any:

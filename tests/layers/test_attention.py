@@ -13,6 +13,7 @@ B, T, S, D, H, K, V = 3, 5, 7, 16, 4, 3, 6
 def _layer(dtype: str = "float32") -> MultiHeadAttention:
     layer = MultiHeadAttention(H, K, V, dtype=dtype)
     layer.build((None, None, D), (None, None, D))
+    reference.randomise(layer, 2)  # the same weights, whatever ran before
     return layer
 
 

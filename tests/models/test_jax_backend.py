@@ -20,7 +20,7 @@ SCRIPT = """
 import sys
 import numpy as np
 from t2t_lite import config, registry
-from t2t_lite.layers import attention, dropout, embedding, feed_forward, masks, positions, residual
+from t2t_lite.layers import attention, dropout, embedding, feed_forward, local_attention, masks, positions, residual
 
 import jax
 import keras
@@ -58,9 +58,11 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed; `pip install jax` to check the JAX backend")
     source = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
+    source = np.concatenate([np.full((2, 15), 6, "int32"), source], axis=1)  # two blocks of restricted self-attention
     target = np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32")
     stored = {"source": source, "target": target, "V": np.array(V)}
-    for name, more in (("post", ""), ("pre", ",norm=pre,positions=learned,max_positions=9,d_k=5,d_v=3")):
+    pre = ",norm=pre,positions=learned,max_positions=9,d_k=5,d_v=3,attention_window=5"
+    for name, more in (("post", ""), ("pre", pre)):
         text = "num_layers=1,d_model=16,d_ff=24,num_heads=2" + more
         model = Transformer.from_hparams(config.override(config.HParams(), text), V, V, True)
         reference.randomise(model, 2)
@@ -78,7 +80,7 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "heavy: []\n"

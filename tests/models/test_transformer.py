@@ -1,5 +1,6 @@
 """The whole model against NumPy, and what must not matter to it: the future, padding, packing, caches."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,33 @@ def _model(hparams: config.HParams = TINY, source: int = V, target: int = V, sha
     return model
 
 
+@dataclasses.dataclass(frozen=True)
+class _Restricted(reference.Transformer):
+    """Self-attention sees `window` // 2 positions to each side (section 4); 0: all of them."""
+
+    window: int
+
+    def _attention(self, x: Any, around: str, name: str, memory: Any, allowed: Any) -> Any:
+        if memory is None and self.window:
+            at = np.arange(x.shape[1])
+            allowed = allowed & (abs(at[:, None] - at) <= self.window // 2)
+            allowed = allowed | ~allowed.any(-1, keepdims=True)  # padding that sees nothing: any number will do
+        return super()._attention(x, around, name, memory, allowed)
+
+
 def _reference(model: Transformer, hparams: config.HParams) -> reference.Transformer:
-    return reference.Transformer(reference.weights_of(model), hparams.num_layers, hparams.num_heads, hparams.norm)
+    sizes = (hparams.num_layers, hparams.num_heads, hparams.norm, hparams.attention_window)
+    return _Restricted(reference.weights_of(model), *sizes)
 
 
-@pytest.fixture(scope="module", params=[{}, {"norm": "pre", "positions": "learned"}], ids=["post", "pre_learned"])
+MODELS: dict[str, dict[str, Any]] = {
+    "post": {},
+    "pre_learned": {"norm": "pre", "positions": "learned"},
+    "window": {"attention_window": 5},
+}
+
+
+@pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
 def model(request: Any) -> Transformer:
     return _model(config.replace(TINY, **request.param))
 
@@ -40,6 +63,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "learned_unshared": ({"num_layers": 1, "positions": "learned", "share_embeddings": False}, V, True),
     "two_vocabularies": ({"num_layers": 1}, 31, False),
     "two_vocabularies_unshared_pre": ({"num_layers": 1, "share_embeddings": False, "norm": "pre"}, 31, False),
+    "window": ({"num_layers": 1, "attention_window": 3}, V, True),
     "d_k_and_d_v": ({"num_layers": 1, "num_heads": 3, "d_k": 5, "d_v": 7}, V, True),
 }
 

@@ -1,0 +1,41 @@
+"""Scaled dot-product attention (section 3.2.1).
+
+Legend: T queries, S keys, K = d_k, V = d_v; "..." are leading axes, such as batch, heads and blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+Function = Callable[[Any], Any]
+
+
+def scaled_dot_product(
+    query: Any, key: Any, value: Any, bias: Any = None, drop: Function | None = None, watch: Function | None = None
+) -> Any:
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation (1), its softmax in float32 at any precision.
+
+    Args:
+        query: [..., T, K].
+        key: [..., S, K].
+        value: [..., S, V].
+        bias: float32, broadcastable to [..., T, S], added to the scores.
+        drop: applied to the weights [..., T, S] before they are used; dropout.
+        watch: told the float32 weights; for pictures.
+
+    Returns:
+        [..., T, V].
+    """
+    query = query * ops.cast(1 / math.sqrt(query.shape[-1]), query.dtype)
+    scores = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
+    if bias is not None:
+        scores = scores + bias
+    weights = ops.softmax(scores, axis=-1)
+    if watch:
+        watch(weights)
+    weights = ops.cast(weights, query.dtype)
+    return ops.matmul(drop(weights) if drop else weights, value)

@@ -1,0 +1,38 @@
+"""What all layers of a model have in common, and the sub-layers made of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.residual import Residual, layer_norm
+
+
+@dataclasses.dataclass(frozen=True)
+class Sublayers:
+    """Makes the parts of encoder and decoder layers; fields as the arguments of the layers and as in HParams."""
+
+    num_heads: int
+    d_k: int
+    d_v: int
+    d_ff: int
+    norm: str
+    dropout: float
+    attention_dropout: float
+    relu_dropout: float
+
+    def attention(self, name: str) -> MultiHeadAttention:
+        return MultiHeadAttention(self.num_heads, self.d_k, self.d_v, self.attention_dropout, name=name)
+
+    def feed_forward(self) -> FeedForward:
+        return FeedForward(self.d_ff, self.relu_dropout, name="feed_forward")
+
+    def residual(self, name: str) -> Residual:
+        return Residual(self.norm, self.dropout, name=name)
+
+    def final_norm(self) -> keras.layers.LayerNormalization | None:
+        """The layer normalisation after the last layer of a pre-norm stack."""
+        return layer_norm("final_norm") if self.norm == "pre" else None

@@ -1,0 +1,74 @@
+"""A Transformer with restricted self-attention: how far it sees, that it trains, and that beam search works with it."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.train.devices import make_strategy
+from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.step import TrainStep
+from tests import reference
+
+V = 12
+WINDOW = config.HParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, attention_window=8, dropout=0.1)
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return Transformer.from_hparams(WINDOW, V, V, True)
+
+
+def test_one_layer_sees_half_a_window_to_each_side(model: Transformer) -> None:
+    reference.randomise(model, 1)
+    length, at = 50, 25
+    source = np.random.default_rng(1).integers(2, V, (1, length), "int32")
+    changed = source.copy()
+    changed[0, at] = 1
+    outputs = [np.asarray(model.encode({"source": ids})[0])[0] for ids in (source, changed)]
+    differs = np.abs(outputs[0] - outputs[1]).max(-1) > 1e-6
+    np.testing.assert_array_equal(np.flatnonzero(differs), np.arange(at - 4, at + 5))
+
+
+def test_the_counts_of_flops_know_the_window(model: Transformer) -> None:
+    full = dataclasses.replace(model.sizes, attention_window=0)
+    assert model.sizes.forward_flops(500, 500) < full.forward_flops(500, 500)
+
+
+def test_it_trains_on_packed_rows() -> None:
+    keras.utils.set_random_seed(1)
+    model = Transformer.from_hparams(config.replace(WINDOW, attention_dropout=0.1), V, V, True)
+    optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+    options: dict[str, Any] = {"label_smoothing": 0.0, "clip_norm": 0.0, "seed": 1, "jit": False, "packed": True}
+    step = TrainStep(model, optimizer, make_strategy(1), micro_batches=1, **options)
+    # Rows of two pairs of 11 symbols; a target is its source with each symbol replaced by the next.
+    source = np.random.default_rng(1).integers(2, V - 1, (1, 8, 22), "int32")
+    source[..., 10::11] = 1
+    batch = {"source": source, "target": np.where(source > 1, source + 1, 1).astype("int32")}
+    at = np.broadcast_to(np.arange(22, dtype="int32"), source.shape)
+    for side in ("source", "target"):
+        batch |= {f"{side}_segment": at // 11 + 1, f"{side}_position": at % 11}
+    losses = [float(step(batch, number, 5e-3)["loss"]) for number in range(1, 61)]
+    assert losses[0] > 2.2
+    assert np.mean(losses[-5:]) < 1.7  # without a look at the source: 2.2, the entropy of the symbols
+
+
+def test_greedy_search_follows_the_whole_decoder(model: Transformer) -> None:
+    reference.randomise(model, 3, 2.0)
+    source = np.random.default_rng(5).integers(2, V, (3, 9), "int32")
+
+    def search(ids: Any) -> Any:
+        return beam_search(model, ids, beam_size=1, alpha=0.0, extra_length=16)[0]
+
+    found = tf.function(search, autograph=False)(source).numpy()[:, 0]
+    assert found.shape[1] > 20  # longer than the first block of the caches, and than the window
+    memory, bias = model.encode({"source": source})
+    logits = np.asarray(model.decode({"target": found}, memory, bias))[..., 1:]  # padding is no output
+    going_on = np.cumsum(np.pad(found == 1, ((0, 0), (1, 0))), axis=1)[:, :-1] == 0
+    np.testing.assert_array_equal(np.where(going_on, 1 + logits.argmax(-1), 0), found)
