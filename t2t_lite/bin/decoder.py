@@ -1,10 +1,9 @@
-"""t2t-lite-decoder: translates a file, standard input or a split of the data with a trained run."""
+"""t2t-lite-decoder: translates a file, standard input or a split of the data with a trained run or an export of it."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,13 +12,18 @@ from t2t_lite.bin import cli
 from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
-    from t2t_lite.decode.translate import Hypothesis
+    from t2t_lite.decode.translate import Hypothesis, LineTranslator
     from t2t_lite.train.open_run import OpenRun
+
+# What is fixed in an exported model.
+_RUN_FLAGS = ("checkpoint", "usr_dir", "split", "beam_size", "length_penalty", "extra_length", "max_source_length")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse(argv)
+    parser = _parser()
+    args = parser.parse(argv)
+    _check_flags(parser, args)
     return cli.run(lambda: _run(args))
 
 
@@ -28,7 +32,10 @@ def _parser() -> cli.Parser:
         prog="t2t-lite-decoder",
         description="Translates lines of text: one line in, one line out, in the same order; empty lines stay empty.",
     )
-    cli.add_run_flags(parser)
+    cli.add_run_flags(parser, required=False)
+    parser.add_argument(
+        "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
     what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
@@ -47,18 +54,47 @@ def _parser() -> cli.Parser:
     return parser
 
 
+def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Ends the program with status 2 unless the flags name a run or an exported model, and not both."""
+    if (args.output_dir is None) == (args.saved_model is None):
+        parser.error("give --output_dir=RUN or --saved_model=DIR")
+    for flag in _RUN_FLAGS:
+        if args.saved_model is not None and getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --output_dir: an exported model has its decoding built in, and no data")
+
+
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model: what is wrong shows at once.
-    cli.check_run(args)
+    if args.saved_model is None:
+        cli.check_run(args)
+    else:
+        _check_export(args.saved_model)
     if args.output is not None:
-        if os.path.isdir(args.output):
-            raise UsageError(f"--output={args.output} is a folder, not a file.")
-        cli.check_folder("output", os.path.dirname(args.output) or ".")
-    lines = None if args.split else _input_lines(args.input)
+        cli.check_output("output", args.output)
+    lines = [] if args.split else _input_lines(args.input)
     cli.load_tensorflow()
+    if args.saved_model is None:
+        run = _open_run(args)
+        translator: LineTranslator = run.translator
+        if args.split:
+            lines = _split_lines(run, args.split)
+    else:
+        translator = _open_export(args)
+    nbest = args.nbest or 1
+    if nbest > translator.beam_size:
+        raise UsageError(
+            f"--nbest={nbest} must be at most the beam size, {translator.beam_size}; it is --beam_size of "
+            f"{'this command' if args.saved_model is None else 't2t-lite-exporter'}."
+        )
+    results = translator.translate(lines, nbest=nbest, progress=cli.progress_bar(len(lines), " lines"))
+    _write(args, lines, results)
+    return 0
+
+
+def _open_run(args: argparse.Namespace) -> OpenRun:
     from t2t_lite.train.open_run import open_run
 
-    run = open_run(
+    return open_run(
         args.output_dir,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
@@ -68,14 +104,19 @@ def _run(args: argparse.Namespace) -> int:
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
-    nbest = args.nbest or 1
-    if nbest > run.translator.beam_size:
-        raise UsageError(f"--nbest={nbest} must be at most the beam size, {run.translator.beam_size}; see --beam_size.")
-    if lines is None:
-        lines = _split_lines(run, args.split)
-    results = run.translator.translate(lines, nbest=nbest, progress=cli.progress_bar(len(lines), " lines"))
-    _write(args, lines, results)
-    return 0
+
+
+def _check_export(folder: str) -> None:
+    from t2t_lite.decode.export_folder import find_version, read_card
+
+    read_card(find_version(folder))
+
+
+def _open_export(args: argparse.Namespace) -> LineTranslator:
+    from t2t_lite.decode.exported import ExportedTranslator
+
+    with cli.quiet():
+        return ExportedTranslator(args.saved_model, args.decode_batch_tokens)
 
 
 def _input_lines(path: str | None) -> list[str]:
@@ -106,16 +147,8 @@ def _write(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Seq
     if args.output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-        return
-    path = os.path.realpath(args.output)
-    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/null, which must not be replaced
-        with open(path, "wb") as file:
-            file.write(data)
-        return
-    aside = f"{path}.{os.getpid()}.partial"
-    with open(aside, "wb") as file:
-        file.write(data)
-    os.replace(aside, path)
+    else:
+        cli.write_file(args.output, data)
 
 
 def entry() -> None:

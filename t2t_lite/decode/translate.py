@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,8 @@ from t2t_lite.config import HParams
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
+SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
+
 _log = logging.getLogger("t2t_lite")
 
 
@@ -25,60 +28,25 @@ class Hypothesis:
     score: float
 
 
-class Translator:
-    """Translates text with a model and its vocabularies.
+class LineTranslator(abc.ABC):
+    """What all translators share: lines are cut, sorted by length, decoded in batches and put back in order.
 
     Args:
-        model: has encode, start and step as `Transformer`.
-        source_vocabulary, target_vocabulary: its vocabularies.
-        beam_size, length_penalty, extra_length: see `beam_search`.
+        source_vocabulary: what the lines are cut and sorted by.
+        beam_size: outputs there are of a line, at most.
         max_source_length: longer inputs are cut to this many pieces, end symbol included, and counted in a warning.
         batch_tokens: padded source tokens decoded at once, at most (one sentence at least).
     """
 
     def __init__(
-        self,
-        model: Any,
-        source_vocabulary: Vocabulary,
-        target_vocabulary: Vocabulary,
-        *,
-        beam_size: int,
-        length_penalty: float,
-        extra_length: int,
-        max_source_length: int,
-        batch_tokens: int,
+        self, source_vocabulary: Vocabulary, *, beam_size: int, max_source_length: int, batch_tokens: int
     ) -> None:
-        self._source, self._target = source_vocabulary, target_vocabulary
-        self._max_source_length, self._batch_tokens = max_source_length, batch_tokens
-        self.beam_size = beam_size
+        self.source_vocabulary = source_vocabulary
+        self.beam_size, self.max_source_length, self._batch_tokens = beam_size, max_source_length, batch_tokens
 
-        def search(source: Any, early_stop: Any) -> Any:
-            return beam_search(
-                model,
-                source,
-                beam_size=beam_size,
-                alpha=length_penalty,
-                extra_length=extra_length,
-                early_stop=early_stop,
-            )
-
-        # One graph for all shapes.
-        signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
-        self._search = tf.function(search, input_signature=signature, autograph=False)
-
-    @classmethod
-    def from_hparams(cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams) -> Translator:
-        """Decoding as the recipe says."""
-        return cls(
-            model,
-            source,
-            target,
-            beam_size=hparams.beam_size,
-            length_penalty=hparams.length_penalty,
-            extra_length=hparams.extra_length,
-            max_source_length=hparams.max_source_length,
-            batch_tokens=hparams.decode_batch_tokens,
-        )
+    @abc.abstractmethod
+    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        """The `nbest` best outputs of each line of a batch; `ids` are the lines' pieces, cut, ended by EOS."""
 
     def translate(
         self, lines: Sequence[str], *, nbest: int = 1, progress: Callable[[int], None] | None = None
@@ -94,21 +62,18 @@ class Translator:
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
         encoded = self._encode(lines)
         for rows in self._batches(encoded):
-            ids, scores = self._search(tf.constant(_padded([encoded[i] for i in rows])), tf.constant(nbest == 1))
-            for i, hypotheses, values in zip(rows, ids.numpy(), scores.numpy(), strict=True):
-                results[i] = [
-                    Hypothesis(self._target.decode(h.tolist()), float(v))
-                    for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)
-                ]
+            decoded = self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
+            for i, hypotheses in zip(rows, decoded, strict=True):
+                results[i] = hypotheses
             if progress:
                 progress(len(rows))
         return results
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         # Blank as preparation sees it: a tab or a wide space would be a piece.
-        pieces = self._source.encode_many([line if line.strip() else "" for line in lines])
+        pieces = self.source_vocabulary.encode_many([line if line.strip() else "" for line in lines])
         encoded = [[*ids, EOS] if ids else [] for ids in pieces]
-        limit = self._max_source_length
+        limit = self.max_source_length
         cut = sum(len(ids) > limit for ids in encoded)
         if cut:
             _log.warning(
@@ -127,6 +92,72 @@ class Translator:
             rows = max(self._batch_tokens // len(encoded[order[start]]), 1)
             yield order[start : start + rows]
             start += rows
+
+
+class Translator(LineTranslator):
+    """Translates text with a model and its vocabularies.
+
+    Args:
+        model: has encode, start and step as `Transformer`.
+        source_vocabulary, target_vocabulary: its vocabularies.
+        beam_size, length_penalty, extra_length: see `beam_search`.
+        max_source_length, batch_tokens: see `LineTranslator`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        *,
+        beam_size: int,
+        length_penalty: float,
+        extra_length: int,
+        max_source_length: int,
+        batch_tokens: int,
+    ) -> None:
+        super().__init__(
+            source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
+        )
+        self.model, self.target_vocabulary = model, target_vocabulary
+        self.length_penalty, self.extra_length = length_penalty, extra_length
+        # One graph for all shapes.
+        self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
+
+    @classmethod
+    def from_hparams(cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams) -> Translator:
+        """Decoding as the recipe says."""
+        return cls(
+            model,
+            source,
+            target,
+            beam_size=hparams.beam_size,
+            length_penalty=hparams.length_penalty,
+            extra_length=hparams.extra_length,
+            max_source_length=hparams.max_source_length,
+            batch_tokens=hparams.decode_batch_tokens,
+        )
+
+    def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
+        """`beam_search` with this translator's model and settings; what is exported runs the same."""
+        return beam_search(
+            self.model,
+            source,
+            beam_size=self.beam_size,
+            alpha=self.length_penalty,
+            extra_length=self.extra_length,
+            early_stop=early_stop,
+        )
+
+    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        outputs, scores = self.search_graph(tf.constant(_padded(ids)), tf.constant(nbest == 1))
+        return [
+            [
+                Hypothesis(self.target_vocabulary.decode(h.tolist()), float(v))
+                for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)
+            ]
+            for hypotheses, values in zip(outputs.numpy(), scores.numpy(), strict=True)
+        ]
 
 
 def _padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -19,6 +19,10 @@ from t2t_lite.errors import DataError, UsageError
 
 PAD, EOS, UNK = 0, 1, 2
 
+# How a folder names a model's vocabularies: one for both sides, or (source, target).
+SHARED_FILE = "vocabulary.model"
+FILES = ("vocabulary.source.model", "vocabulary.target.model")
+
 # Longer lines are cut for training only: SentencePiece would leave them out without a word.
 _MAX_TRAINING_LINE = 4096  # characters
 
@@ -205,8 +209,26 @@ def draw_lines(lines: Iterable[str], *, max_lines: int, max_chars: int, seed: in
     return sample
 
 
+def by_file(source: Vocabulary, target: Vocabulary) -> dict[str, Vocabulary]:
+    """The files that hold a model's vocabularies: one where both sides share an object."""
+    return {SHARED_FILE: source} if source is target else dict(zip(FILES, (source, target), strict=True))
+
+
+def load_pair(folder: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
+    """Reads what `by_file` names: (source, target), one object where they are shared; errors as `Vocabulary.load`."""
+    shared = Path(folder) / SHARED_FILE
+    if shared.exists():
+        vocabulary = Vocabulary.load(shared)
+        return vocabulary, vocabulary
+    source, target = (Vocabulary.load(Path(folder) / name) for name in FILES)
+    return source, target
+
+
 def in_graph_tokenizer(vocabulary: Vocabulary) -> Any:
     """Returns the TensorFlow Text tokenizer of `vocabulary`: string tensors to int32 ids, equal to `encode`."""
     import tensorflow_text
 
-    return tensorflow_text.SentencepieceTokenizer(model=vocabulary.model_proto)  # out_type is int32
+    # TensorFlow finds a loaded model's vocabulary by this name, and its default is the same for all of them: a process
+    # would take the first vocabulary for every other. (The ids' type is int32 by default.)
+    name = f"vocabulary_{vocabulary.checksum[:32]}"
+    return tensorflow_text.SentencepieceTokenizer(model=vocabulary.model_proto, name=name)

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_lite import config, registry
 from tests import reference
-from tests.serving import toy_model
+from tests.serving import served_model, toy_model
 from tests.serving.server import Server, serve
 
 
@@ -73,3 +73,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     card = {"hparams": config.to_dict(EXPORTED)}
     version = export(served, tmp_path_factory.mktemp("exported"), card)
     return Exported(translator, served, version, sources[:12])
+
+
+@pytest.fixture(scope="session")
+def version(exported: Exported) -> served_model.Version:
+    """The exported model in a session, as the server runs it."""
+    return served_model.Version(exported.version)

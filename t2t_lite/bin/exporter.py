@@ -1,0 +1,178 @@
+"""t2t-lite-exporter: writes a run as a SavedModel for TensorFlow Serving, text in and text out, or for CTranslate2."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.bin import cli
+from t2t_lite.decode.export_folder import versions
+from t2t_lite.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.problem import Problem
+    from t2t_lite.train.open_run import OpenRun
+
+
+# Of each format: the folder in OUTPUT_DIR, what its versions hold, and its precisions.
+FORMATS = {
+    "saved_model": ("export", "saved_model.pb", ("float32", "bfloat16")),
+    "ctranslate2": ("export_ctranslate2", "model.bin", ("float32", "int8")),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    args = _parser().parse(argv)
+    return cli.run(lambda: _run(args), "interrupted; nothing was exported.")
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
+        prog="t2t-lite-exporter",
+        description="Writes a run's weights, vocabularies and beam search as EXPORT_DIR/N, a SavedModel that stock "
+        "TensorFlow Serving serves; N is the next free number. Or as a model for CTranslate2, a fast engine for CPUs.",
+    )
+    cli.add_run_flags(parser)
+    parser.add_argument("--format", choices=tuple(FORMATS), default="saved_model")
+    parser.add_argument(
+        "--export_dir",
+        metavar="DIR",
+        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16", "int8"),
+        help="of the weights and of what is computed with them; default: the run's, for CTranslate2 float32",
+    )
+    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
+    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
+    parser.add_argument(
+        "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the recipe's"
+    )
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
+    # Before TensorFlow and the model: what is wrong shows at once.
+    _check_format(args.format, args.precision, base)
+    cli.check_run(args)
+    cli.check_folder("export_dir", base)
+    cli.load_tensorflow()
+    from t2t_lite.train.open_run import open_run
+
+    run = open_run(
+        args.output_dir,
+        checkpoint=args.checkpoint,
+        usr_dir=args.usr_dir,
+        precision="float32" if args.format == "ctranslate2" else args.precision,
+        beam_size=args.beam_size,
+        length_penalty=args.length_penalty,
+        max_source_length=args.max_source_length,
+    )
+    card = run_card(run)
+    with cli.quiet():
+        version = _write(run, args, base, card)
+    _report(version, args.format, card)
+    return 0
+
+
+def _check_format(name: str, precision: str | None, base: str) -> None:
+    precisions = FORMATS[name][2]
+    if precision not in (None, *precisions):
+        raise UsageError(f"--format={name} has --precision={' or '.join(precisions)}, not {precision}.")
+    if name == "ctranslate2" and importlib.util.find_spec(name) is None:
+        raise UsageError("--format=ctranslate2 needs the package ctranslate2: pip install 't2t-lite[ctranslate2]'.")
+    for other in FORMATS.keys() - {name}:
+        # Who takes the newest version would find one that it cannot read.
+        if any((version / FORMATS[other][1]).exists() for version in versions(base).values()):
+            raise UsageError(f"{base} has versions with --format={other}; give another --export_dir.")
+
+
+def _write(run: OpenRun, args: argparse.Namespace, base: str, card: dict[str, Any]) -> Path:
+    if args.format == "ctranslate2":
+        from t2t_lite.serving import ctranslate2_export
+
+        return ctranslate2_export.export(run.translator, base, card, precision=args.precision or "float32")
+    from t2t_lite.serving.export import export
+    from t2t_lite.serving.saved_model import ServedModel
+
+    return export(ServedModel(run.translator), base, card)
+
+
+def run_card(run: OpenRun) -> dict[str, Any]:
+    """Returns the model card of an open run."""
+    from t2t_lite.serving.model_card import model_card
+
+    problem = run.spec.make_problem()
+    path = Path(run.checkpoint)
+    return model_card(
+        run.translator,
+        problem,
+        run.spec.hparams,
+        model=run.spec.model,
+        hparams_set=run.spec.hparams_set,
+        checkpoint=f"{path.parent.name}/{path.name}",
+        step=run.step,
+        scores=_scores(run, problem),
+        pairs=_pairs(run),
+    )
+
+
+def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
+    """The dev scores that training noted at this step; those of an average are not known to the run."""
+    from t2t_lite.metrics import bleu
+    from t2t_lite.train.report import METRICS_FILE
+
+    path = run.output_dir / METRICS_FILE
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    signature = bleu.metric(problem.metric, problem.target_language).score(["a"], ["a"]).signature
+    return [
+        {
+            "split": "dev",
+            "metric": problem.metric,
+            "value": value,
+            "signature": signature,
+            "weights": f"checkpoints/model-{run.step}",
+        }
+        for row in map(json.loads, lines)
+        if row["step"] == run.step
+        for name, value in row.items()
+        if name.startswith(("dev_bleu", "dev_chrf"))
+    ]
+
+
+def _pairs(run: OpenRun) -> dict[str, int]:
+    try:
+        return {split: facts["pairs"] for split, facts in run.store().manifest["splits"].items()}
+    except DataError:  # a run is exported without its data, too
+        return {}
+
+
+def _report(version: Path, name: str, card: dict[str, Any]) -> None:
+    megabytes = sum(path.stat().st_size for path in version.rglob("*") if path.is_file()) / 1e6
+    print(f"{version}: {megabytes:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
+    if name == "ctranslate2":
+        print(f"\nNext: {version / 'README.txt'} has the Python that translates with it")
+        return
+    base, name = version.parent, card["problem"]["name"]
+    print(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
+    print(
+        f"or:   docker run -p 127.0.0.1:8501:8501 -v {base.resolve()}:/models/{name} -e MODEL_NAME={name} "
+        f"tensorflow/serving\n      t2t-lite-query --server=localhost:8501 --model={name}"
+    )
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,44 @@
+"""The folder that t2t-lite-exporter writes: versions by number, each with a model card; needs no TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.errors import DataError
+
+CARD_FILE = "model_card.json"  # in assets
+
+
+def versions(base: str | os.PathLike[str]) -> dict[int, Path]:
+    """The versions in a folder of exports, by number, oldest first; a server looks at no other names either."""
+    try:
+        found = [path for path in Path(base).iterdir() if path.name.isdecimal()]
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return dict(sorted((int(path.name), path) for path in found))
+
+
+def find_version(folder: str | os.PathLike[str]) -> Path:
+    """Returns `folder` if it is an exported version, or the newest one in it; DataError where there is none."""
+    for path in (Path(folder), *list(versions(folder).values())[-1:]):
+        if (path / "saved_model.pb").is_file():
+            return path
+    raise DataError(
+        f"{folder} holds no exported model: neither saved_model.pb nor a folder with a number that has one. Write one "
+        "with t2t-lite-exporter --output_dir=RUN."
+    )
+
+
+def read_card(version: Path) -> dict[str, Any]:
+    """Reads a version's model card; DataError where there is none."""
+    try:
+        card: dict[str, Any] = json.loads((version / "assets" / CARD_FILE).read_text(encoding="utf-8"))
+        return card
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{version / 'assets' / CARD_FILE} cannot be read ({error}); t2t-lite needs an export of its own, as "
+            "t2t-lite-exporter writes it."
+        ) from error

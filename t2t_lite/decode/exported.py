@@ -1,0 +1,54 @@
+"""Translates lines with an exported model, which brings its vocabularies, its weights and its search along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.decode.export_folder import find_version, read_card
+from t2t_lite.decode.translate import Hypothesis, LineTranslator
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import load_pair
+
+
+class ExportedTranslator(LineTranslator):
+    """Translates text as the run does that was exported, without its code.
+
+    Args:
+        folder: what t2t-lite-exporter wrote: a version, or the folder of versions, whose newest is taken.
+        batch_tokens: see `LineTranslator`; None: as the recipe says.
+
+    Raises:
+        DataError: no export there, or a damaged one.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], batch_tokens: int | None = None) -> None:
+        import tensorflow_text  # noqa: F401  # registers the ops of SentencePiece
+
+        self.folder = find_version(folder)
+        self.card = read_card(self.folder)
+        source, _ = load_pair(self.folder / "assets")
+        try:
+            hparams = self.card["hparams"]
+            super().__init__(
+                source,
+                beam_size=hparams["beam_size"],
+                max_source_length=hparams["max_source_length"],
+                batch_tokens=batch_tokens or hparams["decode_batch_tokens"],
+            )
+            self.model: Any = tf.saved_model.load(str(self.folder))
+            self._best, self._nbest = (self.model.signatures[name] for name in ("serving_default", "nbest"))
+        except (tf.errors.OpError, OSError, KeyError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"{self.folder} is a damaged export: {reason}. Export the model again.") from error
+
+    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        answer = (self._best if nbest == 1 else self._nbest)(inputs=tf.constant([line.encode() for line in lines]))
+        texts, scores = (tf.reshape(answer[name], [len(lines), -1]).numpy() for name in ("outputs", "scores"))
+        return [
+            [Hypothesis(text.decode(), float(score)) for text, score in zip(row[:nbest], values[:nbest], strict=True)]
+            for row, values in zip(texts, scores, strict=True)
+        ]

@@ -1,0 +1,85 @@
+"""model_card.json: what a model is, what it was trained on and how well it does, beside the model itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite import __version__, config
+from t2t_lite.config import HParams
+from t2t_lite.decode.translate import Translator
+from t2t_lite.problem import Problem
+
+_LICENCE = (
+    "t2t-lite is licensed under Apache-2.0; it lays no claim to models made with it. What may be done with this model "
+    "depends on the terms of its training data, which t2t-lite does not know."
+)
+
+
+def model_card(
+    translator: Translator,
+    problem: Problem,
+    hparams: HParams,
+    *,
+    model: str,
+    hparams_set: str,
+    checkpoint: str,
+    step: int,
+    scores: Sequence[Mapping[str, Any]],
+    pairs: Mapping[str, int],
+) -> dict[str, Any]:
+    """Returns the card, JSON-ready.
+
+    Args:
+        hparams: those the model runs with, decoding included.
+        model, hparams_set: their registered names.
+        checkpoint, step: which weights of the run.
+        scores: each with its name, value, signature and the weights it is of; empty where none are known.
+        pairs: sentence pairs by split; empty where the prepared data is gone.
+    """
+    weights = translator.model.weights
+    languages = {"source_language": problem.source_language, "target_language": problem.target_language}
+    return {
+        "made_by": f"t2t-lite {__version__}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "problem": {"name": problem.name, "description": _first_line(problem), **languages},
+        "model": model,
+        "parameters": sum(int(weight.value.shape.num_elements()) for weight in weights),
+        "hparams_set": hparams_set,
+        "hparams": config.to_dict(hparams),
+        "checkpoint": checkpoint,
+        "step": step,
+        "scores": list(scores),
+        "training_data": {"options": _without_folders(problem.options()), "pairs": dict(pairs)},
+        "vocabularies": {
+            side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}
+            for side, vocabulary in (("source", translator.source_vocabulary), ("target", translator.target_vocabulary))
+        },
+        "versions": {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            **{name: importlib.metadata.version(name) for name in ("tensorflow-text", "sentencepiece")},
+        },
+        "licence": _LICENCE,
+    }
+
+
+def _first_line(problem: Problem) -> str:
+    return (inspect.getdoc(problem) or "").partition("\n")[0]
+
+
+def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the data lay on somebody's machine is nobody else's business; its folder's name may say what it is."""
+    return {
+        name: os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
+        for name, value in options.items()
+    }

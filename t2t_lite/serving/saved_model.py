@@ -1,0 +1,167 @@
+"""The exported model: a translator's vocabularies, beam search and weights behind signatures that take text.
+
+Legend: B sentences, R those of them that are not blank, K beam size, N pieces, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
+from t2t_lite.models.attention_maps import attention_maps
+from t2t_lite.serving.graph_text import GraphText
+from t2t_lite.text.vocabulary import PAD, Vocabulary
+
+_INPUTS, _TARGETS = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets"))
+_IDS = tf.TensorSpec([None, None], tf.int32, "ids")
+
+
+class ServedModel(tf.Module):
+    """What is saved: no sentence's outputs depend on the others in its batch, but for rounding.
+
+    A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
+    may be empty.
+
+    Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them: they are stored
+    rounded, and give the same outputs from half the bytes. Vectors stay float32, as layer normalisation wants them.
+
+    Args:
+        translator: the model, its vocabularies, and how it decodes.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        super().__init__()
+        self._translator = translator
+        source, target = self.vocabularies
+        self._source = GraphText(source)
+        self._target = self._source if target is source else GraphText(target)
+        model = translator.model
+        self._weights = {w.path: _stored(w, model.compute_dtype) for w in model.weights}
+        # Signatures that search call this one function, so that it is saved once.
+        self._search = self._graph(translator.search, SEARCH_SIGNATURE)
+
+    @property
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        """Source and target; one object where they are shared."""
+        return self._translator.source_vocabulary, self._translator.target_vocabulary
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, Any]:
+        """What `tf.saved_model.save` takes; docs/serving.md describes them."""
+        return {
+            "serving_default": self._graph(self._best, [_INPUTS]),
+            "nbest": self._graph(self._nbest, [_INPUTS]),
+            "tokens": self._graph(self._tokens, [_IDS]),
+            "score": self._graph(self._score, [_INPUTS, _TARGETS]),
+            "attention": self._graph(self._attention, [_INPUTS]),
+        }
+
+    def _graph(self, function: Callable[..., Any], signature: Any) -> Any:
+        """A tf.function that reads the stored weights."""
+
+        @functools.wraps(function)
+        def with_stored_weights(*args: Any) -> Any:
+            scope = keras.StatelessScope()
+            for weight in self._translator.model.weights:
+                scope.add_update((weight, self._weights[weight.path]))
+            with scope:
+                return function(*args)
+
+        return tf.function(with_stored_weights, input_signature=signature, autograph=False)
+
+    def _best(self, inputs: Any) -> dict[str, Any]:
+        """string [B] -> the best output [B] and its score [B]."""
+        ids, scores = self._searched(self._encoded(inputs), early_stop=True)
+        return {"outputs": self._target.decode(ids[:, 0]), "scores": scores[:, 0]}
+
+    def _nbest(self, inputs: Any) -> dict[str, Any]:
+        """string [B] -> the K best outputs [B, K], best first, and their scores [B, K]."""
+        ids, scores = self._searched(self._encoded(inputs), early_stop=False)
+        shape = tf.shape(ids)
+        outputs = self._target.decode(tf.reshape(ids, [shape[0] * shape[1], shape[2]]))
+        return {"outputs": tf.reshape(outputs, [-1, self._translator.beam_size]), "scores": scores}
+
+    def _tokens(self, ids: Any) -> dict[str, Any]:
+        """int32 [B, N] -> the pieces of the best output [B, T] and its score [B]."""
+        source = self._source.clean(tf.ensure_shape(ids, [None, None]), self._translator.max_source_length)
+        ids, scores = self._searched(source, early_stop=True)
+        return {"ids": _trimmed(ids[:, 0]), "scores": scores[:, 0]}
+
+    def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
+        """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum."""
+        source = self._encoded(inputs)
+        target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
+        tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
+        there = (source.row_lengths() > 0) & (target.row_lengths() > 0)
+        source, target = _dense(source, there), _dense(target, there)
+        logits = self._translator.model({"source": source, "target": target})
+        logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
+        real = tf.not_equal(target, PAD)
+        log_probs = tf.reduce_sum(tf.where(real, logp, 0.0), 1)
+        return {
+            "log_probs": _scattered(log_probs, there),
+            "tokens": _scattered(tf.math.count_nonzero(real, axis=1, dtype=tf.int32), there),
+        }
+
+    def _attention(self, inputs: Any) -> dict[str, Any]:
+        """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""
+        pieces = self._encoded(inputs)
+        there = pieces.row_lengths() > 0
+        source = _dense(pieces, there)
+        target = _trimmed(self._search(source, True)[0][:, 0])
+        maps = attention_maps(self._translator.model, {"source": source, "target": target})
+        source, target = _scattered(source, there), _scattered(target, there)
+        return {
+            "outputs": self._target.decode(target),
+            "source_pieces": self._source.pieces(source),
+            "target_pieces": self._target.pieces(target),
+            **{name: _scattered(weights, there) for name, weights in maps.items()},
+        }
+
+    def _encoded(self, inputs: Any) -> Any:
+        # The server checks no shapes: a single string would run, and give odd answers.
+        return self._source.encode(tf.ensure_shape(inputs, [None]), self._translator.max_source_length)
+
+    @property
+    def _max_target_length(self) -> int:
+        return self._translator.max_source_length + self._translator.extra_length
+
+    def _searched(self, source: Any, early_stop: bool) -> tuple[Any, Any]:
+        """Ragged int32 [B, S] -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows."""
+        there = source.row_lengths() > 0
+        ids, scores = self._search(_dense(source, there), early_stop)
+        beam_size = self._translator.beam_size
+        return (
+            tf.ensure_shape(_scattered(ids, there), [None, beam_size, None]),
+            tf.ensure_shape(_scattered(scores, there), [None, beam_size]),
+        )
+
+
+def _stored(weight: Any, compute_dtype: str) -> Any:
+    """A plain variable: with a Keras model, every variable would be saved a second time."""
+    if len(weight.shape) >= 2 and weight.dtype == "float32" and compute_dtype == "bfloat16":
+        return tf.Variable(tf.cast(weight.value, compute_dtype), trainable=False)
+    return weight.value
+
+
+def _dense(ids: Any, there_B: Any) -> Any:
+    """Ragged [B, N] -> [R, N], padded, with one column at least: the model cannot do without."""
+    rows = tf.ragged.boolean_mask(ids, there_B)
+    return rows.to_tensor(shape=tf.maximum(rows.bounding_shape(), [0, 1]))
+
+
+def _scattered(values_R: Any, there_B: Any) -> Any:
+    """[R, ...] -> [B, ...]: row after row where `there_B` (bool) holds, zeros elsewhere."""
+    shape = tf.concat([tf.shape(there_B), tf.shape(values_R)[1:]], 0)
+    return tf.scatter_nd(tf.where(there_B), values_R, tf.cast(shape, tf.int64))
+
+
+def _trimmed(ids_BT: Any) -> Any:
+    """Without the columns in which all is padding, but for the first."""
+    lengths = tf.math.count_nonzero(ids_BT, axis=1, dtype=tf.int32)
+    return ids_BT[:, : tf.reduce_max(tf.concat([lengths, [1]], 0))]

@@ -1,0 +1,69 @@
+"""t2t-lite-exporter on a trained run, and t2t-lite-decoder on what it wrote, as whole commands."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_an_export_translates_as_the_run_does(
+    run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path
+) -> None:
+    folder, base = trained[0], tmp_path / "versions"
+    export = ("exporter", f"--output_dir={folder}", f"--export_dir={base}")
+    done = run(*export, "--precision=bfloat16", "--beam_size=3")
+    assert done.stderr == ""
+    pattern = rf"{base}/1: \d\.\d MB, [\d,]+ parameters of averaged/model-120\n\nNext: t2t-lite-decoder --saved_model="
+    assert re.match(pattern, done.stdout)
+    card = json.loads((base / "1" / "assets" / "model_card.json").read_text())
+    assert (card["problem"]["name"], card["step"], card["checkpoint"]) == ("text2text", 120, "averaged/model-120")
+    assert (card["hparams"]["beam_size"], card["hparams"]["precision"]) == (3, "bfloat16")
+    assert card["training_data"]["pairs"] == {"train": 1000, "dev": 12, "test": 16}
+    assert card["training_data"]["options"]["source_dir"] == corpus.name  # not where it lies on this machine
+    [score] = card["scores"]
+    assert (score["split"], score["weights"]) == ("dev", "checkpoints/model-120")
+    assert score["signature"].startswith("nrefs:1|case:mixed|")
+    weights = (base / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
+    assert 2 * card["parameters"] < weights < 2.2 * card["parameters"] + 8_000
+
+    assert run(*export).stdout.startswith(f"{base}/2: ")  # in float32, as the run computes
+    lines = (corpus / "test.en").read_bytes() + "\n  \n日本 \u2028 x".encode()
+    done = run("decoder", f"--saved_model={base}", "--json", input=lines)
+    assert done.stderr == ""
+    exported = [json.loads(line)["outputs"][0] for line in done.stdout.removesuffix("\n").split("\n")]
+    ours = run("decoder", f"--output_dir={folder}", "--json", input=lines).stdout.removesuffix("\n").split("\n")
+    assert len(ours) == 19
+    for line, other in zip(ours, exported, strict=True):
+        wanted = json.loads(line)["outputs"][0]
+        assert other["text"] == wanted["text"]
+        assert abs(other["score"] - wanted["score"]) <= 1e-4 + 1e-4 * abs(wanted["score"])
+
+
+def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cases = [
+        (["--checkpoint=7"], 2, "There is no checkpoint '7'"),
+        ([f"--export_dir={tmp_path / 'file'}"], 2, f"--export_dir={tmp_path}/file: {tmp_path}/file is not a folder."),
+        (["--precision=float16"], 2, "invalid choice: 'float16'"),
+    ]
+    for flags, status, message in cases:
+        done = run("exporter", f"--output_dir={trained[0]}", *flags, status=status)
+        assert message in done.stderr
+    assert not (trained[0] / "export").exists()
+    assert "holds no run" in run("exporter", f"--output_dir={tmp_path}", status=1, quick=True).stderr
+
+
+def test_wrong_flags_of_the_decoder(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:
+    cases = [
+        ([], "give --output_dir=RUN or --saved_model=DIR"),
+        ([f"--output_dir={trained[0]}", "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
+        (["--saved_model=x", "--beam_size=2"], "--beam_size goes with --output_dir"),
+        (["--saved_model=x", "--split=dev"], "--split goes with --output_dir"),
+    ]
+    for flags, message in cases:
+        assert message in run("decoder", *flags, status=2, quick=True).stderr
+    done = run("decoder", f"--saved_model={tmp_path}", status=1, quick=True)
+    assert done.stderr.startswith(f"error: {tmp_path} holds no exported model: neither saved_model.pb nor ")
