@@ -1,0 +1,140 @@
+"""The page for people who come from tensor2tensor names commands, flags and settings: all of them exist."""
+
+import dataclasses
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t2t_lite import config, problem, registry
+from t2t_lite.metrics import bleu
+
+ROOT = Path(__file__).resolve().parents[2]
+PATH = ROOT / "docs" / "from_tensor2tensor.md"
+PAGE = PATH.read_text(encoding="utf-8")
+OURS = "t2t-lite"  # the column's title
+
+
+def _tables() -> list[tuple[str, list[str]]]:
+    """(last heading before it, our column's cells) of each table."""
+    tables: list[tuple[str, list[str]]] = []
+    heading, column = "", None
+    for line in PAGE.split("\n"):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if not cells:
+            column = None
+        elif column is None:
+            column = cells.index(OURS)
+            tables.append((heading, []))
+        elif not set(cells[0]) <= set("-"):
+            tables[-1][1].append(cells[column])
+    return tables
+
+
+def _spans(text: str) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+TABLES = _tables()
+CELLS = [cell for _, cells in TABLES for cell in cells]
+COMMAND_LINES = re.findall(r"^t2t-lite-.*(?:\\\n.*)*", "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)))
+# Running text speaks of both, so of its spans only those are ours that start with one of our commands.
+IN_TEXT = [span for span in _spans(PAGE) if span.startswith("t2t-lite-")]
+FLAGGED = sorted({span for cell in CELLS for span in _spans(cell) if "--" in span} | set(COMMAND_LINES) | set(IN_TEXT))
+
+
+def _flags(command: str) -> set[str]:
+    """All that one of our commands takes."""
+    module = importlib.import_module(f"t2t_lite.bin.{command.removeprefix('t2t-lite-').replace('-', '_')}")
+    return set(module._parser()._option_string_actions)
+
+
+def _commands() -> list[str]:
+    listed = re.search(r"^COMMANDS = \((.*?)\)$", (ROOT / "setup.py").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    return [f"t2t-lite-{name}" for name in re.findall(r'"([\w-]+)"', listed[1])]
+
+
+def _column(heading: str, table: int = 0) -> list[str]:
+    return [cells for name, cells in TABLES if name == heading][table]
+
+
+def test_the_page_is_read_as_it_is_meant() -> None:
+    assert len(TABLES) >= 10
+    assert all(cells for _, cells in TABLES)
+    assert len(FLAGGED) >= 40
+    assert len(COMMAND_LINES) == 1
+
+
+def test_each_command_has_its_place_on_the_page() -> None:
+    named = set(re.findall(r"t2t-lite-[a-z][a-z-]*", PAGE))
+    assert named == set(_commands())
+
+
+def test_flags_exist() -> None:
+    flags = {command: _flags(command) for command in _commands()}
+    missing = []
+    for span in FLAGGED:
+        command = re.match(r"t2t-lite-[\w-]+", span)
+        known = flags[command[0]] if command else set().union(*flags.values())
+        missing += [f"{flag} in {span!r}" for flag in re.findall(r"(?<!\S)--\w+", span) if flag not in known]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "table"),
+    [("problem", registry.PROBLEMS), ("hparams_set", registry.HPARAMS), ("model", registry.MODELS)],
+)
+def test_registered_names_exist(flag: str, table: Any) -> None:
+    spans = [span for span in FLAGGED if not span.startswith("t2t-lite-query")]  # its --model is the server's
+    for name in sorted({name for span in spans for name in re.findall(rf"--{flag}=(\w+)", span)}):
+        table.check(name)
+
+
+def test_hparams_exist_and_take_the_value() -> None:
+    texts = {text for span in FLAGGED for text in re.findall(r"--hparams=(\S*\w)", span)} - {"a=1,b=x"}
+    texts |= {span for span in _spans(PAGE) if re.match(r"(batch_tokens|label_smoothing_over)=", span)}
+    assert len(texts) >= 8
+    for text in texts:
+        config.override(config.HParams(), re.sub(r"\bN\b", "1", text))
+
+
+def test_hparams_names_exist() -> None:
+    fields = {field.name for field in dataclasses.fields(config.HParams)}
+    names = [name for cell in _column("Recipes", 1) for name in _spans(cell)]
+    assert len(names) >= 20
+    assert set(names) <= fields
+
+
+def test_names_of_the_problem_class_exist() -> None:
+    names = [name.partition("(")[0] for cell in _column("The same class, there and here") for name in _spans(cell)]
+    assert len(names) >= 6
+    assert [name for name in names if not hasattr(problem.Problem, name)] == []
+    [metrics] = [line for line in PAGE.split("\n") if line.startswith("| `eval_metrics`")]
+    assert set(_spans(metrics.rsplit("|", 2)[1])) == set(bleu.METRICS)
+
+
+def test_links_lead_somewhere() -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", PAGE) if not link.startswith("https:")]
+    assert len(links) >= 3
+    headings = [re.sub(r"[^\w -]", "", line.lower()).strip() for line in PAGE.split("\n") if line.startswith("#")]
+    anchors = {f"#{heading.replace(' ', '-')}" for heading in headings}
+    assert [link for link in links if link not in anchors and not (PATH.parent / link).is_file()] == []
+
+
+def test_the_class_on_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.PROBLEMS, "_things", dict(registry.PROBLEMS._things))
+    folder = tmp_path / "ported"
+    folder.mkdir()
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (folder / "spoken_numbers_of_the_page.py").write_text(code, "utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    registry.load_plugins(str(folder))
+    (tmp_path / "dev.tsv").write_bytes("seven\t7\nforty two\u2028\t42\n".encode())
+    monkeypatch.setenv("NUMBERS", str(tmp_path))
+    assert list(registry.problem("spoken_numbers").samples("dev")) == [("seven", "7"), ("forty two\u2028", "42")]
