@@ -24,7 +24,13 @@ def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
     tree = {str(path.relative_to(ROOT)) for path in (ROOT / "t2t_lite").rglob("*.py")}
     for name in ("problems", "hparams"):
         tree |= {f"t2t_lite/{path.relative_to(ROOT)}" for path in (ROOT / name).rglob("*.py")}
-    assert shipped == tree | {"t2t_lite/py.typed"}
+    pages = {
+        str(path.relative_to(ROOT))
+        for part in ("demo", "insights")
+        for path in (ROOT / "t2t_lite" / part).iterdir()
+        if path.suffix in (".css", ".html", ".js")
+    }
+    assert shipped == tree | pages | {"t2t_lite/py.typed"}
 
 
 def test_a_module_is_found_under_its_one_name(built: Path) -> None:

@@ -1,0 +1,155 @@
+"""t2t-lite-insights: shows what a trained run attends to, as a page to look at or a picture for a paper."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.bin import cli
+from t2t_lite.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.insights.sentence import Sentence
+    from t2t_lite.train.open_run import OpenRun
+
+_KINDS = ("memory", "encoder", "decoder")
+_STYLES = ("lines", "maps")
+_MAX_SENTENCES = 20  # each brings up to a few MB
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = _parser()
+    args = parser.parse(argv)
+    _check_flags(parser, args)
+    return cli.run(lambda: _run(args))
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
+        prog="t2t-lite-insights",
+        description="Translates a sentence with a run and shows the attention weights of each layer and head: as one "
+        "HTML page without anything beside it, or as a picture (PNG, SVG or PDF).",
+    )
+    cli.add_run_flags(parser)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--sentence", metavar="TEXT", help="what to translate")
+    what.add_argument("--input", metavar="FILE", help=f"a file of at most {_MAX_SENTENCES} sentences, one a line")
+    parser.add_argument("--target", metavar="TEXT", help="show this translation of --sentence, not the model's own")
+    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="translations shown; default: the recipe's")
+    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
+    parser.add_argument("--page", metavar="FILE.html", help="default: attention.html, unless there is a --picture")
+    parser.add_argument("--picture", metavar="FILE", help="a picture of --sentence: .png, .svg or .pdf")
+    shown = parser.add_argument_group("what the picture shows, and the page at first")
+    shown.add_argument(
+        "--attention", choices=_KINDS, default="memory", help="memory: the decoder's over the source; default: memory"
+    )
+    shown.add_argument("--layer", type=_one_or_all, metavar="N|all", help="counted from 1; default: the last")
+    shown.add_argument("--head", type=_one_or_all, metavar="N|all", default=0, help="counted from 1; default: all")
+    shown.add_argument("--style", choices=_STYLES, default="lines", help="lines or heat maps; default: lines")
+    return parser
+
+
+def _one_or_all(text: str) -> int:
+    return 0 if text == "all" else cli.positive(text)
+
+
+def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    for flag in ("target", "picture"):
+        if args.input is not None and getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --sentence, not with --input")
+    if args.page is None and args.picture is None:
+        args.page = "attention.html"
+    if args.picture is not None and os.path.splitext(args.picture)[1] not in (".png", ".svg", ".pdf"):
+        parser.error(f"--picture={args.picture} must end in .png, .svg or .pdf")
+
+
+def _run(args: argparse.Namespace) -> int:
+    # Before TensorFlow and the model: what is wrong shows at once.
+    cli.check_run(args)
+    for flag in ("page", "picture"):
+        if getattr(args, flag) is not None:
+            cli.check_output(flag, getattr(args, flag))
+    if args.picture is not None:
+        from t2t_lite.insights.picture import check_matplotlib
+
+        check_matplotlib()
+    texts = _texts(args)
+    cli.load_tensorflow()
+    from t2t_lite.insights.sentence import attend
+    from t2t_lite.train.open_run import open_run
+
+    run = open_run(
+        args.output_dir,
+        checkpoint=args.checkpoint,
+        usr_dir=args.usr_dir,
+        beam_size=args.beam_size,
+        length_penalty=args.length_penalty,
+    )
+    sentences = attend(run.translator, texts, args.target)
+    _check_shown(args, *sentences[0].encoder.shape[:2])
+    if args.page is not None:
+        _write_page(args, run, sentences)
+    if args.picture is not None:
+        from t2t_lite.insights.picture import attention_figure, attention_picture
+
+        shown = {"layer": args.layer, "head": args.head, "style": args.style}
+        figure = attention_figure(sentences[0], args.attention, **shown)
+        cli.write_file(args.picture, attention_picture(figure, os.path.splitext(args.picture)[1][1:]))
+        print(f"picture = {args.picture}")
+    return 0
+
+
+def _texts(args: argparse.Namespace) -> list[str]:
+    for flag in ("sentence", "target"):
+        text = getattr(args, flag)
+        if text is not None and not text.strip():
+            raise UsageError(f"--{flag} is blank; give one with words in it.")
+        try:
+            (text or "").encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(f"--{flag} is not valid UTF-8.") from None
+    if args.input is None:
+        return [args.sentence]
+    from t2t_lite.data.sources import read_lines
+
+    texts = [line for line in read_lines(args.input) if line.strip()]
+    if not texts:
+        raise DataError(f"{args.input} has no sentence in it.")
+    if len(texts) > _MAX_SENTENCES:
+        raise DataError(f"{args.input} has {len(texts):,} sentences; a page shows at most {_MAX_SENTENCES}.")
+    return texts
+
+
+def _check_shown(args: argparse.Namespace, num_layers: int, num_heads: int) -> None:
+    """Sets the default layer; raises UsageError for a layer or head that the model does not have."""
+    if args.layer is None:
+        args.layer = num_layers
+    for flag, number in (("layer", num_layers), ("head", num_heads)):
+        if getattr(args, flag) > number:
+            raise UsageError(f"--{flag}={getattr(args, flag)}: the model has {number} {flag}s, counted from 1.")
+
+
+def _write_page(args: argparse.Namespace, run: OpenRun, sentences: list[Sentence]) -> None:
+    from t2t_lite.insights.page import attention_page
+
+    show: dict[str, Any] = {"attention": args.attention, "view": args.style if args.layer else "layers"}
+    if args.layer:
+        show["layer"] = args.layer
+    if args.head:
+        show["heads"] = [args.head]
+    title = f"{run.spec.problem} · {run.spec.hparams_set} · {os.path.basename(run.checkpoint)} · step {run.step:,}"
+    data = attention_page(title, sentences, show).encode("utf-8")
+    cli.write_file(args.page, data)
+    print(f"page = {args.page}\nbytes = {len(data):,}")
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

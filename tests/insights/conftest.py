@@ -1,0 +1,41 @@
+"""A small model with weights far from equal, and sentences that would harm a careless page."""
+
+import pytest
+
+from t2t_lite import config
+from t2t_lite.decode.translate import Translator
+from t2t_lite.insights.sentence import Sentence, attend
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.text.vocabulary import train_vocabulary
+from tests import reference
+
+HPARAMS = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=3, d_k=6, d_v=6, beam_size=3, extra_length=4)
+LINES = (
+    "He said \"</script><b>hi</b><!-- & 'bye'\" $x$ ${y}",
+    "A 🐕‍🦺 and שלום עולם on one line",
+    "\u202eturned\u2028 around",
+)
+
+
+@pytest.fixture(scope="session")
+def translator() -> Translator:
+    vocabulary = train_vocabulary(LINES * 3, size=120)
+    model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
+    reference.randomise(model, 1, scale=2)
+    return Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS)
+
+
+@pytest.fixture(scope="session")
+def sentences(translator: Translator) -> list[Sentence]:
+    return attend(translator, LINES)
+
+
+@pytest.fixture(params=range(len(LINES)), ids=["markup", "emoji_and_hebrew", "controls"])
+def sentence(sentences: list[Sentence], request: pytest.FixtureRequest) -> Sentence:
+    return sentences[request.param]
+
+
+@pytest.fixture(scope="session")
+def plain(translator: Translator) -> Sentence:
+    """A line whose translation is given, so that both sides are long enough to look at."""
+    return attend(translator, LINES[:1], LINES[1])[0]

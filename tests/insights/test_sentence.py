@@ -1,0 +1,81 @@
+"""What the page and the pictures show is what the model computes."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import UsageError
+from t2t_lite.insights.sentence import MAX_PIECES, Sentence, attend
+from t2t_lite.models.attention_maps import attention_maps
+from t2t_lite.text.vocabulary import EOS
+
+LINE = "A line and one said hi"
+
+
+def test_weights_and_translations_are_the_models(translator: Translator, sentence: Sentence) -> None:
+    vocabulary = translator.source_vocabulary
+    source = [*vocabulary.encode(sentence.text), EOS]
+    assert sentence.source == vocabulary.pieces(source)
+    hypotheses = translator.translate([sentence.text], nbest=3)[0]
+    assert [t.text for t in sentence.translations] == [h.text for h in hypotheses]
+    np.testing.assert_allclose([t.score for t in sentence.translations], [h.score for h in hypotheses], rtol=1e-5)
+    outputs, _ = translator.search_graph(tf.constant([source]), tf.constant(False))
+    for translation, row in zip(sentence.translations, outputs.numpy()[0], strict=True):
+        ids = row[row != 0]
+        assert translation.target == vocabulary.pieces(ids)
+        alone = attention_maps(translator.model, {"source": np.array([source]), "target": ids[None]})
+        np.testing.assert_allclose(sentence.encoder, alone["encoder"][0], atol=1e-5)
+        np.testing.assert_allclose(translation.decoder, alone["decoder"][0], atol=1e-5)
+        np.testing.assert_allclose(translation.memory, alone["memory"][0], atol=1e-5)
+
+
+def test_a_given_translation_is_taken_as_it_is(translator: Translator) -> None:
+    ((translation,),) = (sentence.translations for sentence in attend(translator, [LINE], "hi and bye"))
+    assert (translation.text, translation.score) == ("hi and bye", None)
+    vocabulary = translator.target_vocabulary
+    assert translation.target == [*vocabulary.pieces(vocabulary.encode("hi and bye")), "</s>"]
+    assert translation.memory.shape == (2, 3, len(translation.target), len(vocabulary.encode(LINE)) + 1)
+
+
+def test_json_holds_the_weights_with_three_digits(plain: Sentence) -> None:
+    text = json.dumps(plain.to_json(), allow_nan=False)
+    assert "0.0," not in text
+    data = json.loads(text)
+    assert data["source"] == plain.source
+    assert data["translations"][0]["target"] == plain.translations[0].target
+    for got, wanted in (
+        (data["encoder"], plain.encoder),
+        (data["translations"][0]["decoder"], plain.translations[0].decoder),
+        (data["translations"][0]["memory"], plain.translations[0].memory),
+    ):
+        assert np.shape(got) == wanted.shape
+        np.testing.assert_allclose(got, wanted, atol=0.000501)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        ("hi " * 200, None, f"The sentence has [0-9]+ pieces; attention is shown for at most {MAX_PIECES}"),
+        ("a", "hi " * 200, f"The target has [0-9]+ pieces; attention is shown for at most {MAX_PIECES}"),
+    ],
+)
+def test_what_cannot_be_shown(translator: Translator, text: str, target: str | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        attend(translator, [text], target)
+
+
+def test_a_model_of_another_kind() -> None:
+    with pytest.raises(UsageError, match="class dict is no Transformer"):
+        attend(SimpleNamespace(model={}, target_vocabulary=None), ["a"])  # type: ignore[arg-type]
+
+
+def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:
+    vocabularies = translator.source_vocabulary, translator.target_vocabulary
+    short = Translator.from_hparams(translator.model, *vocabularies, config.HParams(max_source_length=4))
+    with pytest.raises(UsageError, match="at most 4"):
+        attend(short, [LINE])

@@ -1,0 +1,97 @@
+"""The weights that pictures show are those of the equations, and looking changes nothing."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.models.attention_maps import attention_maps
+from t2t_lite.models.transformer import Transformer
+from tests import reference
+
+HPARAMS = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, dropout=0.3, attention_dropout=0.3)
+SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
+TARGET = np.array([[4, 8, 1, 0], [6, 5, 4, 1]], "int32")
+BATCH = {"source": SOURCE, "target": TARGET}
+SHAPES = {"encoder": (2, 2, 2, 5, 5), "decoder": (2, 2, 2, 4, 4), "memory": (2, 2, 2, 4, 5)}
+
+
+@pytest.fixture(scope="module", params=["post", "pre"])
+def model(request: Any) -> Transformer:
+    model = Transformer.from_hparams(config.replace(HPARAMS, norm=request.param), 20, 20, True)
+    reference.randomise(model, 1, scale=2)  # weights far from equal
+    return model
+
+
+def _arrays(maps: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in maps.items()}
+
+
+@pytest.fixture(scope="module")
+def maps(model: Transformer) -> dict[str, np.ndarray]:
+    return _arrays(attention_maps(model, BATCH))
+
+
+def test_equals_the_equations(model: Transformer, maps: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(reference, "softmax", lambda x, softmax=reference.softmax: seen.append(softmax(x)) or seen[-1])
+    norm = "pre" if model.encoder.final_norm else "post"
+    reference.Transformer(reference.weights_of(model), HPARAMS.num_layers, HPARAMS.num_heads, norm)(SOURCE, TARGET)
+    heads = iter(seen)  # one softmax per head, in the order of the layers
+
+    def layer() -> np.ndarray:
+        return np.stack([next(heads) for _ in range(HPARAMS.num_heads)], axis=1)
+
+    wanted: dict[str, list[np.ndarray]] = {"encoder": [], "decoder": [], "memory": []}
+    wanted["encoder"] = [layer() for _ in range(HPARAMS.num_layers)]
+    for _ in range(HPARAMS.num_layers):
+        wanted["decoder"].append(layer())
+        wanted["memory"].append(layer())
+    assert next(heads, None) is None
+    assert {name: value.shape for name, value in maps.items()} == SHAPES
+    for name, layers in wanted.items():
+        assert maps[name].dtype == np.float32
+        reference.assert_close(maps[name], np.stack(layers, axis=1), 1e-5)
+
+
+def test_rows_are_distributions_that_leave_out_padding_and_the_future(maps: dict[str, np.ndarray]) -> None:
+    for weights in maps.values():
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+    assert (maps["encoder"][1, ..., 3:] == 0).all()
+    assert (maps["memory"][1, ..., 3:] == 0).all()
+    assert (np.triu(maps["decoder"], 1) == 0).all()
+    assert np.ptp(maps["encoder"][0], axis=-1).mean() > 0.2  # not merely uniform
+
+
+def test_looking_changes_nothing(model: Transformer) -> None:
+    before = np.asarray(model(BATCH))
+    attention_maps(model, BATCH)
+    np.testing.assert_array_equal(model(BATCH), before)
+    assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
+
+
+def test_a_failed_call_leaves_no_watcher(model: Transformer) -> None:
+    with pytest.raises(Exception, match="target"):
+        attention_maps(model, {"source": SOURCE})
+    assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
+
+
+def test_a_graph_of_any_shape_gives_the_same(model: Transformer, maps: dict[str, np.ndarray]) -> None:
+    ids = tf.TensorSpec([None, None], tf.int32)
+    function = tf.function(
+        lambda source, target: attention_maps(model, {"source": source, "target": target}),
+        input_signature=[ids, ids],
+        autograph=False,
+    )
+    for rows in (2, 1):
+        got = _arrays(function(tf.constant(SOURCE[:rows]), tf.constant(TARGET[:rows])))
+        for name, value in got.items():
+            np.testing.assert_allclose(value, maps[name][:rows], atol=1e-5)
+
+
+def test_weights_are_float32_in_bfloat16_as_well() -> None:
+    model = Transformer.from_hparams(config.replace(HPARAMS, precision="bfloat16", num_layers=1), 20, 20, True)
+    assert {keras.backend.standardize_dtype(m.dtype) for m in attention_maps(model, BATCH).values()} == {"float32"}
