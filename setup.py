@@ -12,8 +12,10 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).resolve().parent
 MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights")
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo")
 
+CTRANSLATE2 = ["ctranslate2>=4.8.5,<5"]  # t2t-lite-exporter --format=ctranslate2: to test what it wrote
+DEMO = ["flask>=3.1,<4", "waitress>=3,<4"]  # t2t-lite-demo
 GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
 PLOTS = ["matplotlib>=3.11,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = ["tensorflow-datasets>=4.9.10,<5"]  # the WMT problems, unless --raw_dir names the files
@@ -45,7 +47,12 @@ setup(
     packages=find_packages(include=["t2t_lite", "t2t_lite.*"], exclude=[*MAPPED, *(f"{name}.*" for name in MAPPED)])
     + list(MAPPED),
     package_dir=MAPPED,
-    package_data={"t2t_lite": ["py.typed"]},
+    package_data={
+        "t2t_lite": [
+            "py.typed",
+            *(f"{part}/*.{kind}" for part in ("demo", "insights") for kind in ("css", "html", "js")),
+        ]
+    },
     include_package_data=False,
     zip_safe=False,
     # Not build/, the default: where file names ignore case, Bazel's BUILD stands in its way.
@@ -63,16 +70,21 @@ setup(
         "tqdm>=4.70,<5",
     ],
     extras_require={
+        "ctranslate2": CTRANSLATE2,
+        "demo": DEMO,
         "grpc": GRPC,
         "plots": PLOTS,
         "tfds": TFDS,
         "test": [
+            *CTRANSLATE2,
+            *DEMO,
             *GRPC,
             *PLOTS,
             *TFDS,
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",
             "pytest>=9.2,<10",
+            "pyyaml>=6,<7",  # the Kubernetes manifests in examples/ are checked
             "ruff>=0.17.5,<0.18",
         ],
     },

@@ -40,10 +40,18 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("models", "layers.dropout", "data", "problem", "decode", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tqdm", "tqdm?"),
     ),
-    "serving": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "grpc?", "tensorflow_serving?")),
+    "serving": (
+        # layers.positions: another engine is given the sinusoids as a table.
+        ("models", "layers.positions", "decode", "text", "problem", *LEAVES),
+        ("keras", "numpy", "tensorflow", "ctranslate2?", "grpc?", "tensorflow_serving?"),
+    ),
     "insights": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "matplotlib?")),
+    "demo": (
+        ("decode", "insights", "serving"),
+        ("numpy", "flask?", "tensorflow?", "waitress?", "werkzeug?"),
+    ),
     "bin": (
-        ("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", *LEAVES),
+        ("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", "demo", *LEAVES),
         # Inside functions only, so that --help answers at once.
         ("keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
     ),

@@ -1,0 +1,125 @@
+"""What translates for the page: a trained run, an exported model, or a server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from t2t_lite.errors import UsageError
+from t2t_lite.serving import answer, client
+from t2t_lite.serving.failures import ServerError
+from t2t_lite.serving.rest import Rest
+from t2t_lite.serving.target import Target
+
+if TYPE_CHECKING:
+    from t2t_lite.decode.exported import ExportedTranslator
+    from t2t_lite.decode.translate import Hypothesis, LineTranslator, Translator
+
+MAX_PIECES = 120  # more are no picture that anybody can read, and the weights grow with the square
+_TIMEOUT = 60.0  # seconds that a server may take
+
+
+class Backend(Protocol):
+    """A model. Not for several threads at a time; all raise T2TErrors that say what is wrong."""
+
+    card: Mapping[str, Any]  # the model card, or what else is known about the model; JSON-ready
+
+    def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | answer.Hypothesis]]:
+        """Returns the outputs of each line, best first; those of a blank line are empty."""
+
+    def attention(self, line: str) -> dict[str, Any]:
+        """Returns what attention.js draws: the weights over a line and at least its best output."""
+
+
+class _Local:
+    """A model in this process."""
+
+    def __init__(self, translator: LineTranslator, card: Mapping[str, Any]) -> None:
+        self.card = card
+        self._lines = translator
+
+    def translate(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
+        limit = self._lines.max_source_length - 1  # the end symbol is a piece, too
+        for line in lines:
+            pieces = len(self._lines.source_vocabulary.encode(line))
+            if pieces > limit:  # elsewhere such a line is cut, with a warning that nobody would see here
+                raise UsageError(f"A line of {pieces} pieces is too long: the model reads {limit}. Break it in two.")
+        return self._lines.translate(lines, nbest=self._lines.beam_size)
+
+
+class Run(_Local):
+    """A trained run."""
+
+    def __init__(self, translator: Translator, card: Mapping[str, Any]) -> None:
+        super().__init__(translator, card)
+        self._translator = translator
+
+    def attention(self, line: str) -> dict[str, Any]:
+        from t2t_lite.insights.sentence import attend
+
+        return attend(self._translator, [line])[0].to_json()
+
+
+class Export(_Local):
+    """An exported model."""
+
+    def __init__(self, translator: ExportedTranslator) -> None:
+        super().__init__(translator, translator.card)
+        self._signatures = translator.model.signatures
+
+    def attention(self, line: str) -> dict[str, Any]:
+        import tensorflow as tf
+
+        if "attention" not in self._signatures:
+            raise UsageError("This export has no attention in it; export the model again with t2t-lite-exporter.")
+        outputs = self._signatures["attention"](inputs=tf.constant([line.encode("utf-8")]))
+        return _drawing(line, {name: value.numpy() for name, value in outputs.items()})
+
+
+class Server:
+    """A model that TensorFlow Serving serves (its REST API).
+
+    Raises:
+        T2TError: the server cannot be reached or has no such model.
+    """
+
+    def __init__(self, server: str, model: str) -> None:
+        target = Target.parse(server, model)
+        with contextlib.ExitStack() as stack:
+            self._rest = stack.enter_context(contextlib.closing(Rest(target)))
+            self._translator = stack.enter_context(client.Translator(server, model, concurrency=1, timeout=_TIMEOUT))
+            outputs = self._rest.predict("nbest", ["a"], _TIMEOUT).get("outputs")  # as many as the beam is wide
+            if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):
+                raise ServerError(f"The {target} answers no n-best list; was it exported with t2t-lite-exporter?")
+            self._nbest = len(outputs[0])
+            versions = {number: state for number, state, _ in self._rest.states(_TIMEOUT)}
+            self.card: Mapping[str, Any] = {"model": target.model, "server": target.address, "versions": versions}
+            self.close = stack.pop_all().close
+
+    def translate(self, lines: Sequence[str]) -> list[list[answer.Hypothesis]]:
+        return self._translator.translate(lines, nbest=self._nbest)
+
+    def attention(self, line: str) -> dict[str, Any]:
+        return _drawing(line, self._rest.predict("attention", [line], _TIMEOUT))
+
+
+def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """From the outputs of the signature `attention`, for one line, to what attention.js draws."""
+    text, source, target = (_texts(outputs[name][0]) for name in ("outputs", "source_pieces", "target_pieces"))
+    if max(len(source), len(target)) > MAX_PIECES:
+        raise UsageError(f"{max(len(source), len(target))} pieces; attention is shown for at most {MAX_PIECES}.")
+    encoder, decoder, memory = (
+        np.round(np.asarray(outputs[name][0], np.float64), 3).tolist() for name in ("encoder", "decoder", "memory")
+    )
+    translation = {"text": text, "score": None, "target": target, "decoder": decoder, "memory": memory}
+    return {"text": line, "source": source, "encoder": encoder, "translations": [translation]}
+
+
+def _texts(value: Any) -> Any:
+    """A text, or a list of them: TensorFlow has bytes."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    return value if isinstance(value, str) else [_texts(part) for part in value]

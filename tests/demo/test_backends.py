@@ -1,0 +1,116 @@
+"""A run, its export and a server of that export give the page the same."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_lite.decode.exported import ExportedTranslator
+from t2t_lite.decode.translate import Translator
+from t2t_lite.demo.backends import Backend, Export, Run, Server
+from t2t_lite.errors import UsageError
+from t2t_lite.serving.failures import NoAnswerError, ServerError, UnknownModelError
+from tests.demo.conftest import CARD, HPARAMS, LINES
+from tests.serving import server as serving_server
+from tests.serving.served_model import Fault
+
+
+@pytest.fixture(scope="module")
+def served(export_base: Path) -> Iterator[serving_server.Server]:
+    with serving_server.serve(export_base, "toy") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def run(translator: Translator) -> Run:
+    return Run(translator, CARD)
+
+
+@pytest.fixture(scope="module")
+def server(served: serving_server.Server) -> Iterator[Server]:
+    backend = Server(served.rest, "toy")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="module")
+def backends(run: Run, export_base: Path, server: Server) -> dict[str, Backend]:
+    return {
+        "run": run,
+        "export": Export(ExportedTranslator(export_base)),
+        "server": server,
+    }
+
+
+@pytest.mark.parametrize("name", ["export", "server"])
+def test_all_translate_alike(backends: dict[str, Backend], run: Run, name: str) -> None:
+    lines = [LINES[0], "", " \t", *LINES[1:]]
+    expected, found = run.translate(lines), backends[name].translate(lines)
+    assert [len(outputs) for outputs in found] == [HPARAMS.beam_size] * len(lines)
+    for outputs, others in zip(expected, found, strict=True):
+        assert [h.text for h in outputs] == [h.text for h in others]
+        assert [h.score for h in outputs] == pytest.approx([h.score for h in others], abs=1e-4)
+    assert {h.text for h in found[1] + found[2]} == {""}  # type: ignore[operator]
+    assert len({h.text for h in found[0]}) == HPARAMS.beam_size
+
+
+@pytest.mark.parametrize("name", ["export", "server"])
+@pytest.mark.parametrize("line", LINES)
+def test_all_show_the_same_attention_over_the_best_output(
+    backends: dict[str, Backend], run: Run, name: str, line: str
+) -> None:
+    expected, found = run.attention(line), backends[name].attention(line)
+    best, (only,) = expected["translations"][0], found["translations"]
+    assert (found["text"], found["source"]) == (line, expected["source"])
+    assert (only["text"], only["target"], only["score"]) == (best["text"], best["target"], None)
+    assert found.keys() == expected.keys()
+    assert only.keys() == best.keys()
+    for weights, others in (
+        (expected["encoder"], found["encoder"]),
+        *((best[k], only[k]) for k in ("decoder", "memory")),
+    ):
+        assert np.array(weights) == pytest.approx(np.array(others), abs=0.0021)
+    assert len(expected["translations"]) == HPARAMS.beam_size
+    assert np.shape(only["memory"]) == (1, 2, len(only["target"]), len(found["source"]))
+
+
+def test_cards(backends: dict[str, Backend], served: serving_server.Server) -> None:
+    assert backends["run"].card == CARD
+    assert backends["export"].card.items() >= CARD.items()
+    assert backends["server"].card == {"model": "toy", "server": served.rest, "versions": {1: "AVAILABLE"}}
+
+
+@pytest.mark.parametrize("name", ["run", "export"])
+def test_what_would_be_cut_is_refused(backends: dict[str, Backend], name: str) -> None:
+    assert len(backends[name].translate([" ".join("a" * 149)])[0]) == 3
+    with pytest.raises(UsageError, match="A line of 150 pieces is too long: the model reads 149. Break it in two"):
+        backends[name].translate(["a", " ".join("a" * 150)])
+
+
+@pytest.mark.parametrize("name", ["run", "export", "server"])
+def test_attention_over_too_many_pieces_is_refused(backends: dict[str, Backend], name: str) -> None:
+    with pytest.raises(UsageError, match="attention is shown for at most 120"):
+        backends[name].attention(" ".join("a" * 125))
+
+
+def test_an_export_without_attention(backends: dict[str, Backend], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends["export"], "_signatures", {})
+    with pytest.raises(UsageError, match="has no attention in it; export the model again"):
+        backends["export"].attention("a")
+
+
+def test_servers_that_cannot_be_used(served: serving_server.Server) -> None:
+    with pytest.raises(NoAnswerError, match="cannot be reached"):
+        Server("127.0.0.1:1", "toy")
+    with pytest.raises(UnknownModelError, match="404"):
+        Server(served.rest, "none")
+    for answer in (
+        b'{"outputs": ["a"]}',
+        b'{"outputs": {"other": [1], "outputs": ["a"]}}',
+        b'{"outputs": [["a"], ["b"]]}',
+    ):
+        served.model.faults.append(Fault(body=answer))
+        with pytest.raises(ServerError, match="no n-best list; was it exported with t2t-lite-exporter"):
+            Server(served.rest, "toy")
+    served.model.reset()
