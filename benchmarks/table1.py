@@ -10,21 +10,24 @@ sequences at once, because the products of a single one wait for memory, not for
 Peak memory is that of a fresh process per size, less what it used before the layer ran.
 
 The exit status is 1 if an exponent is further than 0.25 from the table's, memory included, or if restricted
-self-attention is not 8 times as fast as full self-attention at n = 4096.
+self-attention in the shape of base, 8 heads of 64, is not 8 times as fast as full self-attention at n = 4096.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import logging
 import math
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from t2t_lite.bin import cli
 
 R, K, ROWS = 128, 3, 32  # the window of restricted self-attention, the convolution's kernel, recurrent sequences
 D, N = 512, 1024  # the fixed width where n grows, the fixed length where d does
@@ -32,7 +35,7 @@ FITTED = 3  # the largest sizes, which decide the exponent
 TOLERANCE = 0.25
 SPEEDUP = 8.0
 BASE_HEADS = 8  # of base: 8 heads of 64
-MEMORY_SIZES = {"restricted": (4096, 8192, 16384, 32768), "self-attention": (4096, 8192)}
+MEMORY_SIZES = {"restricted": (4096, 16384, 32768, 65536), "self-attention": (2048, 4096, 8192)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +127,9 @@ def added_megabytes(name: str, n: int) -> float:
 
 
 def _peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not ru_maxrss, in which the parent's peak counts as well.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _in_fresh_process(name: str, n: int) -> float:
@@ -167,10 +172,11 @@ def main() -> int:
     parser.add_argument("--peak_of", choices=MEMORY_SIZES, help=argparse.SUPPRESS)  # the child of _in_fresh_process
     parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    cli.load_tensorflow()
+    logging.getLogger("tensorflow").setLevel("ERROR")  # one function per cell is meant
     if args.peak_of:
         print(added_megabytes(args.peak_of, args.length))
         return 0
-    # First, while this process is small: a child's peak counts from what its parent had.
     memory = {name: [_in_fresh_process(name, n) for n in sizes] for name, sizes in MEMORY_SIZES.items()}
     times, one_head, base = measure(args.rounds)
     missed = 0
@@ -195,7 +201,7 @@ def main() -> int:
         f"restricted against full, n = 4096, r = {R}: {one_head:.1f} times as fast with one head of {D}, "
         f"{base:.1f} as base"
     )
-    missed += min(one_head, base) < SPEEDUP
+    missed += base < SPEEDUP
     if args.output:
         draw(times, args.output)
     return 1 if missed else 0

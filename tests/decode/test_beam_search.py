@@ -170,7 +170,7 @@ def test_a_sentence_alone_equals_the_sentence_in_a_batch(searches: _Searches, ea
     for i, source in enumerate(SOURCES):
         alone, alone_scores = searches.fast(np.array([_row(source)], "int32"), 4, 0.6, early)
         assert _hypotheses(alone[0]) == _hypotheses(ids[i])
-        np.testing.assert_allclose(alone_scores[0], scores[i], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(alone_scores[0], scores[i], rtol=0, atol=1e-4)
     assert np.isfinite(scores[-1]).all()
 
 

@@ -1,0 +1,173 @@
+"""Sentences per second of our search beside CTranslate2 with the same weights, and the ratio.
+
+    python benchmarks/engines.py --hparams_set=base
+
+Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with this length the work is the same for all. The
+engines take turns, so that all see the same machine; medians over the rounds, with the smallest and the largest. Needs
+the extra t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import random
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import config, registry
+from t2t_lite.bin import cli
+
+PIECES_IN, PIECES_OUT, BEAM, THREADS = 32, 40, 4, 2
+VOCABULARY = {"base": 37000, "tiny": 8000}  # pieces
+BATCHES = (1, 32)
+EOS, FIRST = 1, 4  # the end symbol, the first ordinary piece
+Call = Callable[[], Any]
+
+
+class Names:
+    """Stands for a vocabulary where there is no text."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def pieces(self, ids: Any) -> list[str]:
+        return [f"w{i}" for i in ids]
+
+    def save(self, path: Path) -> None:
+        """Has no file."""
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description="Times our search beside CTranslate2 with the same weights.")
+    parser.add_argument("--hparams_set", choices=sorted(VOCABULARY), default="base")
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    cli.load_tensorflow()
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    with tempfile.TemporaryDirectory(prefix="t2t-lite-engines-") as folder:
+        print(machine())
+        print(f"{args.hparams_set}, {PIECES_IN} pieces in, {PIECES_OUT} out, beam {BEAM}, {THREADS} threads each\n")
+        print("| batch | engine | seconds, median (min to max) | sentences/s | to ours in float32 |")
+        print("|---|---|---|---|---|")
+        make = engines(args.hparams_set, folder)
+        for batch in BATCHES:
+            report(batch, measure({name: made(batch) for name, made in make.items()}, args.rounds))
+
+
+def engines(hparams_set: str, folder: str) -> dict[str, Callable[[int], Call]]:
+    """By name: a function of the batch's size that returns a call that translates a batch."""
+    import ctranslate2
+
+    from t2t_lite.serving.ctranslate2_export import export
+
+    first = translator(hparams_set, "float32")
+    second = translator(hparams_set, "bfloat16")
+    second.model.set_weights(first.model.get_weights())
+    made = {"t2t-lite float32": ours(first), "t2t-lite bfloat16": ours(second)}
+    for precision in ("float32", "int8"):
+        version = export(first, os.path.join(folder, precision), {}, precision=precision)
+        made[f"CTranslate2 {precision}"] = theirs(
+            ctranslate2.Translator(str(version), intra_threads=THREADS), first.source_vocabulary
+        )
+    return made
+
+
+def translator(hparams_set: str, precision: str) -> Any:
+    """Random weights that never give the end symbol: its logit is 0, which is far from the best of thousands."""
+    from t2t_lite.decode.translate import Translator
+
+    decoding = {"beam_size": BEAM, "extra_length": PIECES_OUT - PIECES_IN}
+    hparams = config.replace(registry.hparams(hparams_set), precision=precision, **decoding)
+    names: Any = Names(VOCABULARY[hparams_set])
+    registered: Any = registry.MODELS.get("transformer")
+    model = registered.from_hparams(hparams, names.size, names.size, True)
+    table = model.softmax.table.numpy()
+    table[EOS] = 0.0
+    model.softmax.table.assign(table)
+    return Translator.from_hparams(model, names, names, hparams)
+
+
+def ours(made: Any) -> Callable[[int], Call]:
+    """The graph that t2t-lite-decoder runs."""
+    import tensorflow as tf
+
+    from t2t_lite.decode.translate import SEARCH_SIGNATURE
+
+    search = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
+
+    def of_size(batch: int) -> Call:
+        ids = tf.constant([[*row, EOS] for row in sources(batch, made.source_vocabulary.size)])
+        return lambda: check([int((row != 0).sum()) for row in search(ids, True)[0][:, 0].numpy()])
+
+    return of_size
+
+
+def theirs(engine: Any, names: Any) -> Callable[[int], Call]:
+    """CTranslate2, which adds the end symbol to a source itself."""
+
+    def of_size(batch: int) -> Call:
+        pieces = [names.pieces(row) for row in sources(batch, names.size)]
+        length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
+        return lambda: check(
+            [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=BEAM, **length)]
+        )
+
+    return of_size
+
+
+def sources(batch: int, size: int) -> list[list[int]]:
+    """Ids without the end symbol, the same for all."""
+    draw = random.Random(1)
+    return [[draw.randrange(FIRST, size) for _ in range(PIECES_IN - 1)] for _ in range(batch)]
+
+
+def check(lengths: list[int]) -> None:
+    """Ends the benchmark if an engine did less than its work, or more."""
+    if set(lengths) != {PIECES_OUT}:
+        raise SystemExit(f"outputs of {sorted(set(lengths))} pieces instead of {PIECES_OUT}")
+
+
+def measure(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call, in turns; each is run once before."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(rounds + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if turn:
+                taken[name].append(time.perf_counter() - start)
+    return taken
+
+
+def report(batch: int, taken: dict[str, list[float]]) -> None:
+    """Prints a row for each engine."""
+    medians = {name: statistics.median(values) for name, values in taken.items()}
+    for name, seconds in medians.items():
+        spread = f"{seconds:.3f} ({min(taken[name]):.3f} to {max(taken[name]):.3f})"
+        ratio = medians["t2t-lite float32"] / seconds
+        print(f"| {batch} | {name} | {spread} | {batch / seconds:.2f} | {ratio:.2f} |", flush=True)
+
+
+def machine() -> str:
+    """The processor and the versions, in one line."""
+    cpuinfo = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "ctranslate2")]
+    processor = found[1] if found else platform.machine()
+    return ", ".join([processor, f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}", *versions])
+
+
+if __name__ == "__main__":
+    main()
