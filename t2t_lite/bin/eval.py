@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 _FILE_FLAGS = ("baseline", "sgm", "language")
+_TREE_FLAGS = ("gold", "test", "prm", "columns")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,15 +25,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
-    return cli.run(lambda: _score_files(args) if args.output_dir is None else _score_run(args))
+    score = _score_trees if args.metric == "evalb" else _score_files if args.output_dir is None else _score_run
+    return cli.run(lambda: score(args))
 
 
 def _parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-eval",
         description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text), or a file of "
-        "translations, or two files and whether they differ. Each score is printed with a signature that says how it "
-        "was computed.",
+        "translations, or two files and whether they differ, or a file of parse trees. Each score is printed with a "
+        "signature that says how it was computed.",
     )
     run = parser.add_argument_group("a run")
     run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
@@ -56,14 +58,21 @@ def _parser() -> cli.Parser:
         help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
     )
     files.add_argument("--language", metavar="de|en|fr", help="what the files are in; adds BLEU-paper to the scores")
+    trees = parser.add_argument_group("--metric=evalb: files of trees in brackets, plain or .gz, one tree a line")
+    trees.add_argument("--gold", metavar="FILE", help="the right trees")
+    trees.add_argument("--test", metavar="FILE", help="the trees to score; line N is of the sentence of line N")
+    trees.add_argument("--prm", metavar="FILE", help="EVALB's parameters; default: those of COLLINS.prm")
+    trees.add_argument(
+        "--columns", action="store_true", default=None, help="print what EVALB prints: every sentence, and a summary"
+    )
     scores = parser.add_argument_group("scores")
     scores.add_argument(
         "--metric",
-        choices=("bleu", "bleu_paper", "chrf", "all"),
+        choices=("bleu", "bleu_paper", "chrf", "evalb", "all"),
         default="all",
         help="bleu_paper: as the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable "
-        "with sacreBLEU's; default: all, that is BLEU and chrF, and bleu_paper where --language or the run's problem "
-        "asks for it",
+        "with sacreBLEU's; evalb: labelled bracketing F1 of parse trees; default: all, that is BLEU and chrF, and "
+        "bleu_paper where --language or the run's problem asks for it",
     )
     scores.add_argument("--lowercase", action="store_true", help="compare without case")
     scores.add_argument(
@@ -83,7 +92,13 @@ def _checkpoint(text: str) -> str:
 
 
 def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Ends the program with status 2 unless the flags ask for a run or for files, and not for both."""
+    """Ends the program with status 2 unless the flags ask for a run, for files or for trees, and for one of them."""
+    if args.metric == "evalb":
+        _check_tree_flags(parser, args)
+        return
+    for flag in _TREE_FLAGS:
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --metric=evalb")
     files = args.hypotheses is not None or args.references is not None
     if files == (args.output_dir is not None):
         parser.error("give --output_dir=RUN, or --hypotheses=FILE and --references=FILE")
@@ -99,6 +114,34 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
             parser.error("BLEU-paper is cased and has Moses' tokeniser; leave out --lowercase and --tokenize")
     elif args.language is not None and args.metric != "all":
         parser.error(f"--language is for BLEU-paper, not for --metric={args.metric}")
+
+
+def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    if args.gold is None or args.test is None:
+        parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE")
+    texts = ("output_dir", "hypotheses", "references", "tokenize", *_RUN_FLAGS, *_FILE_FLAGS)
+    for flag in (*texts, *(["lowercase"] if args.lowercase else [])):
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} does not go with --metric=evalb, which scores the trees of two files")
+    if args.columns and args.json:
+        parser.error("give --columns or --json, not both")
+
+
+def _score_trees(args: argparse.Namespace) -> int:
+    from t2t_lite.data.sources import read_lines
+    from t2t_lite.metrics import bracketing, evalb_parameters
+
+    parameters = None if args.prm is None else evalb_parameters.read_parameters(read_lines(args.prm), args.prm)
+    found = bracketing.evaluate(list(read_lines(args.gold)), list(read_lines(args.test)), parameters)
+    found.check_errors()
+    for fault in found.faults():
+        print(fault, file=sys.stderr)
+    if args.columns:
+        print("\n".join(found.columns()))
+        return 0
+    facts: dict[str, object] = {"all": found.total.as_dict(), "short": found.short.as_dict()}
+    _print(args, facts if args.json else {}, [found.score()])
+    return 0
 
 
 def _score_files(args: argparse.Namespace) -> int:

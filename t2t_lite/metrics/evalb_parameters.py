@@ -1,0 +1,100 @@
+"""EVALB's parameter files (.prm): what to leave out of the comparison of two trees, and what to take for the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+
+from t2t_lite.errors import DataError, did_you_mean
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameters:
+    """How trees are compared. The defaults are those of COLLINS.prm, the usual ones for English, and QUOTE_LABEL.
+
+    Attributes:
+        delete_label: a word whose tag is among these is left out, of a phrase of such a label the brackets only.
+        delete_label_for_length: tags of words that do not count into the length of a sentence.
+        quote_label: tags by which a quotation mark may be mistaken for another word or the reverse. Where the two trees
+            have unequally many words, words that one has left out and the other has not are put back. COLLINS.prm has
+            none; these are of new.prm, and add sentences that would otherwise be in error.
+        eq_label, eq_word: pairs of labels (and tags) and of words that are the same. What is the same as a third is the
+            same as each other; EVALB itself compares by pairs only.
+        cutoff_len: sentences up to this length are also summed up apart.
+        max_error: the number of sentences in error with which an evaluation is still worth something.
+        labeled: whether the labels of phrases count.
+    """
+
+    delete_label: tuple[str, ...] = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
+    delete_label_for_length: tuple[str, ...] = ("-NONE-",)
+    quote_label: tuple[str, ...] = ("``", "''", "POS")
+    eq_label: tuple[tuple[str, str], ...] = (("ADVP", "PRT"),)
+    eq_word: tuple[tuple[str, str], ...] = ()
+    cutoff_len: int = 40
+    max_error: int = 10
+    labeled: bool = True
+
+    @property
+    def signature(self) -> str:
+        """All of them that bear upon the scores of a whole file, to be published beside these."""
+        lists = {"delete": self.delete_label, "quote": self.quote_label}
+        pairs = {"equal": self.eq_label, "equal-words": self.eq_word}
+        parts = [f"{name}:{' '.join(labels) or 'none'}" for name, labels in lists.items()]
+        parts += [f"{name}:{' '.join(map('='.join, found)) or 'none'}" for name, found in pairs.items()]
+        return "|".join([f"labeled:{'yes' if self.labeled else 'no'}", *parts])
+
+
+_LISTS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "QUOTE_LABEL")
+_PAIRS = ("EQ_LABEL", "EQ_WORD")
+_NUMBERS = ("CUTOFF_LEN", "MAX_ERROR", "LABELED", "DEBUG")
+
+
+def read_parameters(lines: Iterable[str], name: str | os.PathLike[str]) -> Parameters:
+    """Returns the parameters of a .prm file. As in EVALB, no label is left out or equal that it does not name.
+
+    DEBUG may stand there and says nothing here.
+
+    Args:
+        lines: of the file.
+        name: of the file, for messages.
+
+    Raises:
+        DataError: an unknown parameter, or a value that is missing or wrong; with file and line.
+    """
+    lists: dict[str, list[str]] = {keyword: [] for keyword in _LISTS}
+    pairs: dict[str, list[tuple[str, str]]] = {keyword: [] for keyword in _PAIRS}
+    numbers = {"CUTOFF_LEN": 40, "MAX_ERROR": 10, "LABELED": 1}
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("#") or not line.strip():
+            continue
+        keyword, *values = line.split()
+        if keyword not in (*_LISTS, *_PAIRS, *_NUMBERS):
+            known = (*_LISTS, *_PAIRS, *_NUMBERS)
+            raise DataError(
+                f"{name}, line {number}: {keyword[:40]!r} is no parameter of EVALB; those are {', '.join(known)}."
+                f"{did_you_mean(keyword, known)}"
+            )
+        if len(values) != (2 if keyword in _PAIRS else 1):
+            raise DataError(
+                f"{name}, line {number}: {keyword} takes {'two values' if keyword in _PAIRS else 'one value'}, "
+                f"not {len(values)}."
+            )
+        if keyword in _LISTS:
+            lists[keyword].append(values[0])
+        elif keyword in _PAIRS:
+            pairs[keyword].append((values[0], values[1]))
+        elif not (values[0].isascii() and values[0].isdecimal()):
+            raise DataError(f"{name}, line {number}: {keyword} takes a whole number, not {values[0]!r}.")
+        else:
+            numbers[keyword] = int(values[0])
+    return Parameters(
+        delete_label=tuple(lists["DELETE_LABEL"]),
+        delete_label_for_length=tuple(lists["DELETE_LABEL_FOR_LENGTH"]),
+        quote_label=tuple(lists["QUOTE_LABEL"]),
+        eq_label=tuple(pairs["EQ_LABEL"]),
+        eq_word=tuple(pairs["EQ_WORD"]),
+        cutoff_len=numbers["CUTOFF_LEN"],
+        max_error=numbers["MAX_ERROR"],
+        labeled=numbers["LABELED"] != 0,
+    )

@@ -1,0 +1,225 @@
+"""What labelled bracketing adds up to, per sentence and in total, as numbers and in the columns that EVALB prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from t2t_lite.errors import DataError
+from t2t_lite.metrics.evalb_parameters import Parameters
+from t2t_lite.metrics.metric import Score
+
+_HEAD = (
+    "  Sent.                        Matched  Bracket   Cross        Correct Tag",
+    " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",
+)
+_RULE = "=" * 76
+
+
+class Status(enum.IntEnum):
+    """Whether a sentence counts, in EVALB's numbers."""
+
+    VALID = 0
+    ERROR = 1
+    SKIP = 2
+
+
+class Sentence(NamedTuple):
+    """The counts of one sentence; of one that is not valid, its length alone.
+
+    Attributes:
+        length: words of the gold tree, punctuation included.
+        status: whether it counts.
+        matched, gold, test: brackets that match, of the gold tree and of the other.
+        crossing: brackets of the other tree that cross one of the gold tree.
+        words, tags: words that are compared, and those of them that have the gold tag.
+        fault: what is wrong with a sentence in error.
+    """
+
+    length: int
+    status: Status
+    matched: int = 0
+    gold: int = 0
+    test: int = 0
+    crossing: int = 0
+    words: int = 0
+    tags: int = 0
+    fault: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Total:
+    """Sums over sentences, and the scores they give. Scores are 0 to 100; of nothing, 0.
+
+    Attributes:
+        sentences, errors, skipped: sentences in all, in error and skipped.
+        matched, gold, test, crossing, words, tags: sums over the others, as in Sentence.
+        complete: sentences all of whose brackets match, and which lack none.
+        uncrossed, crossed_twice: sentences with no crossing bracket, with two at most.
+    """
+
+    sentences: int
+    errors: int
+    skipped: int
+    matched: int
+    gold: int
+    test: int
+    crossing: int
+    words: int
+    tags: int
+    complete: int
+    uncrossed: int
+    crossed_twice: int
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence]) -> Total:
+        """Adds up sentences."""
+        valid = [sentence for sentence in sentences if sentence.status == Status.VALID]
+        _, _, matched, gold, test, crossing, words, tags, _ = zip(*valid, strict=True) if valid else [()] * 9
+        return cls(
+            sentences=len(sentences),
+            errors=sum(sentence.status == Status.ERROR for sentence in sentences),
+            skipped=sum(sentence.status == Status.SKIP for sentence in sentences),
+            matched=sum(matched),
+            gold=sum(gold),
+            test=sum(test),
+            crossing=sum(crossing),
+            words=sum(words),
+            tags=sum(tags),
+            complete=sum(a == b == c for a, b, c in zip(matched, gold, test, strict=True)),
+            uncrossed=crossing.count(0),
+            crossed_twice=sum(number <= 2 for number in crossing),
+        )
+
+    @property
+    def valid(self) -> int:
+        return self.sentences - self.errors - self.skipped
+
+    @property
+    def recall(self) -> float:
+        return _percent(self.matched, self.gold)
+
+    @property
+    def precision(self) -> float:
+        return _percent(self.matched, self.test)
+
+    @property
+    def f1(self) -> float:
+        return _percent(2 * self.matched, self.gold + self.test)
+
+    @property
+    def complete_match(self) -> float:
+        return _percent(self.complete, self.valid)
+
+    @property
+    def average_crossing(self) -> float:
+        """Crossing brackets per sentence; not a percentage."""
+        return _percent(self.crossing, self.valid) / 100
+
+    @property
+    def tagging_accuracy(self) -> float:
+        return _percent(self.tags, self.words)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns counts and scores, JSON-ready."""
+        scores = ("valid", "recall", "precision", "f1", "complete_match", "average_crossing", "tagging_accuracy")
+        return dataclasses.asdict(self) | {name: getattr(self, name) for name in scores}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A file of trees against a gold file.
+
+    Attributes:
+        parameters: by which they were compared.
+        sentences: in the order of the files.
+    """
+
+    parameters: Parameters
+    sentences: list[Sentence]
+
+    @property
+    def total(self) -> Total:
+        """All sentences."""
+        return Total.of(self.sentences)
+
+    @property
+    def short(self) -> Total:
+        """The sentences up to the length `parameters.cutoff_len`."""
+        return Total.of([sentence for sentence in self.sentences if sentence.length <= self.parameters.cutoff_len])
+
+    def score(self) -> Score:
+        """Returns F1 over all valid sentences, with the rest in its detail."""
+        total = self.total
+        detail = (
+            f"(recall {total.recall:.2f}, precision {total.precision:.2f}, complete match {total.complete_match:.2f}, "
+            f"average crossing {total.average_crossing:.2f}, tagging accuracy {total.tagging_accuracy:.2f}; "
+            f"{total.valid:,} of {total.sentences:,} sentences, {total.errors:,} in error, {total.skipped:,} skipped)"
+        )
+        return Score("F1", total.f1, f"evalb|{self.parameters.signature}", detail)
+
+    def faults(self) -> list[str]:
+        """Returns what is wrong with each sentence in error, in EVALB's words: "12 : Length unmatch (20|19)"."""
+        return [
+            f"{number} : {sentence.fault}" for number, sentence in enumerate(self.sentences, start=1) if sentence.fault
+        ]
+
+    def check_errors(self) -> None:
+        """Raises DataError where EVALB would stop: at the second sentence in error after MAX_ERROR of them."""
+        faults = self.faults()
+        if len(faults) > self.parameters.max_error + 1:
+            raise DataError(
+                f"{len(faults):,} of {len(self.sentences):,} sentences are in error, too many for MAX_ERROR "
+                f"{self.parameters.max_error}. Is line N of both files the same sentence, one tree a line? "
+                f"The first ones, by line:\n" + "\n".join(faults[:5])
+            )
+
+    def columns(self) -> Iterator[str]:
+        """Yields the lines that EVALB prints: one for each sentence, one for their sum, and a summary."""
+        yield from (*_HEAD, _RULE)
+        for number, sentence in enumerate(self.sentences, start=1):
+            yield f"{number:4d}  {sentence.length:3d}    {sentence.status:d}  " + _row(sentence)
+        total = self.total
+        yield _RULE
+        if total.gold and total.test:
+            brackets = f"{total.matched:6d} {total.gold:5d} {total.test:5d}  {total.crossing:5d}"
+            line = f"{'':16}{total.recall:6.2f} {total.precision:6.2f} {brackets}"
+        else:
+            line = ""
+        yield f"{line}  {total.words:5d} {total.tags:5d}   {total.tagging_accuracy:6.2f}"
+        yield "=== Summary ==="
+        yield from _summary("All", total)
+        yield from _summary(f"len<={self.parameters.cutoff_len}", self.short)
+
+
+def _row(sentence: Sentence) -> str:
+    recall, precision = _percent(sentence.matched, sentence.gold), _percent(sentence.matched, sentence.test)
+    accuracy = _percent(sentence.tags, sentence.words)
+    brackets = f"{sentence.matched:3d}    {sentence.gold:3d}  {sentence.test:3d}    {sentence.crossing:3d}"
+    return f"{recall:6.2f} {precision:6.2f}   {brackets}   {sentence.words:4d}  {sentence.tags:4d}   {accuracy:6.2f}"
+
+
+def _summary(title: str, total: Total) -> Iterator[str]:
+    values: dict[str, int | float] = {
+        "Number of sentence": total.sentences,
+        "Number of Error sentence": total.errors,
+        "Number of Skip  sentence": total.skipped,
+        "Number of Valid sentence": total.valid,
+        "Bracketing Recall": total.recall,
+        "Bracketing Precision": total.precision,
+        "Bracketing FMeasure": total.f1 if total.matched else float("nan"),  # EVALB divides by zero
+        "Complete match": total.complete_match,
+        "Average crossing": total.average_crossing,
+        "No crossing": _percent(total.uncrossed, total.valid),
+        "2 or less crossing": _percent(total.crossed_twice, total.valid),
+        "Tagging accuracy": total.tagging_accuracy,
+    }
+    yield from ("", f"-- {title} --")
+    for name, value in values.items():
+        yield f"{name:<25} = {value:6d}" if isinstance(value, int) else f"{name:<25} = {value:6.2f}"
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100.0 * part / whole if whole else 0.0

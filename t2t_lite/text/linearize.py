@@ -1,0 +1,194 @@
+"""Trees as sequences of symbols and back, after Vinyals et al., "Grammar as a Foreign Language" (2015), section 2.
+
+(S (NP (DT the) (NN cat)) (VP (VBZ sleeps))) becomes
+
+    (S (NP DT NN )NP (VP VBZ )VP )S          or, with one symbol for all tags,     (S (NP XX XX )NP (VP XX )VP )S
+
+The words are left out: a parser reads them, and whoever restores the tree has them. What a model writes need not be a
+tree; `repair` makes one of any sequence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.trees import Leaf, Node, Tree, escape
+
+TAG = "XX"  # the paper's one symbol for all parts of speech
+ROOT = "TOP"  # what holds the parts where a sequence has several roots; EVALB does not count it
+
+# What `repair` may count, in the order in which it looks for it.
+FAULTS = {
+    "unknown": "symbols that are none, or not of the given ones: left out",
+    "extra_leaves": "leaves after the last word: left out",
+    "unopened": "closing labels that close no open phrase: left out",
+    "crossed": "phrases closed because one around them closes",
+    "empty": "phrases without words: left out",
+    "missing_leaves": "words without a leaf: put into the phrase that is open at the end, or else into the root",
+    "unclosed": "phrases still open at the end: closed there",
+    "roots": "a root put above several, or above a word that no phrase holds",
+}
+
+# So the Penn Treebank tags these words, 10,781 times of 10,791 in its WSJ sample; else ' is a quotation mark.
+# EVALB leaves punctuation out by its tags, so that a tree without them would count as one of another sentence.
+_PUNCTUATION = {
+    ",": ",",
+    **dict.fromkeys([".", "?", "!"], "."),
+    **dict.fromkeys([":", ";", "--", "-", "..."], ":"),
+    **dict.fromkeys(["``", "`"], "``"),
+    **dict.fromkeys(["''", '"'], "''"),
+    "'": "POS",
+}
+_SYMBOL = re.compile(r"([()]?)([^() \t\n\r\f\v]+)")
+_WORD = re.compile(r"[^() \t\n\r\f\v]+")
+
+
+def linearize(tree: Tree, *, tags: bool = True) -> list[str]:
+    """Returns the symbols of a tree: "(S" where a phrase opens, a tag for each word, ")S" where it closes.
+
+    Args:
+        tree: as `trees.normalize` gives it, if a model is to learn from it.
+        tags: write each word's own tag; otherwise TAG for all.
+    """
+    symbols: list[str] = []
+    stack: list[str] = []
+    for node in tree.nodes:
+        if isinstance(node, str):
+            stack.append(node)
+            symbols.append(f"({node}")
+        elif node is None:
+            symbols.append(f"){stack.pop()}")
+        else:
+            symbols.append(node.tag if tags else TAG)
+    return symbols
+
+
+def untag(tree: Tree) -> Tree:
+    """Returns what is left of a tree when TAG stands for all tags: punctuation alone tells its own."""
+    return Tree(tuple(_leaf(TAG, node.word) if isinstance(node, Leaf) else node for node in tree.nodes))
+
+
+def restore(symbols: Sequence[str], words: Sequence[str]) -> Tree:
+    """Returns the tree of `symbols` over `words`; a TAG becomes the word's own tag where the word is punctuation.
+
+    Raises:
+        DataError: the symbols are no tree over these words (the message counts what is wrong), or as `repair`.
+    """
+    tree, repairs = repair(symbols, words)
+    if repairs:
+        counts = ", ".join(f"{fault}: {repairs[fault]}" for fault in FAULTS if fault in repairs)
+        raise DataError(
+            f"These {len(symbols)} symbols are no tree over these {len(words)} words ({counts}): "
+            f"{' '.join(symbols)[:200]}"
+        )
+    return tree
+
+
+def repair(
+    symbols: Sequence[str], words: Sequence[str], known: Collection[str] | None = None
+) -> tuple[Tree, Counter[str]]:
+    """Returns a tree over exactly `words` that keeps of `symbols` what it can; that of `restore` if they are a tree.
+
+    Args:
+        symbols: any sequence.
+        words: of the sentence, plain or escaped; at least one.
+        known: the symbols that may occur, such as those of the training data; None: any that have the right form.
+
+    Returns:
+        The tree, and how often each of FAULTS was mended.
+
+    Raises:
+        DataError: there are no words, or one is empty or holds a space.
+    """
+    words = [escape(word) for word in words]
+    for word in words:
+        if not _WORD.fullmatch(word):
+            raise DataError(f"{word!r} cannot be a word of a tree: it is empty or holds a space.")
+    if not words:
+        raise DataError("A sentence without words has no tree.")
+    building = _Building(words)
+    for symbol in symbols:
+        match = _SYMBOL.fullmatch(symbol)
+        if match is None or (known is not None and symbol not in known):
+            building.faults["unknown"] += 1
+        elif match[1] == "(":
+            building.open(match[2])
+        elif match[1] == ")":
+            building.close(match[2])
+        else:
+            building.leaf(match[2])
+    return building.finish(), building.faults
+
+
+def _leaf(tag: str, word: str) -> Leaf:
+    return Leaf(_PUNCTUATION.get(word, TAG) if tag == TAG else tag, word)
+
+
+class _Building:
+    """A tree as it grows, symbol by symbol, in time linear in their number."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.faults: Counter[str] = Counter()
+        self._words = words
+        self._used = 0
+        self._nodes: list[Node] = []
+        self._open: list[str] = []
+        self._count: Counter[str] = Counter()  # of the open labels
+        self._roots: list[bool] = []  # of each part that no phrase holds: is it a phrase?
+
+    def open(self, label: str) -> None:
+        self._nodes.append(label)
+        self._open.append(label)
+        self._count[label] += 1
+
+    def leaf(self, tag: str) -> None:
+        if self._used == len(self._words):
+            self.faults["extra_leaves"] += 1
+            return
+        if not self._open:
+            self._roots.append(False)
+        self._nodes.append(_leaf(tag, self._words[self._used]))
+        self._used += 1
+
+    def close(self, label: str) -> None:
+        if not self._count[label]:
+            self.faults["unopened"] += 1
+            return
+        while self._open[-1] != label:
+            self.faults["crossed"] += 1
+            self._close_innermost()
+        self._close_innermost()
+
+    def _close_innermost(self) -> None:
+        self._count[self._open.pop()] -= 1
+        if isinstance(self._nodes[-1], str):
+            self.faults["empty"] += 1
+            self._nodes.pop()
+            return
+        self._nodes.append(None)
+        if not self._open:
+            self._roots.append(True)
+
+    def finish(self) -> Tree:
+        """Returns the tree, once all symbols have been taken."""
+        missing = len(self._words) - self._used
+        if missing:
+            self.faults["missing_leaves"] += missing
+            in_root = not self._open and self._roots == [True]
+            if in_root:
+                self._nodes.pop()
+            self._nodes += [_leaf(TAG, word) for word in self._words[self._used :]]
+            if in_root:
+                self._nodes.append(None)
+            elif not self._open:
+                self._roots.append(False)
+        while self._open:
+            self.faults["unclosed"] += 1
+            self._close_innermost()
+        if self._roots != [True]:
+            self.faults["roots"] += 1
+            self._nodes = [ROOT, *self._nodes, None]
+        return Tree(tuple(self._nodes))

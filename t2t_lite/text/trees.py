@@ -1,0 +1,258 @@
+"""Constituency trees in brackets: the Penn Treebank's .mrg files, or one tree a line.
+
+A tree is kept flat, as its text has it from left to right. Nothing here calls itself, so that no depth of a tree is
+too much for Python's stack.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from t2t_lite.errors import DataError
+
+MAX_NODES = 100_000  # of one tree; a file with a bracket left open is told by it before it fills the memory
+ROOTS = ("", "TOP", "ROOT", "S1")  # labels of a bracket around the sentence that says nothing about it
+TRACE = "-NONE-"
+
+_TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
+_LABEL = re.compile(r"[^-=|]+")  # the NP of NP-SBJ-1, NP=2; the ADVP of ADVP|PRT, which the annotators left open
+_COMMENT = ("#", "%", ";", "*", "<")  # *x* opens the lines of the Penn Treebank's own notices, <S ID=1> those of others
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+class Leaf(NamedTuple):
+    """A word and its part of speech."""
+
+    tag: str
+    word: str
+
+
+Node = str | Leaf | None  # a phrase of this label opens; a word; the innermost open phrase closes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tree:
+    """One sentence's tree.
+
+    Attributes:
+        nodes: what the text has from left to right; every phrase that opens closes.
+    """
+
+    nodes: tuple[Node, ...]
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """The words with their tags, in order."""
+        return [node for node in self.nodes if isinstance(node, Leaf)]
+
+    @property
+    def words(self) -> list[str]:
+        """The words, as the treebank writes them (`unescape` gives plain ones)."""
+        return [leaf.word for leaf in self.leaves]
+
+    def spans(self) -> list[tuple[str, int, int]]:
+        """Returns (label, first word, last word + 1) of each phrase, in the order in which they open."""
+        found: list[tuple[str, int, int]] = []
+        stack: list[int] = []
+        position = 0
+        for node in self.nodes:
+            if isinstance(node, str):
+                stack.append(len(found))
+                found.append((node, position, position))
+            elif node is None:
+                label, start, _ = found[stack[-1]]
+                found[stack.pop()] = (label, start, position)
+            else:
+                position += 1
+        return found
+
+    def __str__(self) -> str:
+        """The tree on one line: (S (NP (DT the) (NN cat)) ...)."""
+        return "".join(map(_text, self.nodes)).lstrip()
+
+    def pretty(self) -> str:
+        """Returns the tree on many lines, each phrase on its own and two spaces further in than what it is part of."""
+        parts: list[str] = []
+        depth = 0
+        previous: Node = ""
+        for node in self.nodes:
+            below = isinstance(node, str) or (isinstance(node, Leaf) and previous is None)
+            parts.append(("\n" + "  " * depth + _text(node).lstrip()) if below else _text(node))
+            depth += isinstance(node, str) - (node is None)
+            previous = node
+        return "".join(parts).lstrip()
+
+
+def _text(node: Node) -> str:
+    if node is None:
+        return ")"
+    return f" ({node}" if isinstance(node, str) else f" ({node.tag} {node.word})"
+
+
+def escape(word: str) -> str:
+    """Returns a word of plain text as a tree can hold it: with "-LRB-" for "(" and "-RRB-" for ")"."""
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")
+
+
+def unescape(word: str) -> str:
+    r"""Returns a tree's word as plain text has it: "-LRB-" as "(", "-LCB-" as "{", "1\/2" as "1/2"."""
+    return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
+
+
+def parse(text: str) -> Tree:
+    """Returns the one tree of a text.
+
+    Raises:
+        DataError: it holds none, several or a broken one.
+    """
+    found = list(read_trees(text.split("\n"), "the tree"))
+    if len(found) > 1:
+        raise DataError(f"There should be one tree, but there are {len(found)}: {text[:80]}")
+    return found[0]
+
+
+def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[Tree]:
+    """Yields the trees of a treebank file as they stand there, holding one at a time.
+
+    A tree may take many lines, indented after the first, or share one with others. Between trees, lines that start
+    with one of # % ; * < are comments.
+
+    Args:
+        lines: of the file, such as `data.sources.read_lines` gives them.
+        name: of the file, for messages.
+
+    Raises:
+        DataError: brackets that do not match, words outside of brackets, no tree at all; with file and line.
+    """
+    reader = _Reader(name)
+    count = 0
+    for number, line in enumerate(lines, start=1):
+        if not reader.within and line.lstrip().startswith(_COMMENT):
+            continue
+        if reader.within and line.startswith("("):
+            raise reader.error(number, f"a tree starts here, but the one of line {reader.start} is not closed")
+        for token in _TOKEN.findall(line):
+            tree = reader.read(token, number)
+            if tree is not None:
+                count += 1
+                yield tree
+    if reader.within:
+        raise reader.error(reader.start, "the tree that starts here is not closed by the end of the file")
+    if not count:
+        raise DataError(f"{name} holds no trees; expected a treebank such as (S (NP (DT the) (NN cat)) ...).")
+
+
+class _Reader:
+    """Takes the tokens of a file one by one and makes trees of them."""
+
+    def __init__(self, name: str | os.PathLike[str]) -> None:
+        self.start = 0  # the line at which the present tree starts
+        self._name = name
+        self._nodes: list[Node] = []
+        self._depth = 0
+        self._label: str | None = None  # of a bracket of which it is not known yet whether it holds a word
+        self._word: str | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether a tree has begun and not ended."""
+        return self._depth > 0 or self._label is not None
+
+    def error(self, number: int, fault: str) -> DataError:
+        return DataError(f"{self._name}, line {number}: {fault}. Correct the file, or give one that holds trees.")
+
+    def read(self, token: str, number: int) -> Tree | None:
+        """Takes one token of line `number`; returns a tree when it is complete."""
+        if token == "(":
+            self._open(number)
+            return None
+        if token != ")":
+            self._take(token, number)
+            return None
+        if self._label == "":
+            raise self.error(number, "an empty bracket ()")
+        if self._label is not None:
+            # (NP) without a word is an empty element; `normalize` drops it.
+            self._nodes += [self._label, None] if self._word is None else [Leaf(self._label, self._word)]
+            self._label = self._word = None
+        elif self._depth:
+            self._nodes.append(None)
+            self._depth -= 1
+        else:
+            raise self.error(number, "a ) without its (")
+        if self._depth:
+            return None
+        tree, self._nodes = Tree(tuple(self._nodes)), []
+        return tree
+
+    def _open(self, number: int) -> None:
+        if not self.within:
+            self.start = number
+        elif self._word is not None:
+            raise self.error(number, f"a bracket opens after the word {self._word[:40]!r}; is a ) missing?")
+        elif self._label is not None:
+            if self._label == "" and self._depth:
+                raise self.error(
+                    number, f"a bracket without a label within the tree of line {self.start}; is a ) missing before it?"
+                )
+            if len(self._nodes) >= MAX_NODES:
+                raise self.error(self.start, f"the tree that starts here is not closed after {MAX_NODES:,} brackets")
+            self._nodes.append(self._label)
+            self._depth += 1
+        self._label = ""
+
+    def _take(self, token: str, number: int) -> None:
+        if self._label is None:
+            raise self.error(number, f"{token[:40]!r} stands in no bracket of its own")
+        if self._label == "":
+            self._label = token
+        elif self._word is None:
+            self._word = token
+        else:
+            raise self.error(
+                number,
+                f"several words in one bracket, ({self._label} {self._word} {token[:40]}; each word needs its own",
+            )
+
+
+def normalize(tree: Tree) -> Tree | None:
+    """Returns a tree as parsers learn it: no traces, no empty phrases, no function tags and indices.
+
+    Unary chains stay. A bracket around the sentence that says nothing about it (ROOTS) goes, unless what it holds is
+    not one phrase; then it is called TOP.
+
+    Returns:
+        The tree, or None where nothing but traces is in it.
+    """
+    nodes: list[Node] = []
+    for node in tree.nodes:
+        if isinstance(node, str):
+            label = _LABEL.match(node)
+            nodes.append(label[0] if label else node)
+        elif node is None and isinstance(nodes[-1], str):
+            nodes.pop()
+        elif node is None or node.tag != TRACE:
+            nodes.append(node)
+    if not nodes:
+        return None
+    while nodes[0] in ROOTS and _is_phrase(nodes[1:-1]):
+        nodes = nodes[1:-1]
+    if nodes[0] in ROOTS:
+        nodes[0] = "TOP"
+    elif isinstance(nodes[0], Leaf):
+        nodes = ["TOP", *nodes, None]
+    return Tree(tuple(nodes))
+
+
+def _is_phrase(nodes: list[Node]) -> bool:
+    """Whether the first node opens a phrase that the last one closes."""
+    depth = 0
+    for number, node in enumerate(nodes):
+        depth += isinstance(node, str) - (node is None)
+        if depth == 0:
+            return node is None and number == len(nodes) - 1
+    return False

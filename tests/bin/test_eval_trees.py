@@ -1,0 +1,78 @@
+"""t2t-lite-eval --metric=evalb, as a whole process where files are scored."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin import eval as command
+
+GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))"
+TEST = "(S (NP (DT the) (NN cat)) (ADVP (VBZ sleeps)) (. .))"
+
+
+def evaluate(*flags: object) -> subprocess.CompletedProcess[str]:
+    run = [sys.executable, "-m", "t2t_lite.bin.eval", "--metric=evalb", *map(str, flags)]
+    return subprocess.run(run, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "gold").write_text(f"{GOLD}\n" * 3, encoding="utf-8")
+    (tmp_path / "test").write_text(f"{GOLD}\n{TEST}\n(S\n", encoding="utf-8")
+    (tmp_path / "my.prm").write_text("EQ_LABEL VP ADVP\nDELETE_LABEL .\n", encoding="utf-8")
+    return [f"--gold={tmp_path / 'gold'}", f"--test={tmp_path / 'test'}"]
+
+
+def test_prints_f1_with_its_signature_and_tells_faults(files: list[str]) -> None:
+    done = evaluate(*files)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("F1|evalb|labeled:yes|delete:TOP -NONE- , : `` '' .|")
+    assert " = 83.33 (recall 83.33, precision 83.33, complete match 50.00," in done.stdout
+    assert done.stderr == "3 : Bracketing is unbalanced (too many open bracket), test tree\n"
+
+
+def test_json_has_the_numbers(files: list[str], tmp_path: Path) -> None:
+    done = evaluate(*files, f"--prm={tmp_path / 'my.prm'}", "--json")
+    found = json.loads(done.stdout)
+    assert (found["all"]["f1"], found["all"]["errors"], found["short"]["sentences"]) == (100, 1, 3)
+    assert found["scores"][0]["value"] == 100
+
+
+def test_columns_are_evalbs(shared_data: Callable[[str], Path]) -> None:
+    folder = shared_data("evalb") / "bug"
+    done = evaluate(f"--gold={folder / 'bug.gld'}", f"--test={folder / 'bug.tst'}", "--columns")
+    lines = done.stdout.split("\n")
+    assert lines[3] == "   1   37    1    0.00   0.00     0      0    0      0      0     0     0.00"
+    assert lines[5] == "   3   47    0   80.00  80.00    28     35   35      4     44    40    90.91"
+    assert "-- len<=40 --" in lines
+    assert done.stderr == "1 : Length unmatch (32|34)\n2 : Length unmatch (18|20)\n"
+
+
+def test_files_that_are_no_trees(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("A sentence.\n" * 20, encoding="utf-8")
+    done = evaluate(f"--gold={tmp_path / 'text'}", f"--test={tmp_path / 'text'}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: 20 of 20 sentences are in error, too many for MAX_ERROR 10.")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--metric=evalb", "--gold=x"], "--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE"),
+        (["--metric=evalb", "--output_dir=x"], "--metric=evalb needs two files"),
+        (["--metric=evalb", "--gold=x", "--test=y", "--hypotheses=z"], "--hypotheses does not go with --metric=evalb"),
+        (["--metric=evalb", "--gold=x", "--test=y", "--lowercase"], "--lowercase does not go with --metric=evalb"),
+        (["--metric=evalb", "--gold=x", "--test=y", "--json", "--columns"], "give --columns or --json, not both"),
+        (["--gold=x", "--test=y"], "--gold goes with --metric=evalb"),
+        (["--hypotheses=x", "--references=y", "--columns"], "--columns goes with --metric=evalb"),
+    ],
+)
+def test_flags_that_do_not_go_together(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        command.main(flags)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err

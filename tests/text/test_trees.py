@@ -1,0 +1,193 @@
+import itertools
+import re
+import tarfile
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.sources import decode_lines, read_lines
+from t2t_lite.errors import DataError
+from t2t_lite.text import trees
+from t2t_lite.text.trees import Leaf, Tree
+
+CAT = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps) (PP (IN on) (NP (NNS mats)))) (. .))"
+
+
+def read(text: str) -> list[str]:
+    return [str(tree) for tree in trees.read_trees(text.split("\n"), "x.mrg")]
+
+
+def normalized(text: str) -> str:
+    return str(trees.normalize(trees.parse(text)))
+
+
+def test_a_tree_knows_its_parts() -> None:
+    tree = trees.parse(CAT)
+    assert tree.nodes[:5] == ("S", "NP", Leaf("DT", "the"), Leaf("NN", "cat"), None)
+    assert tree.words == "the cat sleeps on mats .".split()
+    assert [leaf.tag for leaf in tree.leaves] == "DT NN VBZ IN NNS .".split()
+    assert tree.spans() == [("S", 0, 6), ("NP", 0, 2), ("VP", 2, 5), ("PP", 3, 5), ("NP", 4, 5)]
+    assert str(tree) == CAT
+    assert tree.pretty() == (
+        "(S\n  (NP (DT the) (NN cat))\n  (VP (VBZ sleeps)\n    (PP (IN on)\n      (NP (NNS mats))))\n  (. .))"
+    )
+    assert trees.parse(tree.pretty()) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(NP (DT a))\n\n(NP (DT b))\n", ["(NP (DT a))", "(NP (DT b))"]),
+        ("(NP (DT a)) (NP(DT b))(NP(DT\tc))", ["(NP (DT a))", "(NP (DT b))", "(NP (DT c))"]),
+        ("\n( (S\n    (NP-SBJ-1 (DT a) )\n    (VP\n      (VB b))))\n", ["( (S (NP-SBJ-1 (DT a)) (VP (VB b))))"]),
+        ("*x* Copyright (C) 1995 *x*\n; note (\n%% (\n# (\n<S ID=1>\n(NP (DT a))\n</S>", ["(NP (DT a))"]),
+        ("(NP\n  (# #)\n  (NN ;)\n  (NN %)\n  (NN <)\n  (NN *))", ["(NP (# #) (NN ;) (NN %) (NN <) (NN *))"]),
+        ("(PRN (-LRB- -LRB-) (CD 1\\/2) (-RRB- -RRB-))", ["(PRN (-LRB- -LRB-) (CD 1\\/2) (-RRB- -RRB-))"]),
+        ("(NP (CD 1\u00a0000) (NN a\u2028b\x85))", ["(NP (CD 1\u00a0000) (NN a\u2028b\x85))"]),  # one word each
+        ("(S (NP) (VP ) (VB a))", ["(S (NP) (VP) (VB a))"]),
+        ("(NN a)", ["(NN a)"]),
+    ],
+)
+def test_reads_what_treebanks_hold(text: str, expected: list[str]) -> None:
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("( (S (NP-SBJ-1 (DT a)) (VP=2 (VB b)) (ADVP|PRT (RB c))))", "(S (NP (DT a)) (VP (VB b)) (ADVP (RB c)))"),
+        ("(S (NP (-NONE- *-1)) (VP (VB b) (SBAR (-NONE- 0) (S (-NONE- *T*-1)))))", "(S (VP (VB b)))"),
+        ("(S (NP (NP (NP (NN a)))) (X (X)))", "(S (NP (NP (NP (NN a)))))"),  # unary chains stay
+        ("(PRN (-LRB- -LRB-) (PRP$ his) (NN-X a))", "(PRN (-LRB- -LRB-) (PRP$ his) (NN-X a))"),  # tags are no labels
+        ("(TOP (S (NN a)))", "(S (NN a))"),
+        ("(ROOT (S1 (S (NN a))))", "(S (NN a))"),
+        ("(ROOT (S1 (NN a)))", "(TOP (NN a))"),
+        ("( (NN a))", "(TOP (NN a))"),
+        ("( (NP (NN a)) (. .))", "(TOP (NP (NN a)) (. .))"),
+        ("( (NP (NN a)) (VP (VB b)))", "(TOP (NP (NN a)) (VP (VB b)))"),
+        ("( (NP (NN a)) (VP (-NONE- b)))", "(NP (NN a))"),
+        ("(NN a)", "(TOP (NN a))"),
+        ("( (S (NP (-NONE- *))))", "None"),
+        ("(-NONE- *)", "None"),
+    ],
+)
+def test_normalize(text: str, expected: str) -> None:
+    assert normalized(text) == expected
+    if expected != "None":
+        assert normalized(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "fault"),
+    [
+        ("(S (NP (DT a))", 1, "the tree that starts here is not closed by the end of the file"),
+        ("(S (NN a))\n\n( (S\n  (NN a)\n", 3, "the tree that starts here is not closed by the end of the file"),
+        ("(S (NN a)))", 1, "a ) without its ("),
+        ("(S (NN a))\n)", 2, "a ) without its ("),
+        ("(S (NN a)\n(S (NN a)))", 2, "a tree starts here, but the one of line 1 is not closed"),
+        ("( (S (NN a)\n  ( (S (NN a)))))", 2, "a bracket without a label within the tree of line 1; is a ) missing"),
+        ("(A (B C D))", 1, "several words in one bracket, (B C D; each word needs its own"),
+        ("(A (B C (D e)))", 1, "a bracket opens after the word 'C'; is a ) missing?"),
+        ("(A (B c)\n  d)", 2, "'d' stands in no bracket of its own"),
+        ("(A (B c)) d", 1, "'d' stands in no bracket of its own"),
+        ("words, not trees", 1, "'words,' stands in no bracket of its own"),
+        ("(A ())", 1, "an empty bracket ()"),
+        ("(A (\n", 1, "the tree that starts here is not closed"),
+    ],
+)
+def test_broken_treebanks_are_told_with_file_and_line(text: str, line: int, fault: str) -> None:
+    with pytest.raises(DataError, match=re.escape(f"x.mrg, line {line}: {fault}")):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (b"", "is empty or not there|holds no trees"),
+        (b"\n\n", "holds no trees"),
+        (b"(NP (NN caf\xe9))\n", "line 1: byte 0xe9"),
+        (b"(NP (NN a))\n(NP (NN \xff\xfe))\n", "line 2: byte 0xff"),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "line 1: '.x7fELF.x02"),
+        ("(NP (NN a))".encode("utf-16"), "line 1: byte 0xff"),
+    ],
+)
+def test_broken_files(tmp_path: Path, data: bytes, match: str) -> None:
+    path = tmp_path / "a.mrg"
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=f"a.mrg.*({match})"):
+        list(trees.read_trees(read_lines(path), path))
+
+
+@pytest.mark.parametrize(("text", "match"), [("(A (B c)) (A (B c))", "one tree, but there are 2"), (" ", "no trees")])
+def test_parse_wants_one_tree(text: str, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        trees.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("plain", "escaped"), [("(", "-LRB-"), (")", "-RRB-"), (":)", ":-RRB-"), ("[", "["), ("cat", "cat")]
+)
+def test_round_brackets_are_escaped(plain: str, escaped: str) -> None:
+    assert trees.escape(plain) == escaped
+    assert trees.escape(escaped) == escaped
+
+
+@pytest.mark.parametrize(
+    ("escaped", "plain"),
+    [("-LRB-", "("), ("-RSB-", "]"), ("-LCB-", "{"), (r"1\/2\*", "1/2*"), ("cat", "cat"), ("--", "--")],
+)
+def test_words_become_plain(escaped: str, plain: str) -> None:
+    assert trees.unescape(escaped) == plain
+
+
+def test_a_long_file_is_read_tree_by_tree() -> None:
+    lines = itertools.repeat(CAT, 3000)
+    tracemalloc.start()
+    count = sum(1 for _ in trees.read_trees(lines, "x"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 3000
+    assert peak < 50_000
+
+
+def test_an_open_bracket_does_not_fill_the_memory() -> None:
+    endless: Iterator[str] = itertools.chain(["(S", *[" (NN a)"] * 9], itertools.repeat(" (NP (NN a)"))
+    with pytest.raises(DataError, match="x, line 1: the tree that starts here is not closed after 100,000 brackets"):
+        list(trees.read_trees(endless, "x"))
+
+
+def test_no_depth_is_too_much() -> None:
+    deep = "(X " * 5000 + "(NN a)" + ")" * 5000
+    tree = trees.parse(deep)
+    assert str(tree) == deep
+    assert tree == trees.parse(deep) == trees.normalize(tree)
+    assert tree.pretty().count("\n") == 4999
+    assert tree.spans() == [("X", 0, 1)] * 5000
+    assert hash(tree) == hash(Tree(tree.nodes))
+
+
+def test_the_penn_treebank_sample(shared_data: Callable[[str], Path]) -> None:
+    """The .mrg files and the files with a tree a line hold the same 3,914 trees; known counts of SOURCES.md."""
+    folder = shared_data("wsj")
+    found: list[Tree] = []
+    for part in ("train", "dev", "test"):
+        path = folder / f"wsj_sample.{part}.trees.gz"
+        lines = list(read_lines(path))
+        read_here = list(trees.read_trees(lines, path))
+        assert [str(tree).replace(" ", "") for tree in read_here] == [line.replace(" ", "") for line in lines]
+        found += read_here
+    original: list[Tree] = []
+    with tarfile.open(folder / "wsj_combined_mrg.tar.gz") as archive:
+        for member in sorted(archive.getmembers(), key=lambda member: member.name):
+            file = archive.extractfile(member) if member.name.endswith(".mrg") else None
+            if file is not None:
+                original += trees.read_trees(decode_lines(file, member.name), member.name)
+    assert original == found
+    plain = [tree for tree in map(trees.normalize, found) if tree is not None]
+    assert len(plain) == len(found) == 3914
+    assert sum(len(tree.words) for tree in plain) == 94_084
+    assert len({label for tree in plain for label, _, _ in tree.spans()}) == 26
+    assert max(len(tree.words) for tree in plain) == 249
+    assert all(trees.parse(tree.pretty()) == tree for tree in plain[::20])
