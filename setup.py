@@ -84,6 +84,7 @@ setup(
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",
             "pytest>=9.2,<10",
+            "pytest-xdist>=3.8,<4",
             "pyyaml>=6,<7",  # the Kubernetes manifests in examples/ are checked
             "ruff>=0.17.5,<0.18",
         ],
