@@ -49,7 +49,7 @@ def local_attention(query: Any, key: Any, value: Any, window: Window, drop: Func
         query: [B, H, T, K].
         key: [B, H, T, K].
         value: [B, H, T, V].
-        drop: applied to the weights [B, H, N, Q, S].
+        drop: applied to the weights [N, B, H, Q, S].
 
     Returns:
         [B, H, T, V].
@@ -69,24 +69,27 @@ def local_attention(query: Any, key: Any, value: Any, window: Window, drop: Func
         _blocks(query, block),
         _neighbourhoods(key, block, after),
         _neighbourhoods(value, block, after),
-        masks.bias(ops.logical_and(near, same)),  # [B, 1, N, Q, S]
+        masks.bias(ops.logical_and(near, same)),  # [N, B, 1, Q, S]
         drop,
     )
-    shape = ops.shape(heads)
-    return ops.reshape(heads, (*shape[:2], shape[2] * shape[3], shape[4]))[:, :, :length]
+    number, batch, num_heads, _, size = ops.shape(heads)
+    return ops.reshape(ops.transpose(heads, (1, 2, 0, 3, 4)), (batch, num_heads, number * block, size))[:, :, :length]
 
 
 def _blocks(x: Any, block: Any, before: int = 0, after: int = 0) -> Any:
-    """[B, H, T, K] -> [B, H, before + N + after, Q, K], the additional blocks and the end of the last one zeros."""
+    """[B, H, T, K] -> [before + N + after, B, H, Q, K], the additional blocks and the end of the last one zeros.
+
+    Blocks come first because a slice of the first axis need not be copied.
+    """
     batch, heads, length, _ = ops.shape(x)
     padding = (before * block, -length % block + after * block)
     x = ops.pad(x, ((0, 0), (0, 0), padding, (0, 0)))
     blocks = (ops.shape(x)[2]) // block
-    return ops.reshape(x, (batch, heads, blocks, block, x.shape[-1]))
+    return ops.transpose(ops.reshape(x, (batch, heads, blocks, block, x.shape[-1])), (2, 0, 1, 3, 4))
 
 
 def _neighbourhoods(x: Any, block: Any, after: int) -> Any:
-    """[B, H, T, K] -> [B, H, N, S, K]: each block between the one before and, if `after`, the one after it."""
+    """[B, H, T, K] -> [N, B, H, S, K]: each block between the one before and, if `after`, the one after it."""
     blocks = _blocks(x, block, 1, after)
-    number = ops.shape(blocks)[2] - 1 - after
-    return ops.concatenate([blocks[:, :, i : i + number] for i in range(2 + after)], axis=3)
+    number = ops.shape(blocks)[0] - 1 - after
+    return ops.concatenate([blocks[i : i + number] for i in range(2 + after)], axis=3)
