@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import logging
+import math
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite import registry
 from t2t_lite.errors import T2TError, UsageError, did_you_mean
 from t2t_lite.problem import Problem
+
+if TYPE_CHECKING:
+    from t2t_lite.decode.translate import Hypothesis
+    from t2t_lite.serving import answer
 
 _PROBLEM_OPTIONS = "source_dir languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
 
@@ -41,6 +48,9 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
     0: done; 1: the run failed; 2: wrong arguments; 130: interrupted. What the user can mend is told in a sentence,
     without a traceback.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("t2t_lite").setLevel(logging.INFO)
     try:
@@ -157,16 +167,29 @@ def check_output(flag: str, path: str) -> None:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Writes a file whole or not at all, through links; a device, such as /dev/null, is written to and stays."""
+    """Writes a file whole or not at all, through links, in a folder made if need be; a device, such as /dev/null, is written to and stays."""
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:
             file.write(data)
         return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.partial"
     with open(aside, "wb") as file:
         file.write(data)
     os.replace(aside, path)
+
+
+def rows(line: str, hypotheses: Sequence[Hypothesis | answer.Hypothesis], args: argparse.Namespace) -> str:
+    """Returns what is written for a translated line, as --json and --nbest ask."""
+    if args.json:
+        outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
+        return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
+    # One output, one line, whatever a model may have learnt to write.
+    texts = [h.text.replace("\n", " ") for h in hypotheses]
+    if args.nbest:
+        return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
+    return f"{texts[0]}\n"
 
 
 def check_run(args: argparse.Namespace) -> None:

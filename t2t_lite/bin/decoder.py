@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -134,16 +133,8 @@ def _split_lines(run: OpenRun, split: str) -> list[str]:
 
 
 def _write(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]) -> None:
-    rows = []
-    for line, hypotheses in zip(lines, results, strict=True):
-        if args.json:
-            outputs = [{"text": h.text, "score": round(h.score, 4)} for h in hypotheses]
-            rows.append(json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False))
-        elif args.nbest:
-            rows.extend(f"{h.score:.4f}\t{h.text}" for h in hypotheses)
-        else:
-            rows.append(hypotheses[0].text)
-    data = "".join(row + "\n" for row in rows).encode("utf-8")
+    rows = (cli.rows(line, hypotheses, args) for line, hypotheses in zip(lines, results, strict=True))
+    data = "".join(rows).encode("utf-8")
     if args.output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

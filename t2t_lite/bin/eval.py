@@ -215,7 +215,7 @@ def _metrics(args: argparse.Namespace, metric: str, language: str) -> list[Metri
             metrics.append(bleu.metric(metric))
     if args.metric in ("chrf", "all"):
         metrics.append(bleu.chrf(lowercase=args.lowercase))
-    if args.metric == "bleu_paper" or (args.metric == "all" and (args.language or metric == "bleu_paper")):
+    if args.metric == "bleu_paper" or (args.metric == "all" and (args.language is not None or metric == "bleu_paper")):
         metrics.append(bleu.metric("bleu_paper", language))
     return metrics
 

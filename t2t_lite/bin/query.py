@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO
 
 from t2t_lite.bin import cli
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.serving import rpc
-from t2t_lite.serving.answer import Hypothesis
 from t2t_lite.serving.client import PROTOCOLS, Translator
 
 
@@ -121,7 +119,7 @@ def _translate(args: argparse.Namespace, translator: Translator, lines: Iterator
     with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
         try:
             for line, hypotheses in itertools.chain(first, answers):
-                file.write(_rows(line, hypotheses, args).encode("utf-8"))
+                file.write(cli.rows(line, hypotheses, args).encode("utf-8"))
                 file.flush()
                 written += 1
                 bar.update()
@@ -133,18 +131,6 @@ def _translate(args: argparse.Namespace, translator: Translator, lines: Iterator
 
 def _open_output(path: str | None) -> contextlib.AbstractContextManager[IO[bytes]]:
     return contextlib.nullcontext(sys.stdout.buffer) if path is None else open(path, "wb")
-
-
-def _rows(line: str, hypotheses: Sequence[Hypothesis], args: argparse.Namespace) -> str:
-    """Returns what is written for a line, as t2t-lite-decoder writes it."""
-    if args.json:
-        outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
-        return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
-    # One output, one line, whatever a model may have learnt to write.
-    texts = [h.text.replace("\n", " ") for h in hypotheses]
-    if args.nbest:
-        return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
-    return f"{texts[0]}\n"
 
 
 def entry() -> None:

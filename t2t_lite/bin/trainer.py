@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
 from t2t_lite.errors import UsageError
+from t2t_lite.problem import check_vocab_size
 
 if TYPE_CHECKING:
     from t2t_lite.train.run_dir import RunSpec
@@ -86,6 +87,9 @@ def _describe(args: argparse.Namespace) -> int:
     registry.load_plugins(args.usr_dir)
     if args.hparams_set is None and args.problem is None:
         raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
+    check_vocab_size(args.vocab_size)
+    if args.problem is not None:
+        registry.PROBLEMS.check(args.problem)
     set_name = args.hparams_set or registry.PROBLEMS.get(args.problem).default_hparams
     hparams = _changed(registry.hparams(set_name), args)
     model = args.model or _MODEL

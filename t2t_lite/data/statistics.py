@@ -31,20 +31,11 @@ class PlanStatistics:
     def format(self, max_length: int) -> str:
         """Returns a table for people; `max_length` is the recipe's."""
         total = self.pairs + self.left_out
-        sides = [
-            (
-                side,
-                f"{tokens / self.steps:,.0f} in {places / self.steps:,.0f} places, {1 - tokens / places:.1%} padding",
-            )
-            for side, tokens, places in (
-                ("source", self.source_tokens, self.source_places),
-                ("target", self.target_tokens, self.target_places),
-            )
-        ]
         rows = [
             ("updates per epoch", f"{self.steps:,}"),
             ("sentences per update", f"{self.pairs / self.steps:,.1f}"),
-            *((f"{side} tokens per update", text) for side, text in sides),
+            ("source tokens per update", self._side(self.source_tokens, self.source_places)),
+            ("target tokens per update", self._side(self.target_tokens, self.target_places)),
             ("waste", f"{self.waste:.1%} of all places"),
             ("shapes of batches", f"{self.shapes}"),
             ("left out", f"{self.left_out:,} of {total:,} pairs, longer than max_length={max_length}"),

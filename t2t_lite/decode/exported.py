@@ -41,7 +41,7 @@ class ExportedTranslator(LineTranslator):
             )
             self.model: Any = tf.saved_model.load(str(self.folder))
             self._best, self._nbest = (self.model.signatures[name] for name in ("serving_default", "nbest"))
-        except (tf.errors.OpError, OSError, KeyError, ValueError) as error:
+        except (tf.errors.OpError, OSError, KeyError, TypeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(f"{self.folder} is a damaged export: {reason}. Export the model again.") from error
 

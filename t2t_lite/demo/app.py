@@ -107,7 +107,7 @@ def _refuse_strangers(app: Any, host: str) -> None:
         if not _is_ours(flask.request.host, host):
             flask.abort(403, f"This page is not at {flask.request.host}; use the address that t2t-lite-demo prints.")
         origin = flask.request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != flask.request.host:
+        if origin is not None and origin.partition("://")[2] != flask.request.host:
             flask.abort(403, "Only the page itself may ask this.")
 
 
@@ -128,6 +128,9 @@ def _is_ours(address: str, host: str) -> bool:
     """Whether a Host header names this machine. A rebound name is a stranger's; a numeric address cannot be rebound."""
     try:
         name = urlsplit(f"//{address}").hostname or ""
+    except ValueError:  # brackets around what is no address
+        return False
+    try:
         ipaddress.ip_address(name)
     except ValueError:
         return name in (host.lower(), "localhost", socket.gethostname().lower())

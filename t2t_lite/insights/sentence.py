@@ -96,7 +96,7 @@ def _checked(what: str, text: str, vocabulary: Vocabulary, limit: int) -> list[i
     """The ids of `text`, ended by EOS."""
     ids = [*vocabulary.encode(text), EOS]
     if len(ids) > limit:
-        raise UsageError(f"The {what} has {len(ids)} pieces; attention is shown for at most {limit}: {text!r}")
+        raise UsageError(f"The {what} has {len(ids)} pieces; attention is shown for at most {limit}: {text!r:.200}")
     return ids
 
 

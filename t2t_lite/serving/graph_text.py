@@ -30,7 +30,7 @@ class GraphText(tf.Module):
 
         Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary knows it.
         """
-        texts = _utf_8(tf.strings.substr(texts, 0, max_length * _BYTES_PER_PIECE))
+        texts = _utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
         texts = tf.where(tf.strings.regex_full_match(texts, _BLANK), "", texts)
         return _ended(self._tokenizer.tokenize(texts), max_length)
 
@@ -55,6 +55,6 @@ def _utf_8(texts: Any) -> Any:
 
 
 def _ended(ids: Any, max_length: int) -> Any:
-    ids = ids[:, : max_length - 1]
     ends = tf.fill([ids.nrows()], EOS)[:, None]
-    return tf.concat([ids, tf.ragged.boolean_mask(ends, ids.row_lengths()[:, None] > 0)], axis=1)
+    ends = tf.ragged.boolean_mask(ends, ids.row_lengths()[:, None] > 0)
+    return tf.concat([ids[:, : max_length - 1], ends], axis=1)

@@ -18,6 +18,15 @@ def write(output: str | None) -> None:
     decoder._write(argparse.Namespace(json=False, nbest=None, output=output), ["bigger", ""], RESULTS)
 
 
+@pytest.mark.parametrize(("nbest", "before"), [(None, ""), (1, "-0.5000\t")])
+def test_a_line_gives_one_line_whatever_the_model_writes(
+    nbest: int | None, before: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    args = argparse.Namespace(json=False, nbest=nbest, output=None)
+    decoder._write(args, ["a"], [[SimpleNamespace(text="two\nlines", score=-0.5)]])
+    assert capfdbinary.readouterr().out == f"{before}two lines\n".encode()
+
+
 def test_a_file_is_replaced_whole_also_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("old")
     (tmp_path / "link").symlink_to("out")

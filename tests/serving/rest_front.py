@@ -223,13 +223,17 @@ def _from_json(value: Any, dtype: tf.DType) -> Any:
             "INVALID_ARGUMENT",
             f"JSON Value: {json.dumps(value)} Type: {_KINDS[type(value)]} is not of expected type: {dtype.name}",
         )
-    return value.encode("utf-8", "surrogateescape") if dtype == tf.string else value
+    try:
+        return value.encode("utf-8", "surrogateescape") if dtype == tf.string else value
+    except UnicodeEncodeError as error:
+        said = "JSON Parse error: The surrogate pair in string is invalid."
+        raise RefusalError("INVALID_ARGUMENT", said) from error
 
 
 def _array(values: Any, dtype: tf.DType) -> np.ndarray:
     try:
         array = np.array(values, dtype=object if dtype == tf.string else dtype.as_numpy_dtype)
-    except ValueError:
+    except (ValueError, OverflowError):
         array = None
     if array is None or any(isinstance(item, list) for item in array.flat):
         raise RefusalError("INVALID_ARGUMENT", "Encountered list at unexpected size")

@@ -6,7 +6,7 @@
 It runs the real graph, the real stubs and the rules of the stock server that a client meets (SERVING.md, sections 3 to
 5); it does not batch requests. Alone, as a process:
 
-    python -m tests.serving.server --base=DIR --name=ende
+    python -m tests.serving.server --base=DIR --name=ende --label=stable=1
 """
 
 import argparse
@@ -65,14 +65,34 @@ def serve(
         rpc.stop(grace=0).wait()
 
 
+def _label(text: str) -> tuple[str, int]:
+    name, _, version = text.partition("=")
+    if not name or not version.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VERSION")
+    return name, int(version)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, help="the folder of the version folders")
     parser.add_argument("--name", required=True)
     parser.add_argument("--rest_api_port", type=int, default=8501)
     parser.add_argument("--port", type=int, default=8500, help="gRPC")
+    parser.add_argument(
+        "--label",
+        type=_label,
+        action="append",
+        default=[],
+        metavar="NAME=VERSION",
+        help="may be given again; with labels all versions are served, else the newest",
+    )
     args = parser.parse_args()
-    with serve(args.base, args.name, rest_port=args.rest_api_port, grpc_port=args.port) as server:
+    keep, ports = "all" if args.label else "latest", {"rest_port": args.rest_api_port, "grpc_port": args.port}
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(serve(args.base, args.name, labels=dict(args.label), keep=keep, **ports))
+        except (OSError, RuntimeError) as error:  # no such folder, a port that is taken (gRPC's is a RuntimeError)
+            parser.error(str(error))
         print(f"REST {server.rest}, gRPC {server.grpc}; end with Ctrl-C", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             while True:

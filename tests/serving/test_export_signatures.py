@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite.decode.beam_search import length_penalty
 from t2t_lite.decode.exported import ExportedTranslator
 from t2t_lite.models.attention_maps import attention_maps
+from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.text.vocabulary import EOS, PAD, UNK
 from tests.serving.conftest import EXPORTED, Exported
 from tests.serving.served_model import RefusalError, Version
@@ -41,6 +43,12 @@ def test_the_best_and_the_n_best_are_the_translators(exported: Exported, version
     assert len({h[0].text for h in one}) > len(exported.lines) / 2  # or the comparison would say little
     assert _decoded(nbest["outputs"])[-5] == [""] * K
     assert not nbest["scores"][-5:-1].any()
+
+
+def test_a_line_of_which_only_the_end_symbol_is_left_is_not_blank(exported: Exported) -> None:
+    """max_source_length=1, which the translator takes, too."""
+    encoded = GraphText(exported.served.vocabularies[0]).encode(tf.constant([exported.lines[0], " "]), 1)
+    assert encoded.to_list() == [[EOS], []]
 
 
 def test_tokens_go_in_and_out(exported: Exported, version: Version) -> None:

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import re
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,7 @@ def test_answers(server: Server, path: str, body: Any, answer: Any) -> None:
         ("POST", PREDICT, {"inputs": ["a"], "instances": ["a"]}, 400, "expecting only one of"),
         ("POST", PREDICT, {"inputs": [{"b64": "_-8="}]}, 400, "Unable to base64 decode"),
         ("POST", PREDICT, {"inputs": [["a"], "b"]}, 400, "unexpected size"),
+        ("POST", PREDICT, {"inputs": ["\ud800"]}, 400, "surrogate pair in string is invalid"),
         ("POST", PREDICT, {"instances": ["a", {"inputs": "b"}]}, 400, "Expecting value/list"),
         (
             "POST",
@@ -206,12 +208,32 @@ def test_a_model_that_must_be_compiled_is_refused(tmp_path: Path) -> None:
 def test_alone_it_says_where_it_is(
     toy_base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    naps = iter([1])
-    monkeypatch.setattr("time.sleep", lambda seconds: next(naps, None) or _interrupt())
-    monkeypatch.setattr("sys.argv", ["server", f"--base={toy_base}", "--name=toy", "--rest_api_port=0", "--port=0"])
+    said = ""
+
+    def visit(seconds: float) -> None:
+        nonlocal said
+        if said:
+            raise KeyboardInterrupt
+        said = capsys.readouterr().out
+        rest = re.fullmatch(r"REST (127.0.0.1:\d+), gRPC 127.0.0.1:\d+; end with Ctrl-C\n", said)[1]
+        # Version 1, though there is a newer one.
+        with urllib.request.urlopen(f"http://{rest}/v1/models/toy/labels/stable/metadata", timeout=30) as answer:
+            assert "one_output" in json.load(answer)["metadata"]["signature_def"]["signature_def"]
+
+    monkeypatch.setattr("time.sleep", visit)
+    flags = ["--name=toy", "--rest_api_port=0", "--port=0", "--label=stable=1"]
+    monkeypatch.setattr("sys.argv", ["server", f"--base={toy_base}", *flags])
     main()
-    assert re.fullmatch(r"REST 127.0.0.1:\d+, gRPC 127.0.0.1:\d+; end with Ctrl-C\n", capsys.readouterr().out)
 
 
-def _interrupt() -> None:
-    raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [(["--base=none"], "No such file"), (["--base=.", "--label=stable"], "'stable' is not of the form NAME=VERSION")],
+)
+def test_wrong_flags(
+    flags: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["server", "--name=toy", *flags])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert words in capsys.readouterr().err
