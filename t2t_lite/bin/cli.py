@@ -167,7 +167,10 @@ def check_output(flag: str, path: str) -> None:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Writes a file whole or not at all, through links, in a folder made if need be; a device, such as /dev/null, is written to and stays."""
+    """Writes a file whole or not at all, through links; makes its folder if need be.
+
+    A device, such as /dev/null, is written to and stays.
+    """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:

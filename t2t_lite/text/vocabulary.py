@@ -144,7 +144,7 @@ def train_vocabulary(
         raise UsageError(f"vocab_type={kind!r} is neither 'bpe' nor 'unigram'.")
     sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
     if not sample:
-        raise DataError("There is no text to train a vocabulary on: every line is empty.")
+        raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
