@@ -69,7 +69,10 @@ def test_a_page_over_a_server(served: Server) -> None:
         assert status == 400
         assert "The model lacks what is asked for; export it with t2t-lite-exporter." in answer["error"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        try:
+            assert process.wait(60) == 130
+        finally:
+            process.kill()  # or the end of the block would wait for it
         assert process.stderr.read() == "error: interrupted; the page is no longer served.\n"
         assert process.stdout.read() == "\nNext: open this address in a browser. Ctrl-C ends the page.\n"
 
