@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported: no page of notices
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is: so that tests/commands.py forks no threads
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands started here would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+SLOW = ("system", "train", "serving", "models", "examples", "bin")  # folders, the slowest first
 
-SLOW = ("system", "train", "examples", "models")  # folders
 
-
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow folders first: where several processes share the files, they end at about the same time."""
-    items.sort(key=lambda item: item.path.parent.name not in SLOW)
+    """Where several processes share the tests, one runs all of a folder, which share fixtures; slow folders first."""
+    items.sort(key=lambda item: (*SLOW, item.path.parent.name).index(item.path.parent.name))
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,7 @@
 
 import argparse
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.checkpoint import Checkpoints
 from t2t_lite.train.run_dir import RunSpec, write_run
+from tests import commands
 
 HPARAMS = config.HParams(num_layers=2, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)
 PLUGIN = """
@@ -72,18 +70,10 @@ def test_a_page_and_a_picture_of_a_users_own_problem_and_model(tmp_path: Path) -
         "--layer=1",
         "--head=2",
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "t2t_lite.bin.insights", *flags],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
+    done = commands.run("t2t_lite.bin.insights", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
     size = (tmp_path / "a.html").stat().st_size
-    assert done.stdout == f"page = a.html\nbytes = {size:,}\npicture = a.svg\n"
+    assert done.stdout.decode() == f"page = a.html\nbytes = {size:,}\npicture = a.svg\n"
     data = _data(tmp_path / "a.html")
     assert data["show"] == {"attention": "memory", "view": "lines", "layer": 1, "heads": [2]}
     (sentence,) = data["sentences"]

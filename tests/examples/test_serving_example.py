@@ -25,6 +25,7 @@ README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 NAME = "ende"
 METRICS = "/monitoring/prometheus/metrics"  # the test server has none
 
+pytestmark = pytest.mark.xdist_group("serving")  # whose tests have made the export
 exported = serving.exported
 
 # Each call with its status, if that is not 200, and its answer.

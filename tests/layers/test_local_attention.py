@@ -93,7 +93,8 @@ def test_a_graph_of_open_shapes_serves_all_lengths(jit: bool) -> None:
             loss = tf.reduce_sum(heads**2)
         return heads, *tape.gradient(loss, inputs)
 
-    graph = tf.function(attend, input_signature=[*rows, tf.TensorSpec([None, None], tf.int32)], jit_compile=jit)
+    signature = [*rows, tf.TensorSpec([None, None], tf.int32)]
+    graph = tf.function(attend, input_signature=signature, jit_compile=jit, autograph=False)
     for n in (0, 5, 18, 53) if not jit else (5, 53):
         q, k, v = _inputs(n)
         segments = _segments("padded", n)
@@ -111,7 +112,7 @@ def _sizes_of_tensors(n: int, r: int) -> list[int]:
             heads = local_attention(q, k, v, Window(r, False, tf.ones([1, n], tf.int32)))
         return tape.gradient(heads, [q, k, v])
 
-    graph = tf.function(gradients, input_signature=rows).get_concrete_function().graph
+    graph = tf.function(gradients, input_signature=rows, autograph=False).get_concrete_function().graph
     outputs = [output for operation in graph.get_operations() for output in operation.outputs]
     return [math.prod(output.shape) for output in outputs if output.shape.rank is not None]
 

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from t2t_lite import registry
+from tests import commands
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -19,7 +19,7 @@ _IMPORT = "import time:"  # what python -X importtime puts before each line
 
 # Small enough to train in seconds, with outputs that differ from line to line.
 RECIPE = (
-    "num_layers=1,d_model=64,d_ff=64,num_heads=2,dropout=0,batch_tokens=1024,max_length=32,warmup_steps=40,"
+    "norm=post,num_layers=1,d_model=64,d_ff=64,num_heads=2,dropout=0,batch_tokens=1024,max_length=32,warmup_steps=40,"
     "learning_rate_factor=1,extra_length=5,train_steps=120,log_every=30,eval_every=60,save_every=20,"
     "average_checkpoints=3,keep_checkpoints=5"
 )
@@ -29,7 +29,8 @@ RECIPE = (
 def run() -> Run:
     """Runs `run("trainer", "--flag", ..., status=0)`; checks the exit status, and that no traceback is shown.
 
-    `quick=True` checks as well that TensorFlow was not loaded; `env` adds to the environment.
+    `quick=True` checks as well that TensorFlow was not loaded; `fresh=True` starts a new interpreter for a command that
+    loads it, too (see tests/commands.py); `env` adds to the environment.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # the commands themselves keep TensorFlow quiet
@@ -39,20 +40,17 @@ def run() -> Run:
         *flags: object,
         status: int = 0,
         quick: bool = False,
+        fresh: bool = False,
         input: bytes = b"",
         env: Mapping[str, str] | None = None,
-        **options: Any,
     ) -> subprocess.CompletedProcess[str]:
-        python = [sys.executable, *(["-X", "importtime"] if quick else []), "-m", f"t2t_lite.bin.{command}"]
-        done = subprocess.run(
-            [*python, *map(str, flags)],
-            input=input,
-            capture_output=True,
-            check=False,
-            env={**environment, **(env or {})},
-            timeout=300,
-            **options,
-        )
+        module = f"t2t_lite.bin.{command}"
+        if quick or fresh:
+            python = [sys.executable, *(["-X", "importtime"] if quick else []), "-m", module, *map(str, flags)]
+            whole = {**environment, **(env or {})}
+            done = subprocess.run(python, input=input, capture_output=True, check=False, env=whole, timeout=300)
+        else:
+            done = commands.run(module, *flags, input=input, env={**environment, **(env or {})})
         lines = done.stderr.decode("utf-8").split("\n")
         imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith(_IMPORT)}
         stderr = "\n".join(line for line in lines if not line.startswith(_IMPORT))
@@ -97,6 +95,7 @@ def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
         "--hparams_set=tiny",
         f"--hparams={RECIPE}",
         f"--output_dir={folder}",
+        fresh=True,
     )
     assert done.stderr == ""  # neither notices of TensorFlow nor a progress bar where nobody watches
     return folder, done.stdout

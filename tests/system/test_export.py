@@ -14,7 +14,7 @@ def test_an_export_translates_as_the_run_does(
 ) -> None:
     folder, base = trained[0], tmp_path / "versions"
     export = ("exporter", f"--output_dir={folder}", f"--export_dir={base}")
-    done = run(*export, "--precision=bfloat16", "--beam_size=3")
+    done = run(*export, "--precision=bfloat16", "--beam_size=3", fresh=True)
     assert done.stderr == ""
     pattern = rf"{base}/1: \d\.\d MB, [\d,]+ parameters of averaged/model-120\n\nNext: t2t-lite-decoder --saved_model="
     assert re.match(pattern, done.stdout)

@@ -4,8 +4,6 @@ import gzip
 import itertools
 import json
 import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.data.store import open_store
+from tests import commands
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -23,30 +22,6 @@ SMALL = (
     "--hparams=num_layers=1,d_model=32,d_ff=64,num_heads=2,batch_tokens=512,max_length=64,train_steps=4,log_every=2,"
     "eval_every=4,save_every=2,beam_size=2,extra_length=2",
 )
-
-# Writes TFDS_DATA_DIR/wmt14_translate/de-en/1.0.0 as the real builder does, from the pairs in a JSON file instead of
-# what it would download. Features, splits, file format and names are its own.
-_BUILD = """
-import json, sys
-import tensorflow_datasets as tfds
-from tensorflow_datasets.core import registered
-from tensorflow_datasets.translate.wmt14 import Wmt14Translate
-
-pairs = json.load(open(sys.argv[1], encoding="utf-8"))
-with registered.skip_registration():
-    class Fabricated(Wmt14Translate):
-        name = "wmt14_translate"
-
-        def _split_generators(self, dl_manager):
-            return {split: self._generate_examples(split) for split in pairs}
-
-        def _generate_examples(self, split):
-            for number, (source, target) in enumerate(pairs[split]):
-                yield number, {"en": source, "de": target}
-
-with tfds.testing.disable_gcs_access():
-    Fabricated(config="de-en", data_dir=sys.argv[2]).download_and_prepare()
-"""
 
 
 def _pairs(split: str, count: int) -> list[tuple[str, str]]:
@@ -62,9 +37,8 @@ def tfds_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A TFDS_DATA_DIR with the fabricated wmt14_translate/de-en."""
     folder = tmp_path_factory.mktemp("tfds")
     (folder / "pairs.json").write_text(json.dumps(FABRICATED), encoding="utf-8")
-    command = [sys.executable, "-c", textwrap.dedent(_BUILD), str(folder / "pairs.json"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = commands.run("tests.system.tfds_builder", folder / "pairs.json", folder)
+    assert done.returncode == 0, done.stderr.decode()
     assert (folder / "wmt14_translate" / "de-en" / "1.0.0" / "features.json").is_file()
     return folder
 

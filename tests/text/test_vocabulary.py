@@ -188,7 +188,8 @@ def _assert_in_graph_is_the_same(vocabulary: Vocabulary, lines: list[str]) -> No
     import tensorflow as tf
 
     tokenizer = in_graph_tokenizer(vocabulary)
-    in_graph = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+    signature = [tf.TensorSpec([None], tf.string)]
+    in_graph = tf.function(tokenizer.tokenize, input_signature=signature, autograph=False)
     ids = in_graph(tf.constant([line.encode() for line in lines]))
     assert ids.dtype == tf.int32
     assert ids.to_list() == vocabulary.encode_many(lines)

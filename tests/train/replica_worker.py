@@ -1,13 +1,10 @@
 """Trains a small model on N logical CPUs and writes what came of it; run by test_replicas.py, one process per N.
 
-Usage: replica_worker.py STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES ...
+Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES ...
 """
 
-import os
 import sys
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np

@@ -32,7 +32,7 @@ def _wanted(logits: np.ndarray, smoothing: float, over: str = "all") -> float:
 def _loss_and_gradient(
     logits: np.ndarray, smoothing: float, over: str = "all", factor: float = 1.0, jit: bool = False
 ) -> tuple[Any, Any]:
-    @tf.function(jit_compile=jit)
+    @tf.function(jit_compile=jit, autograph=False)
     def both(x: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
             tape.watch(x)

@@ -38,7 +38,7 @@ def test_equals_adam_in_float64_over_20_steps(beta2: float, epsilon: float, form
     ]
     variables = [tf.Variable(w.astype("float32")) for w in start]
     adam = Adam(variables, 0.9, beta2, epsilon)
-    update = tf.function(adam.apply)
+    update = tf.function(adam.apply, autograph=False)
     for t, of_step in enumerate(gradients, start=1):
         update([tf.constant(g, tf.float32) for g in of_step], np.float32(adam.corrected_rate(_rate(t), t)))
     for variable, first, w in zip(variables, start, _adam(start, gradients, beta2, epsilon, form), strict=True):

@@ -5,18 +5,12 @@ x86 CPUs: float32 losses differ by 1.5e-7 (relative) and weights by 2e-6 at most
 then rounds a weight (8 bits) the other way: losses differ by 2e-6, weights by 1.2e-5 at most.
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from t2t_lite.data.store import Store
+from tests import commands
 
-WORKER = Path(__file__).with_name("replica_worker.py")
-ROOT = WORKER.parent.parent.parent
 LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
 # precision:dropout:micro_batches
@@ -32,14 +26,13 @@ def results(toy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Resul
     folder = tmp_path_factory.mktemp("replicas")
     workers = {}
     for devices, cases in CASES.items():
-        command = [sys.executable, WORKER, toy_store.folder, folder / f"{devices}.npz", str(devices), *cases]
-        workers[devices] = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
-        )
-    errors = {devices: worker.communicate(timeout=500)[1] for devices, worker in workers.items()}
-    for devices, worker in workers.items():
-        assert worker.returncode == 0, errors[devices]
+        arguments = (toy_store.folder, folder / f"{devices}.npz", devices, *cases)
+        streams = {"out": folder / f"{devices}.out", "err": folder / f"{devices}.err"}
+        workers[devices] = commands.start("tests.train.replica_worker", *arguments, **streams)
     found = {}
+    for devices, worker in workers.items():
+        worker.join(500)
+        assert worker.exitcode == 0, (folder / f"{devices}.err").read_text(encoding="utf-8")
     for devices in CASES:
         with np.load(folder / f"{devices}.npz", allow_pickle=False) as arrays:
             found[devices] = dict(arrays)

@@ -1,15 +1,14 @@
 """A run that stops and goes on ends as if it had never stopped, bit for bit; all through the real command.
 
-On one device the run ends at step 10 and is asked for 20; on two it is killed in the middle, after its checkpoint.
+On one device the run ends at step 10, is moved and asked for 20; on two it is killed in the middle, after its
+checkpoint.
 """
 
 import dataclasses
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
+from tests import commands
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # Dropout is on. The evaluation at step 15 takes long enough, as its graph is new, to be killed in.
 HPARAMS = (
     "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,micro_batches=2,train_steps=20,"
-    "log_every=1,eval_every=15,save_every=10,average_checkpoints=1,beam_size=1,extra_length=2"
+    "log_every=1,eval_every=15,save_every=10,average_checkpoints=2,beam_size=1,extra_length=2"
 )
 
 
@@ -33,17 +32,16 @@ class Command:
     """t2t-lite-trainer in a process of its own, its output in files beside the run's folder."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
+    process: BaseProcess
 
     @classmethod
     def start(cls, folder: Path, *flags: str) -> "Command":
-        command = [sys.executable, "-m", "t2t_lite.bin.trainer", f"--output_dir={folder}", *flags]
-        with open(f"{folder}.out", "wb") as out, open(f"{folder}.err", "wb") as err:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            return cls(folder, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=err))
+        streams = {"out": Path(f"{folder}.out"), "err": Path(f"{folder}.err")}
+        return cls(folder, commands.start("t2t_lite.bin.trainer", f"--output_dir={folder}", *flags, **streams))
 
     def finish(self, status: int = 0) -> None:
-        assert self.process.wait(timeout=400) == status, self.errors()
+        self.process.join(400)
+        assert self.process.exitcode == status, self.errors()
 
     def errors(self) -> str:
         return Path(f"{self.folder}.err").read_text(encoding="utf-8")
@@ -52,7 +50,7 @@ class Command:
         """Kills it (no farewell, no clean-up) when it has logged `step`."""
         deadline = time.monotonic() + 300
         while not any(line["step"] >= step for line in _metrics(self.folder)):
-            assert self.process.poll() is None, self.errors()
+            assert self.process.is_alive(), self.errors()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         self.process.kill()
@@ -100,14 +98,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     first["in two 2"].kill_after(15)
     killed_updates = _updates(folder / "in two 2")
     killed_checkpoints = {path.stem for path in (folder / "in two 2" / "checkpoints").glob("*.index")}
-    # The second parts: more steps for the one that had ended; for the killed one its folder says it all.
+    # The second parts: the folders say it all, but for more steps.
     first.pop("in two 2")
     second = [Command.start(folder / "in two 2", "--devices=2")]
     first.pop("in two 1").finish()
-    second.append(Command.start(folder / "in two 1", *flags, "--train_steps=20"))
+    (folder / "in two 1").rename(folder / "moved 1")
+    second.append(Command.start(folder / "moved 1", "--train_steps=20"))
     for command in (*first.values(), *second):
         command.finish()
-    whole, in_two = ({n: folder / f"{kind} {n}" for n in (1, 2)} for kind in ("whole", "in two"))
+    whole, in_two = {n: folder / f"whole {n}" for n in (1, 2)}, {1: folder / "moved 1", 2: folder / "in two 2"}
     return Runs(whole, in_two, killed_updates, killed_checkpoints)
 
 
@@ -148,6 +147,20 @@ def test_one_and_two_devices_have_the_same_curve_up_to_rounding(runs: Runs) -> N
     for ours, theirs in zip(one, two, strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
         assert ours["source_tokens"] == theirs["source_tokens"]
+
+
+def test_what_the_command_says(runs: Runs) -> None:
+    for folder in (*runs.whole.values(), runs.in_two[1]):
+        assert Path(f"{folder}.err").read_text(encoding="utf-8") == ""
+        out = Path(f"{folder}.out").read_text(encoding="utf-8")
+        assert "step 20: dev loss " in out
+        assert f"\nweights:      {folder}/averaged/model-20\n" in out
+        assert (folder / "averaged" / "model-20.index").is_file()
+    assert out.startswith("Going on from step 10 of 20.\nstep 15: dev loss ")
+    assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
+    before = folder.with_name("in two 1")
+    out = Path(f"{before}.out").read_text(encoding="utf-8")
+    assert f"\nweights:      {before}/best/model-10\n" in out  # one checkpoint: nothing to average
 
 
 def test_another_recipe_is_refused_and_changes_nothing(runs: Runs) -> None:

@@ -149,7 +149,8 @@ def test_a_run_of_ones_own_problem_imports_it_from_where_it_was_or_has_moved_to(
     plugin.mkdir()
     (plugin / "of_the_run_dir_test.py").write_text(
         "from t2t_lite import config, registry\n\n\n"
-        "@registry.register_hparams\ndef of_the_run_dir_test():\n    return config.HParams(d_model=24, num_heads=2)\n"
+        "@registry.register_hparams\ndef of_the_run_dir_test():\n    '''A recipe.'''\n"
+        "    return config.HParams(d_model=24, num_heads=2)\n"
     )
     spec = _spec(usr_dir=str(tmp_path / "gone"), hparams_set="of_the_run_dir_test")
     write_run(tmp_path / "run", spec)

@@ -1,0 +1,64 @@
+"""Commands for tests: each in a process of its own, with its own streams, but without the time that an import takes.
+
+Importing TensorFlow takes five seconds. So processes are forked from a server that has imported it, and nothing of
+ours; it runs no threads, has looked for no devices and read no flags. What a command's own start is about, that nothing
+heavy is loaded and TensorFlow's notices do not show, is for new interpreters to prove.
+"""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+_server = multiprocessing.get_context("forkserver")
+_server.set_forkserver_preload(["tensorflow", "keras", "tensorflow_text"])
+
+
+def start(
+    module: str,
+    *arguments: object,
+    out: Path,
+    err: Path,
+    input: Path = Path(os.devnull),
+    env: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
+) -> BaseProcess:
+    """Starts `python -m MODULE ARGUMENTS`, which reads the file `input` and writes the files `out` and `err`."""
+    streams = (input, out, err)
+    process = _server.Process(target=_run, args=(module, [*map(str, arguments)], streams, {**env}, cwd or Path.cwd()))
+    process.start()
+    return process
+
+
+def run(module: str, *arguments: object, input: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Runs `python -m MODULE ARGUMENTS` to its end and returns its output; options are those of `start`."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, out, err = (Path(folder, name) for name in ("in", "out", "err"))
+        given.write_bytes(input)
+        process = start(module, *arguments, input=given, out=out, err=err, **options)
+        process.join(300)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        return subprocess.CompletedProcess([module, *arguments], process.exitcode, out.read_bytes(), err.read_bytes())
+
+
+def _run(
+    module: str, arguments: list[str], streams: tuple[Path, ...], environment: dict[str, str], folder: Path
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number, (path, mode) in enumerate(zip(streams, ("rb", "wb", "wb"), strict=True)):
+        with open(path, mode) as file:
+            os.dup2(file.fileno(), number)
+    sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115 (they stay open)
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
