@@ -6,12 +6,17 @@ from t2t_lite.registry import register_hparams
 
 @register_hparams
 def tiny() -> config.HParams:
-    """2 layers of 128: learns toy_ende in two minutes on two CPU cores."""
+    """2 layers of 128: learns toy_ende or toy_parsing in two or three minutes on two CPU cores.
+
+    norm=pre, which so short a warm-up needs: with the paper's order, the loss of toy_parsing stands still for hundreds
+    of updates.
+    """
     return config.HParams(
         num_layers=2,
         d_model=128,
         d_ff=512,
         num_heads=4,
+        norm="pre",
         batch_tokens=2048,
         max_length=64,
         learning_rate_factor=2.0,

@@ -59,6 +59,7 @@ class HParams:
     train_steps: int = 100000
     log_every: int = 100  # steps
     eval_every: int = 5000  # steps
+    eval_lines: int = 0  # of dev, evenly spaced, that are decoded and scored at each evaluation; 0: all
     save_every: int = 0  # steps; 0: only every save_minutes and at the end
     save_minutes: float = 10.0  # section 6.1: checkpoints "written at 10-minute intervals"; 0: off
     keep_checkpoints: int = 20  # the newest n are kept, and the best one by dev score beside them
@@ -87,7 +88,7 @@ _AT_LEAST_ONE = (
 _FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2".split()
 _NOT_NEGATIVE = (
     "d_k d_v attention_window learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints "
-    "early_stopping seed length_penalty extra_length"
+    "early_stopping seed length_penalty extra_length eval_lines"
 ).split()
 
 

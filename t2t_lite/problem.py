@@ -31,13 +31,15 @@ class Problem:
 
     Class attributes to override:
         source_language, target_language: names of the two sides, such as "en" and "de".
+        target_kind: "text", or "tree" where the target is a sentence's tree, linearised (text/linearize.py); the
+            source is then its words, parted by spaces. What a model puts out is made a tree again, mended if need be.
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
-        vocab_type: "bpe" or "unigram", as SentencePiece trains them.
+        vocab_type: "bpe" or "unigram", as SentencePiece trains them. The symbols of trees are taken whole.
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
-            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf" or "bleu_paper" (as the paper's
-            authors computed BLEU; target_language must be "de", "en" or "fr").
+            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "bleu_paper" (as the paper's
+            authors computed BLEU; target_language must be "de", "en" or "fr") or "evalb" (labelled F1 of trees).
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
@@ -47,6 +49,7 @@ class Problem:
     default_hparams: ClassVar[str] = "base"
     source_language: str = "source"
     target_language: str = "target"
+    target_kind: Literal["text", "tree"] = "text"
     vocab_size: int = 32000
     vocab_type: Literal["bpe", "unigram"] = "bpe"
     shared_vocab: bool = True
@@ -80,13 +83,21 @@ class Problem:
             "shared_vocab": self.shared_vocab,
             "character_coverage": self.character_coverage,
         }
+        if self.target_kind != "text":
+            settings["target_kind"] = self.target_kind
         if self.clean:
             settings |= {name: getattr(self, name) for name in ("clean", "clean_max_words", "clean_max_ratio")}
         return settings
 
 
 def reverse(forward: type[Problem]) -> type[Problem]:
-    """Returns the problem NAME_rev: `forward` with source and target swapped, taking the same options."""
+    """Returns the problem NAME_rev: `forward` with source and target swapped, taking the same options.
+
+    Raises:
+        UsageError: `forward` gives trees.
+    """
+    if forward.target_kind == "tree":
+        raise UsageError(f"There is no {forward.name}_rev: {forward.name} gives trees, from which no text is made.")
 
     class Reversed(Problem):
         __doc__ = forward.__doc__

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from t2t_lite.decode.translate import Hypothesis
     from t2t_lite.serving import answer
 
-_PROBLEM_OPTIONS = "source_dir languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
+_PROBLEM_OPTIONS = (
+    "source_dir extra_dir phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -116,7 +118,16 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
     )
     group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
-    group.add_argument("--source_dir", metavar="DIR", help="text2text: the folder with train.en, train.de, dev.en, ...")
+    group.add_argument(
+        "--source_dir",
+        metavar="DIR",
+        help="text2text: the folder with train.en, train.de, dev.en, ...; treebank: with train.trees, dev.trees, ...; "
+        "wsj_parsing: with the Penn Treebank's sections 02 to 23",
+    )
+    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or .gz")
+    group.add_argument(
+        "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
+    )
     group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.decode.translate import Hypothesis, LineTranslator
@@ -50,6 +50,9 @@ def _parser() -> cli.Parser:
         "--nbest", type=cli.positive, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
     )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
+    parser.add_argument(
+        "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
+    )
     return parser
 
 
@@ -57,6 +60,8 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
     """Ends the program with status 2 unless the flags name a run or an exported model, and not both."""
     if (args.output_dir is None) == (args.saved_model is None):
         parser.error("give --output_dir=RUN or --saved_model=DIR")
+    if args.pretty and (args.json or args.nbest is not None):
+        parser.error("--pretty shows the best tree of each line, and does not go with --json or --nbest")
     for flag in _RUN_FLAGS:
         if args.saved_model is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} goes with --output_dir: an exported model has its decoding built in, and no data")
@@ -133,13 +138,25 @@ def _split_lines(run: OpenRun, split: str) -> list[str]:
 
 
 def _write(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]) -> None:
-    rows = (cli.rows(line, hypotheses, args) for line, hypotheses in zip(lines, results, strict=True))
+    if args.pretty:
+        rows = [_pretty(hypotheses[0].text) for hypotheses in results]
+    else:
+        rows = [cli.rows(line, hypotheses, args) for line, hypotheses in zip(lines, results, strict=True)]
     data = "".join(rows).encode("utf-8")
     if args.output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
         cli.write_file(args.output, data)
+
+
+def _pretty(text: str) -> str:
+    from t2t_lite.text.trees import parse
+
+    try:
+        return f"{parse(text).pretty() if text else ''}\n\n"
+    except DataError:
+        raise UsageError(f"--pretty is for trees; this model writes text, such as {text[:80]!r}.") from None
 
 
 def entry() -> None:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from t2t_lite.metrics.evalb_parameters import Parameters
     from t2t_lite.metrics.metric import Metric, Score
     from t2t_lite.metrics.significance import Comparison
 
@@ -25,16 +26,17 @@ def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
-    score = _score_trees if args.metric == "evalb" else _score_files if args.output_dir is None else _score_run
-    return cli.run(lambda: score(args))
+    if args.output_dir is not None:
+        return cli.run(lambda: _score_run(args))
+    return cli.run(lambda: _score_trees(args) if args.metric == "evalb" else _score_files(args))
 
 
 def _parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-eval",
-        description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text), or a file of "
-        "translations, or two files and whether they differ, or a file of parse trees. Each score is printed with a "
-        "signature that says how it was computed.",
+        description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text, or F1 of its trees), or "
+        "a file of translations, or two files and whether they differ, or a file of parse trees. Each score is printed "
+        "with a signature that says how it was computed.",
     )
     run = parser.add_argument_group("a run")
     run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
@@ -117,30 +119,50 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 
 def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if args.gold is None or args.test is None:
-        parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE")
-    texts = ("output_dir", "hypotheses", "references", "tokenize", *_RUN_FLAGS, *_FILE_FLAGS)
-    for flag in (*texts, *(["lowercase"] if args.lowercase else [])):
+    run = args.output_dir is not None
+    if not run and (args.gold is None or args.test is None):
+        parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE; or --output_dir=RUN")
+    others = ("hypotheses", "references", "tokenize", *_FILE_FLAGS, *(("gold", "test") if run else _RUN_FLAGS))
+    for flag in (*others, *(["lowercase"] if args.lowercase else [])):
         if getattr(args, flag) is not None:
-            parser.error(f"--{flag} does not go with --metric=evalb, which scores the trees of two files")
+            parser.error(f"--{flag} does not go with --metric=evalb of {'a run' if run else 'two files of trees'}")
     if args.columns and args.json:
         parser.error("give --columns or --json, not both")
 
 
 def _score_trees(args: argparse.Namespace) -> int:
     from t2t_lite.data.sources import read_lines
-    from t2t_lite.metrics import bracketing, evalb_parameters
 
-    parameters = None if args.prm is None else evalb_parameters.read_parameters(read_lines(args.prm), args.prm)
-    found = bracketing.evaluate(list(read_lines(args.gold)), list(read_lines(args.test)), parameters)
+    gold, test = (list(read_lines(path)) for path in (args.gold, args.test))
+    return _print_trees(args, {}, gold, test, _parameters(args))
+
+
+def _parameters(args: argparse.Namespace) -> Parameters | None:
+    from t2t_lite.data.sources import read_lines
+    from t2t_lite.metrics import evalb_parameters
+
+    return None if args.prm is None else evalb_parameters.read_parameters(read_lines(args.prm), args.prm)
+
+
+def _print_trees(
+    args: argparse.Namespace,
+    facts: dict[str, object],
+    gold: Sequence[str],
+    test: Sequence[str],
+    parameters: Parameters | None,
+) -> int:
+    from t2t_lite.metrics import bracketing
+
+    found = bracketing.evaluate(gold, test, parameters)
     found.check_errors()
     for fault in found.faults():
         print(fault, file=sys.stderr)
     if args.columns:
         print("\n".join(found.columns()))
         return 0
-    facts: dict[str, object] = {"all": found.total.as_dict(), "short": found.short.as_dict()}
-    _print(args, facts if args.json else {}, [found.score()])
+    if args.json:
+        facts = {**facts, "all": found.total.as_dict(), "short": found.short.as_dict()}
+    _print(args, facts, [found.score()])
     return 0
 
 
@@ -186,7 +208,11 @@ def _score_run(args: argparse.Namespace) -> int:
     from t2t_lite.train.run_dir import read_run
 
     problem = read_run(args.output_dir, args.usr_dir).make_problem()
-    metrics = _metrics(args, problem.metric, problem.target_language)  # faults show before the minutes of decoding
+    # Faults show before the minutes of decoding.
+    trees = problem.metric == "evalb"
+    _check_kind(args, trees)
+    parameters = _parameters(args)
+    metrics = [] if trees else _metrics(args, problem.metric, problem.target_language)
     cli.load_tensorflow()  # not for --help, nor for files
     from t2t_lite.train.open_run import evaluate_run
 
@@ -199,8 +225,19 @@ def _score_run(args: argparse.Namespace) -> int:
         length_penalty=args.length_penalty,
     )
     facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
+    if trees:
+        facts["repaired"] = found.repaired
+        return _print_trees(args, facts, found.references, found.hypotheses, parameters)
     _print(args, facts, [metric.score(found.hypotheses, found.references) for metric in metrics])
     return 0
+
+
+def _check_kind(args: argparse.Namespace, trees: bool) -> None:
+    """Raises UsageError if the flags ask for scores of text of a parser's run, or for F1 of a translator's."""
+    if args.metric == "evalb" and not trees:
+        raise UsageError(f"--metric=evalb scores trees, and {args.output_dir} writes text; leave the flag out.")
+    if trees and (args.metric not in ("all", "evalb") or args.lowercase or args.tokenize):
+        raise UsageError(f"{args.output_dir} writes trees: they are scored with --metric=evalb, not as text.")
 
 
 def _metrics(args: argparse.Namespace, metric: str, language: str) -> list[Metric]:

@@ -144,7 +144,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
         for row in map(json.loads, lines)
         if row["step"] == run.step
         for name, value in row.items()
-        if name.startswith(("dev_bleu", "dev_chrf"))
+        if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))
     ]
 
 

@@ -42,6 +42,7 @@ def _parser() -> cli.Parser:
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
     parser.add_argument("--page", metavar="FILE.html", help="default: attention.html, unless there is a --picture")
     parser.add_argument("--picture", metavar="FILE", help="a picture of --sentence: .png, .svg or .pdf")
+    parser.add_argument("--tree", metavar="FILE.svg", help="of a parser: the tree of --sentence, as a picture")
     shown = parser.add_argument_group("what the picture shows, and the page at first")
     shown.add_argument(
         "--attention", choices=_KINDS, default="memory", help="memory: the decoder's over the source; default: memory"
@@ -57,10 +58,12 @@ def _one_or_all(text: str) -> int:
 
 
 def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    for flag in ("target", "picture"):
+    for flag in ("target", "picture", "tree"):
         if args.input is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} goes with --sentence, not with --input")
-    if args.page is None and args.picture is None:
+    if args.tree is not None and (args.target is not None or not args.tree.endswith(".svg")):
+        parser.error("--tree=FILE.svg must end in .svg, and does not go with --target")
+    if args.page is None and args.picture is None and args.tree is None:
         args.page = "attention.html"
     if args.picture is not None and os.path.splitext(args.picture)[1] not in (".png", ".svg", ".pdf"):
         parser.error(f"--picture={args.picture} must end in .png, .svg or .pdf")
@@ -69,7 +72,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model: what is wrong shows at once.
     cli.check_run(args)
-    for flag in ("page", "picture"):
+    for flag in ("page", "picture", "tree"):
         if getattr(args, flag) is not None:
             cli.check_output(flag, getattr(args, flag))
     if args.picture is not None:
@@ -88,6 +91,8 @@ def _run(args: argparse.Namespace) -> int:
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
     )
+    if args.tree is not None and run.translator.tree_text is None:
+        raise UsageError(f"--tree: {args.output_dir} writes text, not trees.")
     sentences = attend(run.translator, texts, args.target)
     _check_shown(args, *sentences[0].encoder.shape[:2])
     if args.page is not None:
@@ -99,6 +104,12 @@ def _run(args: argparse.Namespace) -> int:
         figure = attention_figure(sentences[0], args.attention, **shown)
         cli.write_file(args.picture, attention_picture(figure, os.path.splitext(args.picture)[1][1:]))
         print(f"picture = {args.picture}")
+    if args.tree is not None:
+        from t2t_lite.insights.tree_picture import tree_svg
+        from t2t_lite.text.trees import parse
+
+        cli.write_file(args.tree, tree_svg(parse(sentences[0].translations[0].text)).encode("utf-8"))
+        print(f"tree = {args.tree}")
     return 0
 
 

@@ -166,9 +166,9 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
 
 def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
     split = "test" if "test" in trainer.store.splits() else "dev"
-    sources, references = trainer.store.text(split)
+    sources, _ = trainer.store.text(split)
     path, split, scores = trainer.finish(cli.progress_bar(len(sources), " lines"))
-    for source, hypothesis, reference in list(zip(sources, scores.hypotheses, references, strict=True))[:_SHOWN]:
+    for source, hypothesis, reference in list(zip(sources, scores.hypotheses, scores.references, strict=True))[:_SHOWN]:
         print(f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})"))
     print(f"\n{split} set, weights {path}:\n{scores.score.format()}\n")
     rows: list[tuple[str, Any]] = [

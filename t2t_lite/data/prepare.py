@@ -191,20 +191,21 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter) -> None:
 
 
 def _train_vocabularies(problem: Problem, text: _TrainingText, progress: Progress) -> tuple[Vocabulary, Vocabulary]:
-    def train(sides: slice) -> Vocabulary:
+    def train(sides: slice, kind: str) -> Vocabulary:
         pairs = _reported(text.read(), progress, "vocabulary")
         return train_vocabulary(
             itertools.chain.from_iterable(pair[sides] for pair in pairs),
             size=problem.vocab_size,
-            kind=problem.vocab_type,
+            kind=kind,
             character_coverage=problem.character_coverage,
             seed=_SEED,
         )
 
     if problem.shared_vocab:
-        vocabulary = train(slice(None))
+        vocabulary = train(slice(None), problem.vocab_type)
         return vocabulary, vocabulary
-    return train(slice(0, 1)), train(slice(1, 2))
+    target_kind = "word" if problem.target_kind == "tree" else problem.vocab_type
+    return train(slice(0, 1), problem.vocab_type), train(slice(1, 2), target_kind)
 
 
 def _write_ids(

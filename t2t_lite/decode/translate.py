@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.text.linearize import sentence
+from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
@@ -22,10 +24,14 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """One output. `score` is log-probability / length penalty; 0 for an empty input."""
+    """One output. `score` is log-probability / length penalty; 0 for an empty input.
+
+    repaired: the model's symbols were no tree, and `text` is the one that was made of them (text/linearize.py).
+    """
 
     text: str
     score: float
+    repaired: bool = False
 
 
 class LineTranslator(abc.ABC):
@@ -43,6 +49,10 @@ class LineTranslator(abc.ABC):
     ) -> None:
         self.source_vocabulary = source_vocabulary
         self.beam_size, self.max_source_length, self._batch_tokens = beam_size, max_source_length, batch_tokens
+
+    def source(self, line: str) -> str:
+        """Returns a line as the model reads it."""
+        return line
 
     @abc.abstractmethod
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
@@ -71,7 +81,7 @@ class LineTranslator(abc.ABC):
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         # Blank as preparation sees it: a tab or a wide space would be a piece.
-        pieces = self.source_vocabulary.encode_many([line if line.strip() else "" for line in lines])
+        pieces = self.source_vocabulary.encode_many([self.source(line) if line.strip() else "" for line in lines])
         encoded = [[*ids, EOS] if ids else [] for ids in pieces]
         limit = self.max_source_length
         cut = sum(len(ids) > limit for ids in encoded)
@@ -102,6 +112,10 @@ class Translator(LineTranslator):
         source_vocabulary, target_vocabulary: its vocabularies.
         beam_size, length_penalty, extra_length: see `beam_search`.
         max_source_length, batch_tokens: see `LineTranslator`.
+        trees: the model writes linearised trees; outputs are the trees, in brackets, over the words of the input.
+
+    Attributes:
+        tree_text: makes the trees; None where outputs are text.
     """
 
     def __init__(
@@ -115,17 +129,21 @@ class Translator(LineTranslator):
         extra_length: int,
         max_source_length: int,
         batch_tokens: int,
+        trees: bool = False,
     ) -> None:
         super().__init__(
             source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
         )
         self.model, self.target_vocabulary = model, target_vocabulary
+        self.tree_text = TreeText(target_vocabulary) if trees else None
         self.length_penalty, self.extra_length = length_penalty, extra_length
         # One graph for all shapes.
         self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
     @classmethod
-    def from_hparams(cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams) -> Translator:
+    def from_hparams(
+        cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams, *, trees: bool = False
+    ) -> Translator:
         """Decoding as the recipe says."""
         return cls(
             model,
@@ -136,6 +154,7 @@ class Translator(LineTranslator):
             extra_length=hparams.extra_length,
             max_source_length=hparams.max_source_length,
             batch_tokens=hparams.decode_batch_tokens,
+            trees=trees,
         )
 
     def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
@@ -152,12 +171,19 @@ class Translator(LineTranslator):
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
         outputs, scores = self.search_graph(tf.constant(_padded(ids)), tf.constant(nbest == 1))
         return [
-            [
-                Hypothesis(self.target_vocabulary.decode(h.tolist()), float(v))
-                for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)
-            ]
-            for hypotheses, values in zip(outputs.numpy(), scores.numpy(), strict=True)
+            [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
+            for line, hypotheses, values in zip(lines, outputs.numpy(), scores.numpy(), strict=True)
         ]
+
+    def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:
+        """Returns the output for a line of which the search found the pieces `ids` [T]."""
+        text, repaired = self.target_vocabulary.decode(ids.tolist()), False
+        if self.tree_text is not None:
+            text, repaired = self.tree_text.tree(line, text)
+        return Hypothesis(text, float(score), repaired)
+
+    def source(self, line: str) -> str:
+        return line if self.tree_text is None else sentence(line)
 
 
 def _padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -72,11 +72,16 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
 
 def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     model, vocabulary = translator.model, translator.target_vocabulary
-    source = _checked("sentence", text, translator.source_vocabulary, min(MAX_PIECES, translator.max_source_length))
+    source = _checked(
+        "sentence", translator.source(text), translator.source_vocabulary, min(MAX_PIECES, translator.max_source_length)
+    )
     found: list[tuple[str, float | None]] = [(target or "", None)]
     if target is None:
         outputs, scores = (x.numpy()[0] for x in translator.search_graph(tf.constant([source]), tf.constant(False)))
-        found = [(vocabulary.decode(ids), score) for ids, score in zip(outputs, scores.tolist(), strict=True)]
+        found = [
+            (translator.hypothesis(text, ids, score).text, score)
+            for ids, score in zip(outputs, scores.tolist(), strict=True)
+        ]
         targets = outputs[:, :MAX_PIECES]
     else:
         targets = np.array([_checked("target", target, vocabulary, MAX_PIECES)], np.int32)

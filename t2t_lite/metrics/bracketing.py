@@ -14,6 +14,7 @@ from typing import NamedTuple
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.metrics.evalb_report import Evaluation, Sentence, Status
+from t2t_lite.metrics.metric import Score
 
 # EVALB's space is ASCII's; words may hold others, such as U+00A0.
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
@@ -244,6 +245,14 @@ def _compare(
             inner = slice(start + 1, end)
             crossing += max(end_of[inner]) > end or min(start_of[inner]) < start
     return matched, crossing
+
+
+class Bracketing:
+    """Labelled F1 as a metric beside BLEU and the like; by the parameters of COLLINS.prm."""
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as of `evaluate`."""
+        return evaluate(references, hypotheses).score()
 
 
 def evaluate(gold: Sequence[str], test: Sequence[str], parameters: Parameters | None = None) -> Evaluation:

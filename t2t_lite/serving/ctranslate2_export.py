@@ -197,11 +197,18 @@ symbol counted. CTranslate2 also ends a search with the first {beam_size} finish
 outputs; patience=2 looks at more. With length_penalty=0 both search alike and find the same outputs, but for rounding
 and rare ties.
 """
+_README_OF_TREES = """
+This model is a parser. Its sentences are words parted by single spaces, with -LRB- and -RRB- for ( and ). The program
+prints the symbols of a tree, such as (S (NP XX )NP (VP XX )VP )S, not the tree, and what a model writes need not be
+one: `TreeText` of t2t_lite.text.tree_text makes a tree of any symbols and a sentence. t2t-lite's own export,
+--format=saved_model, gives trees.
+"""
 
 
 def _readme(translator: Translator, vocabularies: list[str]) -> str:
     alpha = translator.length_penalty
-    return _README.format(
+    readme = _README if translator.tree_text is None else _README + _README_OF_TREES
+    return readme.format(
         source=vocabularies[0],
         target=vocabularies[-1],
         beam_size=translator.beam_size,

@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t_lite.text.vocabulary import EOS, PAD, UNK, Vocabulary, in_graph_tokenizer
 
 # What str.isspace() says of each character, as RE2 writes it.
-_BLANK = r"[\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+BLANK = r"[\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
 # Far more than any text of so many pieces has; what lies behind would be cut in any case, but read before.
 _BYTES_PER_PIECE = 256
 
@@ -30,8 +30,8 @@ class GraphText(tf.Module):
 
         Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary knows it.
         """
-        texts = _utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
-        texts = tf.where(tf.strings.regex_full_match(texts, _BLANK), "", texts)
+        texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
+        texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
         return _ended(self._tokenizer.tokenize(texts), max_length)
 
     def clean(self, ids: Any, max_length: int) -> Any:
@@ -43,14 +43,14 @@ class GraphText(tf.Module):
         """int32 [B, N] -> string [B]: the text up to the first EOS, PAD left out; always valid UTF-8."""
         ended = tf.cumsum(tf.cast(tf.equal(ids, EOS), tf.int32), axis=1) > 0
         pieces = tf.ragged.boolean_mask(ids, ~ended & (ids != PAD))
-        return _utf_8(self._tokenizer.detokenize(pieces))  # byte pieces may end in the middle of a character
+        return utf_8(self._tokenizer.detokenize(pieces))  # byte pieces may end in the middle of a character
 
     def pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N]: the name of each piece, EOS included; "" for PAD."""
         return tf.where(tf.equal(ids, PAD), "", self._tokenizer.id_to_string(ids))
 
 
-def _utf_8(texts: Any) -> Any:
+def utf_8(texts: Any) -> Any:
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 
 

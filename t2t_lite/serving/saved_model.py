@@ -15,6 +15,7 @@ import tensorflow as tf
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
 from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
+from t2t_lite.serving.graph_trees import GraphTrees
 from t2t_lite.text.vocabulary import PAD, Vocabulary
 
 _INPUTS, _TARGETS = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets"))
@@ -26,6 +27,8 @@ class ServedModel(tf.Module):
 
     A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
     may be empty.
+
+    A parser reads its sentences as `GraphTrees.sentences` gives them, and its outputs are trees over their words.
 
     Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them: they are stored
     rounded, and give the same outputs from half the bytes. Vectors stay float32, as layer normalisation wants them.
@@ -40,10 +43,12 @@ class ServedModel(tf.Module):
         source, target = self.vocabularies
         self._source = GraphText(source)
         self._target = self._source if target is source else GraphText(target)
+        self._trees = None if translator.tree_text is None else GraphTrees(target.words())
         model = translator.model
         self._weights = {w.path: _stored(w, model.compute_dtype) for w in model.weights}
-        # Signatures that search call this one function, so that it is saved once.
+        # Several signatures call these functions, which are saved once.
         self._search = self._graph(translator.search, SEARCH_SIGNATURE)
+        self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])
 
     @property
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
@@ -76,15 +81,18 @@ class ServedModel(tf.Module):
 
     def _best(self, inputs: Any) -> dict[str, Any]:
         """string [B] -> the best output [B] and its score [B]."""
+        inputs = self._read(inputs)
         ids, scores = self._searched(self._encoded(inputs), early_stop=True)
-        return {"outputs": self._target.decode(ids[:, 0]), "scores": scores[:, 0]}
+        return {"outputs": self._outputs(ids[:, 0], inputs), "scores": scores[:, 0]}
 
     def _nbest(self, inputs: Any) -> dict[str, Any]:
         """string [B] -> the K best outputs [B, K], best first, and their scores [B, K]."""
+        inputs = self._read(inputs)
         ids, scores = self._searched(self._encoded(inputs), early_stop=False)
-        shape = tf.shape(ids)
-        outputs = self._target.decode(tf.reshape(ids, [shape[0] * shape[1], shape[2]]))
-        return {"outputs": tf.reshape(outputs, [-1, self._translator.beam_size]), "scores": scores}
+        shape, beam_size = tf.shape(ids), self._translator.beam_size
+        ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
+        outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
+        return {"outputs": tf.reshape(outputs, [-1, beam_size]), "scores": scores}
 
     def _tokens(self, ids: Any) -> dict[str, Any]:
         """int32 [B, N] -> the pieces of the best output [B, T] and its score [B]."""
@@ -94,7 +102,7 @@ class ServedModel(tf.Module):
 
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
         """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum."""
-        source = self._encoded(inputs)
+        source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
         tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
         there = (source.row_lengths() > 0) & (target.row_lengths() > 0)
@@ -110,6 +118,7 @@ class ServedModel(tf.Module):
 
     def _attention(self, inputs: Any) -> dict[str, Any]:
         """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""
+        inputs = self._read(inputs)
         pieces = self._encoded(inputs)
         there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
@@ -117,15 +126,24 @@ class ServedModel(tf.Module):
         maps = attention_maps(self._translator.model, {"source": source, "target": target})
         source, target = _scattered(source, there), _scattered(target, there)
         return {
-            "outputs": self._target.decode(target),
+            "outputs": self._outputs(target, inputs),
             "source_pieces": self._source.pieces(source),
             "target_pieces": self._target.pieces(target),
             **{name: _scattered(weights, there) for name, weights in maps.items()},
         }
 
-    def _encoded(self, inputs: Any) -> Any:
+    def _read(self, inputs: Any) -> Any:
+        """string [B] -> string [B]: as the model is to see them."""
         # The server checks no shapes: a single string would run, and give odd answers.
-        return self._source.encode(tf.ensure_shape(inputs, [None]), self._translator.max_source_length)
+        inputs = tf.ensure_shape(inputs, [None])
+        return inputs if self._trees is None else self._trees.sentences(inputs)
+
+    def _encoded(self, inputs: Any) -> Any:
+        return self._source.encode(inputs, self._translator.max_source_length)
+
+    def _decoded(self, ids: Any, inputs: Any) -> Any:
+        """int32 [B, T], string [B] as read -> string [B]."""
+        return self._target.decode(ids) if self._trees is None else self._trees.trees(ids, inputs)
 
     @property
     def _max_target_length(self) -> int:

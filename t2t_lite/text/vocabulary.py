@@ -104,6 +104,10 @@ class Vocabulary:
         """Returns the piece of each id, special ones included."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
+    def words(self) -> list[str]:
+        """Returns what each piece stands for in a vocabulary of the kind "word", by id, special ones included."""
+        return [piece.removeprefix("\u2581") for piece in self.pieces(range(self.size))]  # its mark for a space
+
 
 def _before_end(ids: Iterable[int]) -> list[int]:
     kept = []
@@ -132,7 +136,7 @@ def train_vocabulary(
 
     Args:
         size: pieces wanted, PAD, EOS and UNK included.
-        kind: "bpe" or "unigram".
+        kind: "bpe", "unigram", or "word" for a vocabulary of whole words, of which there are usually fewer than `size`.
         character_coverage: share of the characters that get pieces; 1.0 means all of them.
         max_lines, max_chars: bounds of the sample.
 
@@ -140,7 +144,7 @@ def train_vocabulary(
         DataError: no text at all.
         UsageError: `size` is below the number of different characters; `kind` unknown.
     """
-    if kind not in ("bpe", "unigram"):
+    if kind not in ("bpe", "unigram", "word"):
         raise UsageError(f"vocab_type={kind!r} is neither 'bpe' nor 'unigram'.")
     sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
     if not sample:
@@ -165,7 +169,7 @@ def train_vocabulary(
     except RuntimeError as error:
         raise _training_error(error, size) from error
     vocabulary = Vocabulary(model.getvalue())
-    if vocabulary.size < size:
+    if vocabulary.size < size and kind != "word":
         _log.warning(
             "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
             size,
@@ -190,7 +194,9 @@ def draw_lines(lines: Iterable[str], *, max_lines: int, max_chars: int, seed: in
     sample: list[str] = []
     seen = chars = 0
     for line in lines:
-        line = line[:_MAX_TRAINING_LINE].replace("\0", " ")
+        if len(line) > _MAX_TRAINING_LINE:
+            line = line[:_MAX_TRAINING_LINE].rpartition(" ")[0] or line[:_MAX_TRAINING_LINE]  # no half words
+        line = line.replace("\0", " ")
         if not line.strip():
             continue
         seen += 1

@@ -15,6 +15,7 @@ from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.metrics import bleu
+from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Score
 from t2t_lite.train.loss import smoothed_cross_entropy
 
@@ -27,12 +28,16 @@ class Scores:
 
     loss: nats per target token, without label smoothing.
     score: the problem's metric, on beam-searched text.
-    hypotheses: the text itself, in the split's order.
+    hypotheses: the outputs themselves, in the split's order.
+    references: what they were scored against, line by line.
+    repaired: how many outputs had to be made trees.
     """
 
     loss: float
     score: Score
     hypotheses: list[str]
+    references: list[str]
+    repaired: int
 
     @property
     def perplexity(self) -> float:
@@ -41,11 +46,12 @@ class Scores:
 
     def as_metrics(self, split: str) -> dict[str, float]:
         """The entries of an evaluation line of metrics.jsonl."""
-        kind = {"chrF2": "chrf", "BLEU": "bleu"}.get(self.score.name, "bleu_paper")
+        kind = {"chrF2": "chrf", "BLEU": "bleu", "F1": "f1"}.get(self.score.name, "bleu_paper")
         return {
             f"{split}_loss": self.loss,
             f"{split}_perplexity": self.perplexity,
             f"{split}_{kind}": self.score.value,
+            **({f"{split}_repaired": self.repaired / len(self.hypotheses)} if kind == "f1" else {}),
         }
 
 
@@ -56,12 +62,13 @@ class Evaluator:
         model: as `Transformer`.
         store: the prepared data.
         translator: decodes with the same model.
-        metric: one of metrics.bleu.METRICS.
+        metric: one of metrics.bleu.METRICS, or "evalb".
     """
 
     def __init__(self, model: Any, store: Store, translator: Translator, metric: str) -> None:
         self._store, self._translator = store, translator
-        self._metric = bleu.metric(metric, store.manifest["settings"]["target_language"])
+        language = store.manifest["settings"]["target_language"]
+        self._metric = Bracketing() if metric == "evalb" else bleu.metric(metric, language)
 
         def loss_sum(source: Any, target: Any) -> Any:
             logits = model({"source": source, "target": target})
@@ -72,11 +79,17 @@ class Evaluator:
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._loss_sum = tf.function(loss_sum, input_signature=signature, autograph=False)
 
-    def __call__(self, split: str, progress: Callable[[int], None] | None = None) -> Scores:
-        """Scores all of `split`."""
-        sources, references = self._store.text(split)
-        hypotheses = [h[0].text for h in self._translator.translate(sources, progress=progress)]
-        return Scores(self.loss(split), self._metric.score(hypotheses, references), hypotheses)
+    def __call__(self, split: str, progress: Callable[[int], None] | None = None, lines: int = 0) -> Scores:
+        """Scores `split`: its loss, and the outputs for `lines` of it, evenly spaced (0: for all)."""
+        pairs = list(zip(*self._store.text(split), strict=True))
+        if 0 < lines < len(pairs):
+            pairs = [pairs[i * len(pairs) // lines] for i in range(lines)]
+        hypotheses = [h[0] for h in self._translator.translate([source for source, _ in pairs], progress=progress)]
+        trees = self._translator.tree_text
+        references = [target if trees is None else trees.reference(source, target) for source, target in pairs]
+        texts = [h.text for h in hypotheses]
+        score = self._metric.score(texts, references)
+        return Scores(self.loss(split), score, texts, references, sum(h.repaired for h in hypotheses))
 
     def loss(self, split: str) -> float:
         """Cross entropy per target token, in nats."""

@@ -23,6 +23,7 @@ class Cadence:
     train_steps: int
     log_every: int
     eval_every: int
+    eval_lines: int  # of dev that are decoded at an evaluation; 0: all
     save_every: int
     save_minutes: float
     early_stopping: int  # evaluations without a better score
@@ -66,7 +67,7 @@ def train(
         if step % cadence.eval_every == 0 or last:
             with report.pause():
                 report.check()
-                found = evaluate("dev")
+                found = evaluate("dev", lines=cadence.eval_lines)
                 report.write_scores(step, found.as_metrics("dev"))
                 better = found.score.value > max(history, default=-1.0)
                 history.append(found.score.value)

@@ -38,7 +38,7 @@ class OpenRun:
 
 @dataclasses.dataclass(frozen=True)
 class RunScores:
-    """What `evaluate_run` found; loss in nats per target token, perplexity per piece."""
+    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired."""
 
     checkpoint: str
     split: str
@@ -46,6 +46,7 @@ class RunScores:
     perplexity: float
     hypotheses: Sequence[str]
     references: Sequence[str]
+    repaired: int
 
 
 def open_run(
@@ -70,7 +71,8 @@ def open_run(
     model = spec.make_model(source.size, target.size, source is target)
     checkpoints = Checkpoints(output_dir, model)
     step = checkpoints.load_weights(path)
-    translator = Translator.from_hparams(model, source, target, hparams)
+    trees = spec.make_problem().target_kind == "tree"
+    translator = Translator.from_hparams(model, source, target, hparams, trees=trees)
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 
@@ -88,8 +90,15 @@ def evaluate_run(
     split = split or ("test" if "test" in store.splits() else "dev")
     metric = run.spec.make_problem().metric
     scores = Evaluator(run.model, store, run.translator, metric)(split)
-    _, references = store.text(split)
-    return RunScores(run.checkpoint, split, scores.loss, scores.perplexity, scores.hypotheses, references)
+    return RunScores(
+        run.checkpoint,
+        split,
+        scores.loss,
+        scores.perplexity,
+        scores.hypotheses,
+        scores.references,
+        scores.repaired,
+    )
 
 
 def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:

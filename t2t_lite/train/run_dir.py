@@ -23,8 +23,8 @@ HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 
 # Fields that may change when a run goes on: they steer it, but the updates stay the same.
 _MAY_CHANGE = frozenset(
-    "train_steps log_every eval_every save_every save_minutes keep_checkpoints average_checkpoints early_stopping jit "
-    "beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
+    "train_steps log_every eval_every eval_lines save_every save_minutes keep_checkpoints average_checkpoints "
+    "early_stopping jit beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
 )
 
 

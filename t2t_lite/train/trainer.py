@@ -61,8 +61,9 @@ class Trainer:
                 self.optimizer,
                 keep=max(hparams.keep_checkpoints, number_to_average(hparams)),
             )
-        translator = Translator.from_hparams(self.model, store.source_vocabulary, store.target_vocabulary, hparams)
-        self.evaluate = Evaluator(self.model, store, translator, spec.make_problem().metric)
+        problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
+        translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=problem.target_kind == "tree")
+        self.evaluate = Evaluator(self.model, store, translator, problem.metric)
 
     def warm_start(self, source: str) -> int:
         """Takes the weights of another run, or of one checkpoint of it; returns their step."""
@@ -93,6 +94,7 @@ class Trainer:
             train_steps=hparams.train_steps,
             log_every=hparams.log_every,
             eval_every=hparams.eval_every,
+            eval_lines=hparams.eval_lines,
             save_every=hparams.save_every,
             save_minutes=hparams.save_minutes,
             early_stopping=hparams.early_stopping,
@@ -206,4 +208,5 @@ def past_scores(output_dir: str | os.PathLike[str]) -> list[float]:
     """The dev scores in metrics.jsonl, in order."""
     path = Path(output_dir) / METRICS_FILE
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    return [v for line in lines for name, v in json.loads(line).items() if name.startswith(("dev_bleu", "dev_chrf"))]
+    kinds = ("dev_bleu", "dev_chrf", "dev_f1")
+    return [v for line in lines for name, v in json.loads(line).items() if name.startswith(kinds)]

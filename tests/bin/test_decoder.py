@@ -10,19 +10,20 @@ from types import SimpleNamespace
 import pytest
 
 from t2t_lite.bin import decoder
+from t2t_lite.errors import UsageError
 
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
 
 
 def write(output: str | None) -> None:
-    decoder._write(argparse.Namespace(json=False, nbest=None, output=output), ["bigger", ""], RESULTS)
+    decoder._write(argparse.Namespace(json=False, nbest=None, output=output, pretty=False), ["bigger", ""], RESULTS)
 
 
 @pytest.mark.parametrize(("nbest", "before"), [(None, ""), (1, "-0.5000\t")])
 def test_a_line_gives_one_line_whatever_the_model_writes(
     nbest: int | None, before: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    args = argparse.Namespace(json=False, nbest=nbest, output=None)
+    args = argparse.Namespace(json=False, nbest=nbest, output=None, pretty=False)
     decoder._write(args, ["a"], [[SimpleNamespace(text="two\nlines", score=-0.5)]])
     assert capfdbinary.readouterr().out == f"{before}two lines\n".encode()
 
@@ -52,3 +53,11 @@ def test_a_device_is_written_to_and_stays() -> None:
 def test_standard_output_gets_bytes_of_utf_8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     write(None)
     assert capfdbinary.readouterr().out == "größer\n\n".encode()
+
+
+def test_pretty_trees_and_a_model_that_writes_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    args = argparse.Namespace(output=None, pretty=True)
+    decoder._write(args, ["a b", ""], [[SimpleNamespace(text=text)] for text in ("(S (NN a) (NP (NN b)))", "")])
+    assert capfdbinary.readouterr().out == b"(S (NN a)\n  (NP (NN b)))\n\n\n\n"
+    with pytest.raises(UsageError, match="--pretty is for trees; this model writes text, such as 'größer'"):
+        decoder._write(args, ["bigger"], RESULTS[:1])

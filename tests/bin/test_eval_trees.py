@@ -63,7 +63,9 @@ def test_files_that_are_no_trees(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--metric=evalb", "--gold=x"], "--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE"),
-        (["--metric=evalb", "--output_dir=x"], "--metric=evalb needs two files"),
+        (["--metric=evalb"], "give --gold=FILE and --test=FILE; or --output_dir=RUN"),
+        (["--metric=evalb", "--output_dir=x", "--gold=y"], "--gold does not go with --metric=evalb of a run"),
+        (["--metric=evalb", "--gold=x", "--test=y", "--beam_size=2"], "--beam_size does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--hypotheses=z"], "--hypotheses does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--lowercase"], "--lowercase does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--json", "--columns"], "give --columns or --json, not both"),

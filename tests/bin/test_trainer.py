@@ -27,7 +27,7 @@ def test_describe_with_vocab_size_needs_no_data(
     assert "Batches: 25,000 padded tokens per side and update at most, in 8 micro-batches; pairs of up to 256" in out
     flags = ["--problem=toy_ende", "--hparams_set=tiny", "--vocab_size=900", f"--output_dir={tmp_path / 'run'}"]
     assert trainer.main(["--describe", *flags]) == 0
-    assert "hparams set tiny: 1,037,824 parameters" in capsys.readouterr().out
+    assert "hparams set tiny: 1,038,336 parameters" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -189,3 +189,17 @@ def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -
             ]
             assert theirs == list(read_lines(folder / "t2t_linearized.dev.tags.gz"))
     assert count == 3914
+
+
+@pytest.mark.parametrize(
+    ("tree", "tagged", "changed"),
+    [
+        ("(S (NN a) (. .))", "(S (NN a) (. .))", 0),
+        ("(S (NN ,) (. b))", "(S (, ,) (XX b))", 2),
+        ("(S (: ,) (`` ''))", "(S (: ,) (`` ''))", 0),  # one mark's tag for another's: left out all the same
+        ("(S ('' ') (POS ') (NN '))", "(S ('' ') (POS ') (NN '))", 0),  # ' is both
+    ],
+)
+def test_punctuation_has_its_tags_and_nothing_else_has_them(tree: str, tagged: str, changed: int) -> None:
+    found, number = lin.tag_punctuation(trees.parse(tree))
+    assert (str(found), number) == (tagged, changed)

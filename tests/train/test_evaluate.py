@@ -86,7 +86,7 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
 
 
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
-    scores = Scores(1e6, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"])
+    scores = Scores(1e6, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0)
     metrics = scores.as_metrics("dev")
     assert metrics["dev_bleu"] == pytest.approx(100)
     assert np.isfinite(metrics["dev_perplexity"])

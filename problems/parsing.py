@@ -1,0 +1,242 @@
+"""Constituency parsing (section 6.3): a sentence's words in, its tree out; the Penn Treebank's, or one's own trees.
+
+How sentences meet the vocabulary. The words are the treebank's own tokens, parted by spaces ("do n't", "-LRB-"), and a
+sentence to be parsed must come in the same form. They are cut into byte-pair pieces learnt from the training
+sentences, with their case: an unknown word is spelt out in pieces it shares with known ones, whose endings and
+capitals say much about its part of speech. The trees' symbols have a vocabulary of their own, one piece for each, so
+that nothing but symbols can be written and the length of an output counts them. (The paper has 16K and 32K "tokens" and
+says no more; tensor2tensor had 512 pieces for the words and 16K for the trees.)
+
+Trees are normalised: no traces, function tags or empty phrases; unary chains stay. Each word's own part of speech is a
+symbol, as in tensor2tensor; Vinyals et al. (2015) wrote XX for all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.data.sources import list_names, read_lines
+from t2t_lite.errors import DataError
+from t2t_lite.problem import SPLITS, Problem, check_vocab_size
+from t2t_lite.problems import toy_treebank
+from t2t_lite.problems.toy import ToyProblem
+from t2t_lite.registry import register_problem
+from t2t_lite.text.linearize import linearize
+from t2t_lite.text.trees import Tree, normalize, read_trees
+
+_NAMES = {"train": "train", "dev": "dev|val|valid", "test": "test"}
+# Of the Wall Street Journal, as parsers have been trained and tested on since Collins (1997).
+_SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
+# Where the LDC's discs have the sections.
+_WSJ_FOLDERS = ("", "wsj", "mrg/wsj", "combined/wsj", "parsed/mrg/wsj", "package/treebank_3/parsed/mrg/wsj")
+
+
+class ParsingProblem(Problem):
+    """A problem whose samples are trees."""
+
+    default_hparams = "parsing"
+    source_language = "en"
+    target_language = "tree"
+    target_kind = "tree"
+    shared_vocab = False
+    metric = "evalb"
+
+    def trees(self, split: str) -> Iterator[Tree]:
+        """Yields the trees of a split, as the treebank has them."""
+        raise NotImplementedError(f"{type(self).__name__} must define trees(split).")
+
+    def samples(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields (words, symbols) of the trees that hold words."""
+        return (pair for pair in map(as_pair, self.trees(split)) if pair is not None)
+
+
+def as_pair(tree: Tree) -> tuple[str, str] | None:
+    """Returns the words of a tree and its symbols, each parted by spaces; None if there is nothing but traces in it."""
+    normal = normalize(tree)
+    return None if normal is None else (" ".join(normal.words), " ".join(linearize(normal)))
+
+
+def _read(paths: Iterable[Path]) -> Iterator[Tree]:
+    return itertools.chain.from_iterable(read_trees(read_lines(path), path) for path in paths)
+
+
+def _phrases(pair: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields a pair, and each phrase in it that has several words."""
+    words, symbols = (text.split(" ") for text in pair)
+    opened: list[tuple[int, int]] = []  # (first symbol, first word) of the phrases that are open
+    position = 0
+    for number, symbol in enumerate(symbols, start=1):
+        if symbol.startswith("("):
+            opened.append((number - 1, position))
+        elif not symbol.startswith(")"):
+            position += 1
+        else:
+            symbol_at, word_at = opened.pop()
+            if position - word_at > 1:
+                yield " ".join(words[word_at:position]), " ".join(symbols[symbol_at:number])
+
+
+@register_problem
+class ToyParsing(ToyProblem, ParsingProblem):
+    """English sentences to their trees, by a small grammar: 20,000 made-up ones, nothing to download."""
+
+    vocab_size = 1600  # nearly all words are whole
+
+    def stream(self, seed: str) -> Iterator[tuple[str, str]]:
+        return filter(None, map(as_pair, toy_treebank.trees(seed)))
+
+
+class FolderProblem(ParsingProblem):
+    """Trees in the files of a folder.
+
+    Args:
+        source_dir: the folder.
+        vocab_size: pieces of the words' vocabulary; None: the problem's own number.
+    """
+
+    def __init__(self, source_dir: str, vocab_size: int | None = None) -> None:
+        check_vocab_size(vocab_size)
+        self.source_dir = os.path.abspath(source_dir)
+        self.vocab_size = vocab_size or self.vocab_size
+
+    def options(self) -> dict[str, Any]:
+        return {"source_dir": self.source_dir, "vocab_size": self.vocab_size}
+
+
+@register_problem
+class Treebank(FolderProblem):
+    """Your own trees: a folder with train.trees, dev.trees, perhaps test.trees (or .mrg, .txt, ...; plain or .gz).
+
+    Args:
+        source_dir, vocab_size: as of FolderProblem.
+        phrases: train on every phrase of more than one word, too, as if it were a sentence: on few trees, a model
+            learns from short ones first which word comes next.
+    """
+
+    vocab_size = 8000
+
+    def __init__(self, source_dir: str, vocab_size: int | None = None, phrases: bool = False) -> None:
+        super().__init__(source_dir, vocab_size)
+        self.phrases = phrases
+
+    def samples(self, split: str) -> Iterator[tuple[str, str]]:
+        if split == "train" and self.phrases:
+            return itertools.chain.from_iterable(map(_phrases, super().samples(split)))
+        return super().samples(split)
+
+    def trees(self, split: str) -> Iterator[Tree]:
+        file = self._file(split)
+        if file is None:
+            raise self._missing(split)
+        return _read([file])
+
+    def splits(self) -> tuple[str, ...]:
+        """The splits that the folder holds; DataError unless train and dev are among them."""
+        found = tuple(split for split in SPLITS if self._file(split))
+        for split in ("train", "dev"):
+            if split not in found:
+                raise self._missing(split)
+        return found
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "phrases": self.phrases}
+
+    def _file(self, split: str) -> Path | None:
+        folder = Path(self.source_dir)
+        if not folder.is_dir():
+            raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your files of trees.")
+        pattern = re.compile(rf"(?:{_NAMES[split]})(?:\..+)?")
+        found = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and path.is_file())
+        if len(found) > 1:
+            raise DataError(
+                f"{folder}: several files could be the {split} trees: {list_names(path.name for path in found)}. "
+                "Keep one of them there."
+            )
+        return found[0] if found else None
+
+    def _missing(self, split: str) -> DataError:
+        found = list_names(path.name for path in Path(self.source_dir).iterdir())
+        return DataError(
+            f"{self.source_dir} has no {split} trees. Looked for a file called {split}.trees, {split}.mrg, {split}.txt "
+            f"or the like, plain or .gz; found {found}."
+        )
+
+
+@register_problem
+class WsjParsing(FolderProblem):
+    """The Penn Treebank's Wall Street Journal: sections 02-21 to train on, 22 dev, 23 test; --source_dir has them.
+
+    The paper's WSJ-only setting (section 6.3): about 40,000 sentences, a vocabulary of 16K. The folder holds the
+    sections 02 to 23, or is a copy of the LDC's disc; files *.mrg, plain or .gz.
+    """
+
+    vocab_size = 16000
+
+    def trees(self, split: str) -> Iterator[Tree]:
+        root = self._root()
+        return _read([path for number in _SECTIONS[split] for path in _section(root / f"{number:02}")])
+
+    def splits(self) -> tuple[str, ...]:
+        """All three; DataError where the folder of a section is missing or empty."""
+        root = self._root()
+        for number in itertools.chain.from_iterable(_SECTIONS.values()):
+            _section(root / f"{number:02}")
+        return SPLITS
+
+    def _root(self) -> Path:
+        for folder in _WSJ_FOLDERS:
+            if (root := Path(self.source_dir, folder)).joinpath("23").is_dir():
+                return root
+        raise DataError(
+            f"{self.source_dir} does not hold the sections of the Wall Street Journal: there is no folder 23 in it, "
+            f"nor in {', '.join(_WSJ_FOLDERS[1:])} inside it. Give the folder that holds 00 to 24 with --source_dir."
+        )
+
+
+def _section(folder: Path) -> list[Path]:
+    files = sorted(path for path in folder.glob("*") if re.fullmatch(r"(?i).*\.mrg(\.gz)?", path.name))
+    if not files:
+        raise DataError(f"{folder}: there is no such folder, or it has no .mrg files.")
+    return files
+
+
+@register_problem
+class WsjParsingSemi(WsjParsing):
+    """wsj_parsing with more trees to train on, such as another parser's: the files in --extra_dir, one after the other.
+
+    The paper's semi-supervised setting (section 6.3): 17 million sentences more, a vocabulary of 32K. They are read as
+    a stream.
+
+    Args:
+        source_dir, vocab_size: as of wsj_parsing.
+        extra_dir: a folder of files of trees, plain or .gz; folders inside it are searched as well.
+    """
+
+    default_hparams = "parsing_semi"
+    vocab_size = 32000
+
+    def __init__(self, source_dir: str, extra_dir: str, vocab_size: int | None = None) -> None:
+        super().__init__(source_dir, vocab_size)
+        self.extra_dir = os.path.abspath(extra_dir)
+
+    def trees(self, split: str) -> Iterator[Tree]:
+        trees = super().trees(split)
+        return itertools.chain(trees, _read(self._extra_files())) if split == "train" else trees
+
+    def splits(self) -> tuple[str, ...]:
+        self._extra_files()
+        return super().splits()
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "extra_dir": self.extra_dir}
+
+    def _extra_files(self) -> list[Path]:
+        files = sorted(p for p in Path(self.extra_dir).rglob("*") if p.is_file() and not p.name.startswith("."))
+        if not files:
+            raise DataError(f"--extra_dir={self.extra_dir}: there is no such folder, or it has no files.")
+        return files

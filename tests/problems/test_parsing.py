@@ -1,0 +1,233 @@
+"""Parsing problems: trees of one's own, the Penn Treebank's sections, more trees beside them; faults and messages."""
+
+import gzip
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.sources import read_lines
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problem import Problem
+from t2t_lite.text.linearize import restore
+from t2t_lite.text.trees import normalize, read_trees
+
+_MRG = "( (S (NP-SBJ-1 (PRP {})) (VP (VBZ sleeps) (NP (-NONE- *T*-1))) (. .)) )\n"
+_PAIR = ("{} sleeps .", "(S (NP PRP )NP (VP VBZ )VP . )S")
+_ONLY_A_TRACE = "( (X (-NONE- *)) )\n"
+
+
+def _section(root: Path, number: int, *files: str) -> None:
+    """Makes a section whose files hold one tree each; its subject is the file's name without its end."""
+    folder = root / f"{number:02}"
+    folder.mkdir(parents=True)
+    for name in files or (f"wsj_{number:02}01.mrg",):
+        text = _MRG.format(name.partition(".")[0]).encode()
+        (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+
+@pytest.fixture
+def wsj(tmp_path: Path) -> Path:
+    for number in range(25):
+        _section(tmp_path / "wsj", number)
+    return tmp_path / "wsj"
+
+
+def _subjects(problem: Problem, split: str) -> list[str]:
+    pairs = list(problem.samples(split))
+    words = [source.split(" ")[0] for source, _ in pairs]
+    assert pairs == [(_PAIR[0].format(word), _PAIR[1]) for word in words]
+    return words
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "size", "hparams"),
+    [
+        ("wsj_parsing", {}, 16000, "parsing"),
+        ("wsj_parsing_semi", {"extra_dir": "y"}, 32000, "parsing_semi"),
+        ("treebank", {}, 8000, "parsing"),
+    ],
+)
+def test_the_settings_of_section_6_3(name: str, options: dict[str, str], size: int, hparams: str) -> None:
+    problem = registry.problem(name, source_dir="x", **options)  # and looks for nothing yet
+    assert (problem.vocab_size, problem.default_hparams) == (size, hparams)
+    assert (problem.target_kind, problem.shared_vocab, problem.metric) == ("tree", False, "evalb")
+    again = registry.problem(name, **problem.options())
+    assert again.settings() == problem.settings()
+    assert registry.problem(name, source_dir="x", vocab_size=500, **options).settings()["vocab_size"] == 500
+
+
+def test_the_sections_of_the_wall_street_journal(wsj: Path) -> None:
+    problem = registry.problem("wsj_parsing", source_dir=str(wsj))
+    assert problem.splits() == ("train", "dev", "test")
+    assert _subjects(problem, "train") == [f"wsj_{n:02}01" for n in range(2, 22)]
+    assert _subjects(problem, "dev") == ["wsj_2201"]
+    assert _subjects(problem, "test") == ["wsj_2301"]
+
+
+def test_files_in_order_gzipped_in_capitals_and_what_is_no_tree(wsj: Path) -> None:
+    for name in ("wsj_2203.MRG", "wsj_2202.mrg.gz"):
+        text = _MRG.format(name[:8]).encode()
+        (wsj / "22" / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    (wsj / "22" / "readme.txt").write_text("no tree")
+    (wsj / "22" / "wsj_2204.mrg").write_text(_ONLY_A_TRACE)
+    problem = registry.problem("wsj_parsing", source_dir=str(wsj))
+    assert _subjects(problem, "dev") == ["wsj_2201", "wsj_2202", "wsj_2203"]
+
+
+@pytest.mark.parametrize("inside", ["wsj", "combined/wsj", "parsed/mrg/wsj", "package/treebank_3/parsed/mrg/wsj"])
+def test_the_folders_of_the_discs(tmp_path: Path, inside: str) -> None:
+    for number in range(25):
+        _section(tmp_path / inside, number)
+    assert _subjects(registry.problem("wsj_parsing", source_dir=str(tmp_path)), "test") == ["wsj_2301"]
+
+
+def test_more_trees_come_after_the_sections(wsj: Path, tmp_path: Path) -> None:
+    extra = tmp_path / "extra"
+    (extra / "deep").mkdir(parents=True)
+    (extra / "b.txt").write_text(_MRG.format("b1") + _MRG.format("b2"))
+    (extra / "deep" / "c.gz").write_bytes(gzip.compress(_MRG.format("c").encode()))
+    (extra / ".hidden").write_text("no tree")
+    problem = registry.problem("wsj_parsing_semi", source_dir=str(wsj), extra_dir=str(extra))
+    assert problem.splits() == ("train", "dev", "test")
+    assert _subjects(problem, "train")[20:] == ["b1", "b2", "c"]
+    assert _subjects(problem, "dev") == ["wsj_2201"]
+
+
+def test_ones_own_trees(tmp_path: Path) -> None:
+    (tmp_path / "train.mrg").write_text(_MRG.format("a") + _ONLY_A_TRACE + _MRG.format("b"))
+    (tmp_path / "valid.trees.gz").write_bytes(gzip.compress(_MRG.format("c").encode()))
+    problem = registry.problem("treebank", source_dir=str(tmp_path))
+    assert problem.splits() == ("train", "dev")
+    assert (_subjects(problem, "train"), _subjects(problem, "dev")) == (["a", "b"], ["c"])
+
+
+def _no_trees(folder: Path) -> None:
+    (folder / "train.trees").unlink()
+
+
+def _two_files(folder: Path) -> None:
+    (folder / "dev.mrg").write_text("")
+
+
+def _unbalanced(folder: Path) -> None:
+    (folder / "train.trees").write_text(_MRG.format("a") + "(S (NP (DT the))\n" + _MRG.format("b"))
+
+
+def _binary(folder: Path) -> None:
+    (folder / "train.trees").write_bytes(bytes(range(256)))
+
+
+def _empty(folder: Path) -> None:
+    (folder / "dev.trees").write_text("")
+
+
+def _wrong_encoding(folder: Path) -> None:
+    (folder / "test.trees").write_bytes(_MRG.format("a").encode() + _MRG.format("caf\u00e9").encode("latin-1"))
+
+
+def _half_a_gzip(folder: Path) -> None:
+    (folder / "test.trees").unlink()
+    (folder / "test.trees.gz").write_bytes(gzip.compress(_MRG.format("a").encode() * 1000)[:-20])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_no_trees, "has no train trees. Looked for a file called train.trees, train.mrg"),
+        (_two_files, "several files could be the dev trees: dev.mrg, dev.trees"),
+        (_unbalanced, "train.trees, line 3: a tree starts here, but the one of line 2 is not closed"),
+        (_binary, "train.trees, line 1: '\\x00\\x01"),
+        (_empty, "dev.trees holds no trees"),
+        (_wrong_encoding, "test.trees, line 2: byte 0xe9"),
+        (_half_a_gzip, "test.trees.gz is not a whole gzip file"),
+    ],
+)
+def test_broken_files_of_trees_are_told_and_nothing_is_written(
+    tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    folder, data = tmp_path / "trees", tmp_path / "data"
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.trees").write_text(_MRG.format(split))
+    spoil(folder)
+    with pytest.raises(DataError) as error:
+        prepare(registry.problem("treebank", source_dir=str(folder), vocab_size=50), data, num_workers=1)
+    assert message in str(error.value)
+    assert list(data.glob("[!.]*")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("treebank", {"source_dir": "nowhere"}, "nowhere is not a folder"),
+        ("wsj_parsing", {"source_dir": "nowhere"}, "there is no folder 23 in it"),
+        ("wsj_parsing_semi", {"source_dir": "{wsj}", "extra_dir": "nowhere"}, "there is no such folder"),
+    ],
+)
+def test_folders_that_are_not_there(wsj: Path, name: str, options: dict[str, str], message: str) -> None:
+    options = {key: value.format(wsj=wsj) for key, value in options.items()}
+    with pytest.raises(DataError) as error:
+        registry.problem(name, **options).splits()
+    assert message in str(error.value)
+
+
+def test_a_section_that_is_missing(wsj: Path) -> None:
+    (wsj / "07" / "wsj_0701.mrg").unlink()
+    with pytest.raises(DataError, match="07: there is no such folder, or it has no .mrg files"):
+        registry.problem("wsj_parsing", source_dir=str(wsj)).splits()
+
+
+def test_options() -> None:
+    with pytest.raises(UsageError, match="wsj_parsing_semi' needs --extra_dir"):
+        registry.problem("wsj_parsing_semi", source_dir="x")
+    with pytest.raises(UsageError, match="has no option 'extra_dir'"):
+        registry.problem("wsj_parsing", source_dir="x", extra_dir="y")
+    with pytest.raises(UsageError, match="There is no wsj_parsing_rev: wsj_parsing gives trees"):
+        registry.problem("wsj_parsing_rev", source_dir="x")
+
+
+def test_each_symbol_is_one_piece_and_words_are_cut(tmp_path: Path) -> None:
+    problem = registry.problem("toy_parsing", train_size=300)
+    problem.dev_size, problem.test_size = 20, 10  # type: ignore[attr-defined]
+    problem.vocab_size = 200
+    store = prepare(problem, tmp_path, num_workers=1)
+    source, target = store.source_vocabulary, store.target_vocabulary
+    assert source.size == 200
+    for sentence, tree in zip(*store.text("dev"), strict=True):
+        words, symbols = sentence.split(" "), tree.split(" ")
+        assert target.decode(target.encode(tree)) == tree
+        assert len(target.encode(tree)) == len(symbols)
+        assert len(source.encode(sentence)) > len(words)
+        assert restore(symbols, words).words == words
+
+
+def test_phrases_are_sentences_as_well(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.trees").write_text("(S (NP (DT the) (NN cat)) (VP (VP (VBZ sleeps))) (. .))\n")
+    problem = registry.problem("treebank", source_dir=str(tmp_path), phrases=True)
+    sentence = ("the cat sleeps .", "(S (NP DT NN )NP (VP (VP VBZ )VP )VP . )S")
+    assert list(problem.samples("train")) == [("the cat", "(NP DT NN )NP"), sentence]
+    assert list(problem.samples("dev")) == [sentence]
+
+
+def test_toy_sentences_are_in_one_split_only() -> None:
+    problem = registry.problem("toy_parsing", train_size=500)
+    of = {split: [words for words, _ in problem.samples(split)] for split in ("train", "dev", "test")}
+    assert [len(sentences) for sentences in of.values()] == [500, 200, 500]
+    assert len(set(itertools.chain.from_iterable(of.values()))) == 1200
+
+
+def test_the_sample_of_the_penn_treebank_in_its_sections(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """The trees of the sample, laid out as the LDC does: as many as there are, with words as they stand there."""
+    trees = shared_data("wsj") / "wsj_sample.dev.trees.gz"
+    lines = list(read_lines(trees))
+    for number in range(2, 24):
+        (tmp_path / f"{number:02}").mkdir()
+        (tmp_path / f"{number:02}" / "wsj.mrg").write_text("\n".join(lines[number::25]))
+    problem = registry.problem("wsj_parsing", source_dir=str(tmp_path))
+    expected = [normalize(next(read_trees([line], trees))) for number in range(2, 22) for line in lines[number::25]]
+    assert [words for words, _ in problem.samples("train")] == [" ".join(tree.words) for tree in expected if tree]

@@ -1,0 +1,52 @@
+"""What a parser's user sees: trees over exactly the words given, whatever the model writes."""
+
+import pytest
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.linearize import sentence
+from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+
+_SYMBOLS = "(S (NP DT NN )NP (VP VBZ )VP . )S"
+
+
+@pytest.fixture(scope="module")
+def symbols() -> Vocabulary:
+    return train_vocabulary([_SYMBOLS, _SYMBOLS], size=100, kind="word")
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "tree", "repaired"),
+    [
+        ("the cat sleeps .", _SYMBOLS, "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))", False),
+        # A bracket among the words, spaces of all kinds between them.
+        (" the\t( sleeps  . ", _SYMBOLS, "(S (NP (DT the) (NN -LRB-)) (VP (VBZ sleeps)) (. .))", False),
+        ("a\u00a0b", "(S NN )S", "(S (NN a\u00a0b))", False),
+        ("cats sleep", "(S NN NN )NP", "(S (NN cats) (NN sleep))", True),
+        # Neither of these is a symbol of the model's: one it cannot write, and its unknown one.
+        ("cats sleep", "(S (X NN \u2047 NN )X )S", "(S (NN cats) (NN sleep))", True),
+        ("cats sleep", "", "(TOP (XX cats) (XX sleep))", True),
+        ("", "(S NN )S", "", False),
+    ],
+)
+def test_trees(symbols: Vocabulary, line: str, output: str, tree: str, repaired: bool) -> None:
+    assert TreeText(symbols).tree(line, output) == (tree, repaired)
+
+
+def test_a_reference_may_hold_symbols_that_the_model_never_saw(symbols: Vocabulary) -> None:
+    assert TreeText(symbols).reference("x y", "(RRC FW NN )RRC") == "(RRC (FW x) (NN y))"
+    with pytest.raises(DataError, match="no tree over these 2 words"):
+        TreeText(symbols).reference("x y", "(S NN )S")
+
+
+def test_a_sentence_is_the_same_when_it_is_read_again() -> None:
+    assert sentence(" a ( b\t)\n") == "a -LRB- b -RRB-"
+    assert sentence(sentence("(x) y")) == sentence("(x) y")
+
+
+def test_a_vocabulary_of_words(symbols: Vocabulary, caplog: pytest.LogCaptureFixture) -> None:
+    assert sorted(symbols.words()[3:]) == sorted(set(_SYMBOLS.split(" ")))
+    assert symbols.decode(symbols.encode(_SYMBOLS)) == _SYMBOLS
+    assert caplog.text == ""  # that there are fewer than `size` is no fault
+    long = " ".join(["(ABCDEFG"] * 1000)  # cut for training, but not within a word
+    assert train_vocabulary([long], size=10, kind="word").words()[3:] == ["(ABCDEFG"]
