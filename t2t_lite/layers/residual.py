@@ -7,12 +7,13 @@ from typing import Any
 
 import keras
 
+from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout
 
 LAYER_NORM_EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 
 
-class Residual(keras.layers.Layer):
+class Residual(Composite, keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1 and 5.4), or x + Dropout(Sublayer(LayerNorm(x))).
 
     Args:

@@ -10,11 +10,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.models.sublayers import Sublayers
 
 
-class DecoderLayer(keras.layers.Layer):
+class DecoderLayer(Composite, keras.layers.Layer):
     """Masked self-attention, attention over the encoder's output, feed-forward network.
 
     Args:
@@ -96,7 +97,7 @@ def _write(cache: tuple[Any, Any], index: Any, new: tuple[Any, Any]) -> tuple[An
     return ops.where(here, new[0], cache[0]), ops.where(here, new[1], cache[1])
 
 
-class Decoder(keras.layers.Layer):
+class Decoder(Composite, keras.layers.Layer):
     """N decoder layers; pre-norm stacks end in a layer normalisation of their own.
 
     Args:

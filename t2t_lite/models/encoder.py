@@ -6,11 +6,12 @@ from typing import Any
 
 import keras
 
+from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.models.sublayers import Sublayers
 
 
-class EncoderLayer(keras.layers.Layer):
+class EncoderLayer(Composite, keras.layers.Layer):
     """Self-attention, then the feed-forward network, each in a residual connection.
 
     Args:
@@ -43,7 +44,7 @@ class EncoderLayer(keras.layers.Layer):
         )
 
 
-class Encoder(keras.layers.Layer):
+class Encoder(Composite, keras.layers.Layer):
     """N encoder layers; pre-norm stacks end in a layer normalisation of their own.
 
     Args:

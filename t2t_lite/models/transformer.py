@@ -14,6 +14,7 @@ from keras import ops
 
 from t2t_lite.config import HParams
 from t2t_lite.layers import masks
+from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
@@ -28,7 +29,7 @@ Caches = list[tuple[Any, Any]]
 
 
 @register_model("transformer")
-class Transformer(keras.Model):
+class Transformer(Composite, keras.Model):
     """The encoder-decoder of "Attention Is All You Need".
 
     Args:
