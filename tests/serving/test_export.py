@@ -160,7 +160,7 @@ def test_each_weight_is_stored_once_and_little_else(exported: Exported) -> None:
     sizes = {path: path.stat().st_size for path in exported.version.rglob("*") if path.is_file()}
     graph = sizes[exported.version / "saved_model.pb"]
     variables = sum(size for path, size in sizes.items() if path.parent.name == "variables")
-    assert variables <= 1.02 * in_bytes + 10_000  # an object graph and the index
+    assert variables <= 1.02 * in_bytes + 12_000  # an object graph and the index
     assert graph - vocabularies <= GRAPH_BYTES + GRAPH_BYTES_PER_LAYER * EXPORTED.num_layers
     assert sum(sizes.values()) - graph - variables - vocabularies < 20_000  # card, warm-up
 
