@@ -55,7 +55,7 @@ def _run(args: argparse.Namespace) -> int:
         paths = list_checkpoints(args.output_dir)[-number:]
     last_step = paths[-1].rpartition("-")[2]
     run = open_run(args.output_dir, checkpoint=last_step, usr_dir=args.usr_dir)
-    run.checkpoints.average(paths)
+    paths = run.checkpoints.average(paths)
     path = run.checkpoints.save_weights(AVERAGED, int(last_step))
     print(f"{path}: the mean of {len(paths)} checkpoints:")
     for averaged in paths:

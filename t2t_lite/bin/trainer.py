@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse(argv)
     if not args.registry_help and not args.describe and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
-    return cli.run(lambda: _run(args), "interrupted; what was saved before is there, the same command goes on from it.")
+    return cli.run(lambda: _run(args))
 
 
 def _parser() -> cli.Parser:
@@ -44,7 +44,21 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--devices", type=cli.positive, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU"
     )
-    parser.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
+    start.add_argument(
+        "--reset_optimizer",
+        action="store_true",
+        help="go on with Adam's moments at zero, and with other settings of the optimizer if they are given; weights, "
+        "step and learning-rate schedule stay",
+    )
+    parser.add_argument(
+        "--skip_bad_batches",
+        type=cli.positive,
+        default=0,
+        metavar="N",
+        help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
+    )
     parser.add_argument(
         "--num_workers", type=cli.positive, metavar="N", help="processes that prepare data; default: all CPUs"
     )
@@ -66,9 +80,26 @@ def _run(args: argparse.Namespace) -> int:
     if args.describe:
         return _describe(args)
     cli.check_folder("output_dir", args.output_dir)
-    trainer = _make_trainer(args, _spec(args))
-    trainer.run()
-    return _finish(args, trainer)
+    spec = _spec(args)
+    if args.devices is not None:  # before the data, which may take long
+        cli.load_tensorflow()
+        from t2t_lite.train.trainer import check_devices
+
+        check_devices(spec.hparams, args.devices)
+    from t2t_lite.train.lock import only_trainer
+    from t2t_lite.train.run_dir import has_run
+    from t2t_lite.train.signals import Stopped, StopSignals
+
+    try:
+        with StopSignals() as stop, only_trainer(args.output_dir):
+            trainer = _make_trainer(args, spec)
+            trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
+            return _finish(args, trainer)
+    except Stopped as stopped:
+        devices = f" --devices={args.devices}" if args.devices else ""
+        short = f"t2t-lite-trainer --output_dir={args.output_dir}{devices}"
+        print(f"{stopped} Go on with {short if has_run(args.output_dir) else 'the same command'}", file=sys.stderr)
+        return stopped.exit_status
 
 
 def _describe(args: argparse.Namespace) -> int:
@@ -128,7 +159,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         )
         registry.MODELS.check(new.model)
     if old is not None and has_weights(args.output_dir):
-        check_same(old, new, args.output_dir)
+        check_same(old, new, args.output_dir, reset_optimizer=args.reset_optimizer)
     return new
 
 
@@ -141,26 +172,18 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.data.prepare import prepare
     from t2t_lite.train.run_dir import write_run
 
-    if args.devices is not None:  # before the data, which may take long
-        cli.load_tensorflow()
-        from t2t_lite.train.trainer import check_devices
-
-        check_devices(spec.hparams, args.devices)
     with cli.preparation_bar() as progress:
         store = prepare(
             spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers, progress=progress
         )
     cli.load_tensorflow()
-    from t2t_lite.train.checkpoint import list_checkpoints
     from t2t_lite.train.open_run import write_vocabularies
     from t2t_lite.train.trainer import Trainer
 
-    write_run(args.output_dir, spec)
     write_vocabularies(args.output_dir, store)
     trainer = Trainer(args.output_dir, spec, store, args.devices)
-    if args.warm_start_from and not list_checkpoints(args.output_dir):  # with one, the same command goes on from it
-        step = trainer.warm_start(args.warm_start_from)
-        print(f"Starting from the weights of {args.warm_start_from}, step {step:,}.")
+    trainer.begin(warm_start_from=args.warm_start_from, reset_optimizer=args.reset_optimizer)
+    write_run(args.output_dir, spec)  # only now: a start that fails changes no settings
     return trainer
 
 

@@ -13,9 +13,10 @@ from typing import IO, Any
 
 from t2t_lite import __version__
 from t2t_lite.data.cleaning import Cleaner
+from t2t_lite.data.durable import exclusive
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.store import SIDES, Store, open_store
-from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, exclusive
+from t2t_lite.data.store_writer import SequenceWriter, StoreWriter
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary

@@ -7,21 +7,16 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from t2t_lite.data.durable import aside_folder, sync
 from t2t_lite.data.encode import Side
 from t2t_lite.data.store import MANIFEST, VERSION
 from t2t_lite.text.vocabulary import UNK
-
-try:
-    import fcntl
-except ImportError:  # not a Unix system
-    fcntl = None  # type: ignore[assignment]
 
 
 class StoreWriter:
@@ -33,7 +28,7 @@ class StoreWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._aside = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
+        self._aside = aside_folder(folder)
         self._files: list[_File] = []
 
     def __enter__(self) -> StoreWriter:
@@ -59,12 +54,12 @@ class StoreWriter:
         last = _File(self._aside / MANIFEST)
         last.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
         last.close()
-        _sync_folder(self._aside)
+        sync(self._aside)
         old = self._folder.with_name(f".{self._folder.name}.partial-old-{os.getpid()}")
         if self._folder.exists():
             os.rename(self._folder, old)
         os.rename(self._aside, self._folder)
-        _sync_folder(self._folder.parent)
+        sync(self._folder.parent)
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -118,22 +113,3 @@ class _File:
         # Where the disk is full, what is left in the buffer cannot be written, and is not wanted either.
         with contextlib.suppress(OSError):
             self._file.close()
-
-
-@contextlib.contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Waits until no other process writes the store `folder`; then removes what a killed one has left."""
-    with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends
-        for stale in folder.parent.glob(f".{folder.name}.partial-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        yield
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,15 +1,16 @@
 """Checkpoints: weights, Adam's moments and the step, all by the weight's name.
 
 Folders of a run:
-    checkpoints/  the newest n, whole: a run goes on from the last one
+    checkpoints/  the newest n: a run goes on from the last whole one
     best/         the best by dev score, weights only
     averaged/     the mean of the last few, weights only
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,22 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
+from t2t_lite.train import checkpoint_files
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
-# What TensorFlow raises for damaged files; a file that is cut off is an IndexError to its reader.
+# What TensorFlow raises for damaged files, whose checksums it compares; one that is cut off is an IndexError to it.
 _READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+_log = logging.getLogger("t2t_lite")
+
+
+class DamagedError(DataError):
+    """A checkpoint whose files are there, but cannot be read."""
+
+
+class GoneError(DataError):
+    """A checkpoint that was there a moment ago."""
 
 
 class Checkpoints:
@@ -36,102 +48,156 @@ class Checkpoints:
 
     def __init__(self, output_dir: str | os.PathLike[str], model: Any, optimizer: Any = None, keep: int = 1) -> None:
         self._folder = Path(output_dir)
+        self._optimizer, self._keep = optimizer, keep
         self._variables = {w.path: w.value for w in model.weights}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._weights = tf.train.Checkpoint(weights=dict(self._variables), step=self._step)
-        self._whole = self._weights
+        self._weights = {"weights": self._variables}
+        self._whole = dict(self._weights)
         if optimizer is not None:
             names = [w.path for w in model.trainable_weights]
-            self._whole = tf.train.Checkpoint(
-                weights=dict(self._variables),
-                step=self._step,
-                adam_m=dict(zip(names, optimizer.m, strict=True)),
-                adam_v=dict(zip(names, optimizer.v, strict=True)),
-            )
-        self._keep = keep
+            self._whole["adam_m"] = dict(zip(names, optimizer.m, strict=True))
+            self._whole["adam_v"] = dict(zip(names, optimizer.v, strict=True))
+            self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
+            self._whole["adam_start"] = {"step": self._start}
 
     def save(self, step: int) -> str:
         """Saves weights, moments and step among the newest; returns the checkpoint's path."""
+        if self._optimizer is not None:
+            self._start.assign(self._optimizer.start)
         return self._save(self._whole, NEWEST, step, self._keep)
 
     def save_weights(self, kind: str, step: int) -> str:
         """Saves the weights as BEST or AVERAGED, in place of the one before."""
         return self._save(self._weights, kind, step, 1)
 
-    def _save(self, checkpoint: tf.train.Checkpoint, kind: str, step: int, keep: int) -> str:
+    def _save(self, state: Mapping[str, Mapping[str, tf.Variable]], kind: str, step: int, keep: int) -> str:
         self._step.assign(step)
-        manager = tf.train.CheckpointManager(
-            checkpoint, str(self._folder / kind), max_to_keep=keep, checkpoint_name="model"
-        )
+        checkpoint = tf.train.Checkpoint(step=self._step, **{part: dict(group) for part, group in state.items()})
         try:
-            return str(manager.save(checkpoint_number=step))
+            return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep)
         except (tf.errors.OpError, OSError) as error:
-            reason = str(error).partition("\n")[0]
             raise DataError(
-                f"The checkpoint of step {step} could not be written to {self._folder / kind}: {reason}. The ones "
-                "before it are whole; make room and run the same command again."
+                f"The checkpoint of step {step} could not be written to {self._folder / kind}: {_first_line(error)}. "
+                "The ones before it are whole; make room and run the same command again."
             ) from error
 
     def resume(self) -> int:
-        """Restores the newest whole checkpoint; returns its step, or 0 where there is none."""
-        paths = list_checkpoints(self._folder)
-        if not paths:
-            return 0
-        self._restore(self._whole, paths[-1], partly=False)
-        return int(self._step.numpy())
+        """Restores the newest whole checkpoint; returns its step, or 0 where there never was one.
+
+        A damaged one is told in a warning and set aside, and the one before it is taken.
+
+        Raises:
+            DataError: none of them is whole, or they are of another model.
+        """
+        folder = self._folder / NEWEST
+        checkpoint_files.finish_moves(folder)
+        damaged: list[tuple[str, Exception]] = []
+        for path in reversed(checkpoint_files.list_traces(folder)):
+            self._start.assign(0)
+            try:
+                step = self._read(path, self._whole)
+            except (DamagedError, GoneError) as error:
+                damaged.append((path, error))
+                continue
+            self._optimizer.start = int(self._start.numpy())
+            for bad, reason in damaged:
+                _log.warning(
+                    "%s Going on from %s; the files of %s stay as ....damaged.",
+                    reason,
+                    os.path.basename(path),
+                    os.path.basename(bad),
+                )
+                checkpoint_files.set_aside(bad)
+            return step
+        if damaged:
+            raise DataError(
+                f"None of the checkpoints in {folder} is whole, so this run cannot go on:\n"
+                + "\n".join(f"  {reason}" for _, reason in damaged)
+                + "\nPut back a copy of one, or start again with another --output_dir."
+            )
+        return 0
 
     def load_weights(self, path: str) -> int:
         """Restores only the weights from `path` (see `find`); returns the step they were saved at."""
-        self._restore(self._weights, path, partly=True)
-        return int(self._step.numpy())
+        try:
+            return self._read(path, self._weights)
+        except DamagedError as error:
+            advice = "Choose another with --checkpoint; the trainer goes on from the one before it by itself."
+            raise DamagedError(f"{error} {advice}") from error
+        except GoneError as error:
+            raise GoneError(f"{error} If a running trainer has just removed it, run the same command again.") from error
 
-    def average(self, paths: Sequence[str]) -> None:
-        """Sets the weights to the mean over `paths` (section 6.1)."""
+    def average(self, paths: Sequence[str]) -> list[str]:
+        """Sets the weights to the mean over `paths` (section 6.1).
+
+        Returns:
+            The paths that were read: all but those that a running trainer has removed meanwhile.
+        """
         sums = {name: np.zeros(v.shape, np.float64) for name, v in self._variables.items()}
+        read = []
         for path in paths:
-            self.load_weights(path)
+            try:
+                self.load_weights(path)
+            except GoneError:
+                if path == paths[-1]:
+                    raise
+                _log.warning("%s was removed meanwhile, by a trainer; the mean is of the others.", path)
+                continue
+            read.append(path)
             for name, variable in self._variables.items():
                 sums[name] += variable.numpy()
         for name, variable in self._variables.items():
-            variable.assign((sums[name] / len(paths)).astype(variable.dtype.as_numpy_dtype))
+            variable.assign((sums[name] / len(read)).astype(variable.dtype.as_numpy_dtype))
+        return read
 
-    def _restore(self, checkpoint: tf.train.Checkpoint, path: str, partly: bool) -> None:
-        self._check_shapes(path)
+    def _read(self, path: str, state: Mapping[str, Mapping[str, tf.Variable]]) -> int:
+        """Restores `state` from `path`; returns its step."""
         try:
-            status = checkpoint.restore(path)
-            status.assert_existing_objects_matched()
-            if partly:
-                status.expect_partial()
-        except (*_READ_ERRORS, AssertionError) as error:
-            raise DataError(_damaged(path)) from error
-
-    def _check_shapes(self, path: str) -> None:
-        """Says which weight differs, where TensorFlow would only say that some shape does."""
-        try:
-            shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+            reader = tf.train.load_checkpoint(path)
+            shapes = reader.get_variable_to_shape_map()
         except _READ_ERRORS as error:
-            raise DataError(_damaged(path)) from error
-        for name, variable in self._variables.items():
-            key = f"weights/{name.replace('/', '.S')}/.ATTRIBUTES/VARIABLE_VALUE"
+            raise _unreadable(path, error) from error
+        wanted = {
+            _key(part, name): (name, variable)
+            for part, group in state.items()
+            for name, variable in group.items()
+            # Checkpoints of version 0.1 have no adam_start: their moments are as old as the run.
+            if part != "adam_start" or _key(part, name) in shapes
+        }
+        for key, (name, variable) in wanted.items():
             if list(variable.shape) != shapes.get(key):
                 raise DataError(
                     f"The checkpoint {path} is of another model: {name} has shape {shapes.get(key, 'none')} there and "
                     f"{list(variable.shape)} here."
                 )
+        try:
+            for key, (_, variable) in wanted.items():
+                variable.assign(reader.get_tensor(key))
+            return int(reader.get_tensor(_key("step")))
+        except _READ_ERRORS as error:
+            raise _unreadable(path, error) from error
 
 
-def _damaged(path: str) -> str:
-    return (
-        f"The checkpoint {path} cannot be read: it is damaged or incomplete. Choose another with --checkpoint; to "
-        "train on from the one before, delete its files."
-    )
+def _key(*names: str) -> str:
+    """The name that tf.train.Checkpoint gives a variable."""
+    return "/".join(name.replace(".", "..").replace("/", ".S") for name in names) + "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def _unreadable(path: str, error: Exception) -> DataError:
+    missing = checkpoint_files.missing_file(path)
+    if missing and missing.endswith(".index"):
+        return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")
+    reason = f"{missing} is missing" if missing else _first_line(error)
+    return DamagedError(f"The checkpoint {path} cannot be read: it is damaged or incomplete ({reason}).")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
 
 
 def list_checkpoints(output_dir: str | os.PathLike[str], kind: str = NEWEST) -> list[str]:
     """Paths of the checkpoints of one kind, oldest first."""
-    state = tf.train.get_checkpoint_state(str(Path(output_dir) / kind))
-    paths = list(state.all_model_checkpoint_paths) if state else []
-    return [path for path in paths if os.path.exists(path + ".index")]
+    return checkpoint_files.list_checkpoints(Path(output_dir) / kind)
 
 
 def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:

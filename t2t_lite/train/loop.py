@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from t2t_lite.train.checkpoint import BEST, Checkpoints
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.report import Report
+from t2t_lite.train.signals import Stopped, StopSignals
 from t2t_lite.train.step import TrainStep
 
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
+
+Batch = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,70 +33,124 @@ class Cadence:
     save_minutes: float
     early_stopping: int  # evaluations without a better score
 
+    def evaluates(self, step: int) -> bool:
+        """Whether an evaluation follows update `step`."""
+        return step > 0 and (step % self.eval_every == 0 or step == self.train_steps)
 
-def train(
-    step_function: TrainStep,
-    batches: Iterator[dict[str, np.ndarray]],
-    learning_rate: Callable[[int], float],
-    evaluate: Evaluator,
-    checkpoints: Checkpoints,
-    report: Report,
-    cadence: Cadence,
-    *,
-    first_step: int,
-    scores: list[float],
-) -> None:
-    """Trains from `first_step` to the last step, or until the dev score no longer improves.
+    def saves(self, step: int, minutes: float) -> bool:
+        """Whether a checkpoint follows update `step`, `minutes` after the last one."""
+        return (self.save_every > 0 and step % self.save_every == 0) or 0 < self.save_minutes <= minutes
+
+
+class Evaluations:
+    """Scores dev, keeps the best weights, and knows when no better ones come any more.
 
     Args:
-        batches: the batch of `first_step` first.
-        learning_rate: of a step, from 1.
-        scores: dev scores of the evaluations before `first_step`, in order.
-
-    Raises:
-        TrainingError: a loss or gradient that is not finite.
+        scores: dev scores so far, by step.
     """
-    saved_at = time.monotonic()
-    history = list(scores)
-    if cadence.early_stopping and _stale(history) >= cadence.early_stopping:
-        report.say(_STOPPED_BEFORE)
-        return
-    for step in range(first_step, cadence.train_steps + 1):
-        batch = next(batches)
-        rate = learning_rate(step)
-        report.add(step, batch, step_function(batch, step, rate), rate)
-        last = step == cadence.train_steps
 
-        if step % cadence.log_every == 0 or last:
-            report.write()
-        if step % cadence.eval_every == 0 or last:
-            with report.pause():
-                report.check()
-                found = evaluate("dev", lines=cadence.eval_lines)
-                report.write_scores(step, found.as_metrics("dev"))
-                better = found.score.value > max(history, default=-1.0)
-                history.append(found.score.value)
-                if better:
-                    checkpoints.save_weights(BEST, step)
-                report.say(_line(step, found, better))
-                stale = _stale(history)
-                if cadence.early_stopping and stale >= cadence.early_stopping and not last:
-                    report.say(f"Stopping at step {step}: {stale} evaluations in a row brought no better score.")
-                    last = True
-        minutes = (time.monotonic() - saved_at) / 60
-        due = cadence.save_every and step % cadence.save_every == 0
-        if due or last or (cadence.save_minutes and minutes >= cadence.save_minutes):
-            with report.pause():
-                report.check()
-                checkpoints.save(step)
-                saved_at = time.monotonic()
-        if last:
+    def __init__(
+        self,
+        evaluate: Evaluator,
+        checkpoints: Checkpoints,
+        report: Report,
+        cadence: Cadence,
+        scores: Mapping[int, float],
+    ) -> None:
+        self._evaluate, self._checkpoints, self._report, self._cadence = evaluate, checkpoints, report, cadence
+        self._scores = dict(scores)
+
+    def missing(self, step: int) -> bool:
+        """Whether the evaluation after `step` is due and was not made."""
+        return self._cadence.evaluates(step) and step not in self._scores
+
+    def make(self, step: int, stop: StopSignals) -> None:
+        """Makes it, or leaves it to the next start if a signal comes."""
+        with self._report.pause(), contextlib.suppress(Stopped):
+            with stop.immediate():
+                found = self._evaluate("dev", lines=self._cadence.eval_lines)
+            self._report.write_scores(step, found.as_metrics("dev"))
+            better = found.score.value > max(self._scores.values(), default=-1.0)
+            self._scores[step] = found.score.value
+            if better:
+                self._checkpoints.save_weights(BEST, step)
+            self._report.say(_line(step, found, better))
+
+    def stale(self) -> int:
+        """How many there were since the best one, if that is enough to stop; else 0."""
+        values = list(self._scores.values())
+        since = len(values) - 1 - values.index(max(values)) if values else 0
+        return since if 0 < self._cadence.early_stopping <= since else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """What a run is made of.
+
+    Attributes:
+        batches: the batch of the first step first.
+        learning_rate: of a step, from 1.
+        bad_batch: called with (step, batch, loss, gradient norm) where one of these is not finite.
+    """
+
+    step_function: TrainStep
+    batches: Iterator[Batch]
+    learning_rate: Callable[[int], float]
+    evaluations: Evaluations
+    checkpoints: Checkpoints
+    report: Report
+    cadence: Cadence
+    bad_batch: Callable[[int, Batch, float, float], None]
+    stop: StopSignals
+
+    def run(self, first_step: int) -> None:
+        """Trains from `first_step` to the last step, or until the dev score no longer improves.
+
+        Raises:
+            Stopped: a signal came; the step that was being made is done and saved.
+            TrainingError: out of memory, or what `bad_batch` raises.
+        """
+        saved_at = time.monotonic()
+        if self.evaluations.missing(first_step - 1):  # a signal came when it was due
+            self.evaluations.make(first_step - 1, self.stop)
+        self.stop.check()
+        if self.evaluations.stale():
+            self.report.say(_STOPPED_BEFORE)
             return
+        for step in range(first_step, self.cadence.train_steps + 1):
+            self._update(step)
+            last = self._look(step)
+            stopped = self.stop.received
+            if last or stopped or self.cadence.saves(step, (time.monotonic() - saved_at) / 60):
+                with self.report.pause():
+                    self.checkpoints.save(step)
+                saved_at = time.monotonic()
+            if stopped:
+                self.report.write()
+                raise Stopped(stopped, f"step {step:,} of {self.cadence.train_steps:,} is done and saved.")
+            if last:
+                return
 
+    def _update(self, step: int) -> None:
+        batch, rate = next(self.batches), self.learning_rate(step)
+        result = self.step_function(batch, step, rate)
+        loss, norm = float(result["loss"]), float(result["grad_norm"])
+        if math.isfinite(loss) and math.isfinite(norm):
+            self.report.add(step, batch, result, rate)
+        else:
+            self.bad_batch(step, batch, loss, norm)
 
-def _stale(history: list[float]) -> int:
-    """How many evaluations there were since the best one."""
-    return len(history) - 1 - history.index(max(history)) if history else 0
+    def _look(self, step: int) -> bool:
+        """Logs and evaluates where it is time to; returns whether `step` is the last one."""
+        last = step == self.cadence.train_steps
+        if step % self.cadence.log_every == 0 or last:
+            self.report.write()
+        if self.evaluations.missing(step):
+            self.evaluations.make(step, self.stop)
+            if not last and (stale := self.evaluations.stale()):
+                self.report.say(f"Stopping at step {step}: {stale} evaluations in a row brought no better score.")
+                return True
+        return last
 
 
 def _line(step: int, scores: Scores, better: bool) -> str:

@@ -12,6 +12,8 @@ import tensorflow as tf
 class Adam:
     """First and second moments for each variable; the step number is the caller's.
 
+    `start` is the step at which the moments were last zero: 0, unless they were reset.
+
     The bias corrections enter the learning rate, which is the second form in section 2 of Kingma and Ba and what
     tensor2tensor used: variable -= rate * m / (sqrt(v) + epsilon), rate = lr * sqrt(1 - beta2^t) / (1 - beta1^t).
 
@@ -22,13 +24,21 @@ class Adam:
 
     def __init__(self, variables: Sequence[tf.Variable], beta1: float, beta2: float, epsilon: float) -> None:
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.start = 0
         self.variables = list(variables)
         self.m = [tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False) for v in self.variables]
         self.v = [tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False) for v in self.variables]
 
     def corrected_rate(self, learning_rate: float, step: int) -> float:
         """The learning rate of update number `step`, from 1, with both bias corrections in it."""
-        return learning_rate * math.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
+        t = step - self.start
+        return learning_rate * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
+
+    def reset(self, step: int) -> None:
+        """Sets the moments to zero, as they are before the first update; `step` is the last one that was made."""
+        for moment in (*self.m, *self.v):
+            moment.assign(tf.zeros(moment.shape, moment.dtype))
+        self.start = step
 
     def apply(self, gradients: Sequence[Any], rate: Any) -> None:
         """Updates this replica's copy of every variable in one pass each.

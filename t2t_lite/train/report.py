@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import math
 import os
 import sys
 import time
@@ -15,11 +15,12 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from t2t_lite.errors import TrainingError
+from t2t_lite.data.durable import replace_file
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.utilisation import pair_lengths
 
 METRICS_FILE = "metrics.jsonl"
+SKIPPED = "skipped_batches"
 
 # Without tqdm's steps per second: 80 columns hold the rest as far as the tokens per second.
 _BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -39,7 +40,8 @@ class Report:
         flops: of the model on real tokens (train/utilisation.py), from the first step of the run to this one.
         flops_per_second: the same since the line before, evaluation and saving left out.
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
-    An evaluation line has step and the dev_... scores.
+    An evaluation line has step and the dev_... scores, that of a skipped batch has step and skipped_batches, how many
+    there were so far.
 
     Args:
         output_dir: the run's folder; lines are appended.
@@ -85,19 +87,13 @@ class Report:
         self._flops += self._sizes.training_flops(lengths["source"], lengths["target"])
         self._bar.update(1)
 
-    def check(self) -> None:
-        """Raises TrainingError if an update since the last report was not finite (and so was not applied)."""
-        for step, loss, norm in self._results:
-            if not (math.isfinite(float(loss)) and math.isfinite(float(norm))):
-                raise TrainingError(
-                    f"Step {step}: the loss is {float(loss):g} and the gradient's norm {float(norm):g}. The update was "
-                    "not applied and nothing was saved since. A lower learning_rate_factor, more warmup_steps or "
-                    "clip_norm=1 often help; the run goes on from its newest checkpoint."
-                )
+    def skip(self, step: int, skipped: int) -> None:
+        """Notes that the update of `step` was not applied; it is number `skipped` of such."""
+        self._write({"step": step, SKIPPED: skipped})
+        self._bar.update(1)
 
     def write(self) -> None:
         """Writes a training line for the updates since the last one."""
-        self.check()
         if not self._results:
             return
         seconds = max(time.perf_counter() - self._since - self._paused, 1e-9)
@@ -132,6 +128,10 @@ class Report:
         tqdm.tqdm.write(text, file=sys.stdout)
         sys.stdout.flush()
 
+    def warn(self, text: str) -> None:
+        """The same on standard error."""
+        tqdm.tqdm.write(text, file=sys.stderr)
+
     def pause(self) -> Pause:
         """A context whose time does not count as training."""
         return Pause(self)
@@ -155,6 +155,8 @@ class Report:
     def _write(self, values: Mapping[str, float]) -> None:
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # early stopping counts these scores: they must not be behind the checkpoint
         with self._board.as_default(step=int(values["step"])):
             for name, value in values.items():
                 if name != "step":
@@ -179,14 +181,15 @@ def _forget_after(path: Path, step: int) -> None:
     """Drops the lines of steps after `step`, and a last line that was cut off in the middle."""
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if values["step"] <= step:
-            kept.append(line + "\n")
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text("".join(kept), encoding="utf-8")
-    os.replace(aside, path)
+    kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
+    replace_file(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; one that was cut off in the middle is left out."""
+    path = Path(output_dir) / METRICS_FILE
+    lines = []
+    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            lines.append(json.loads(line))
+    return lines

@@ -4,6 +4,8 @@ hparams.json   the hparams set's name, the model's name, every value
 problem.json   the problem's name and options, where its data is, the user's own folder of code
 metrics.jsonl  one JSON line per report (train/report.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
+bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)
+.trainer.lock  locked while a trainer runs (train/lock.py)
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any
 
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
+from t2t_lite.data.durable import replace_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
+from t2t_lite.train.checkpoint_files import list_traces
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 
@@ -26,6 +30,8 @@ _MAY_CHANGE = frozenset(
     "train_steps log_every eval_every eval_lines save_every save_minutes keep_checkpoints average_checkpoints "
     "early_stopping jit beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
 )
+# Fields of the optimizer alone, which may change with --reset_optimizer.
+_OPTIMIZER = frozenset("adam_beta1 adam_beta2 adam_epsilon learning_rate_factor warmup_steps clip_norm".split())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +75,7 @@ def has_run(output_dir: str | os.PathLike[str]) -> bool:
 
 def has_weights(output_dir: str | os.PathLike[str]) -> bool:
     """Whether the run in this folder has come as far as a checkpoint; until then it may start with other settings."""
-    return any((Path(output_dir) / kind / "checkpoint").is_file() for kind in ("checkpoints", "best", "averaged"))
+    return any(list_traces(Path(output_dir) / kind) for kind in ("checkpoints", "best", "averaged"))
 
 
 def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
@@ -83,9 +89,7 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
     # hparams.json last: it is what says that a run is here.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
-        aside = folder / f".{name}.{os.getpid()}"
-        aside.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(aside, folder / name)
+        replace_file(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
@@ -120,24 +124,30 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         ) from error
 
 
-def check_same(old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str]) -> None:
-    """Raises UsageError with the differences, if `new` would not go on as `old` would have."""
+def check_same(
+    old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str], *, reset_optimizer: bool = False
+) -> None:
+    """Raises UsageError with the differences, if `new` would not go on as `old` would have.
+
+    Args:
+        reset_optimizer: the optimizer's settings may differ.
+    """
     changes = [
         f"  {name}: {getattr(old, name)!r} -> {getattr(new, name)!r}"
         for name in ("problem", "options", "model")
         if getattr(old, name) != getattr(new, name)
     ]
     before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
-    changes += [
-        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name) and name not in _MAY_CHANGE
-    ]
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    of_optimizer = _OPTIMIZER.intersection(names)
+    may_change = _MAY_CHANGE | _OPTIMIZER if reset_optimizer else _MAY_CHANGE
+    changes += [f"  {name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names if name not in may_change]
     if changes:
+        hint = " (with --reset_optimizer the optimizer's settings may change)" if of_optimizer else ""
         raise UsageError(
             f"{output_dir} holds a run that was started with other settings:\n"
             + "\n".join(changes)
-            + "\nGo on with the old settings, or give another --output_dir."
+            + f"\nGo on with the old settings, or give another --output_dir{hint}."
         )
 
 

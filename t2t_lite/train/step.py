@@ -58,7 +58,7 @@ class TrainStep:
         label_smoothing_over: str = "all",
         packed: bool = False,
     ) -> None:
-        self._model, self._optimizer, self._strategy = model, optimizer, strategy
+        self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
         self.replicas = strategy.num_replicas_in_sync
         self._turns = turns(micro_batches, self.replicas)
@@ -68,9 +68,9 @@ class TrainStep:
         self._micro = tf.function(micro, jit_compile=True, autograph=False) if jit else micro
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
-        batch_spec = {name: tf.TensorSpec([micro_batches, None, None], tf.int32) for name in names}
-        scalar = tf.TensorSpec([], tf.float32)
-        signature = [batch_spec, tf.TensorSpec([2], tf.int32), scalar]
+        self._batch_spec = {name: tf.TensorSpec([micro_batches, None, None], tf.int32) for name in names}
+        scalars = [tf.TensorSpec([], tf.float32), tf.TensorSpec([], tf.bool)]
+        signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *scalars]
         self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
 
     def __call__(self, batch: Mapping[str, np.ndarray], step: int, learning_rate: float) -> dict[str, Any]:
@@ -84,22 +84,52 @@ class TrainStep:
             float32 tensors "loss" (per real target token, in nats, label smoothing included) and "grad_norm"
             (before clipping). Where one is not finite the update was not applied.
         """
-        rate = np.float32(self._optimizer.corrected_rate(learning_rate, step))
+        rate = self._optimizer.corrected_rate(learning_rate, step)
+        return self._run(batch, step, rate, apply=True, when=f"in step {step}")
+
+    def rehearse(self, rows: int, source_length: int, target_length: int) -> None:
+        """Makes forward and backward passes over full micro-batches of this shape, and no update.
+
+        Weights, moments and all later updates stay as they are; only memory is taken as it will be.
+
+        Raises:
+            TrainingError: it does not suffice.
+        """
+        lengths = {"source": source_length, "target": target_length}
+        batch = {
+            name: np.ones((spec.shape[0], rows, lengths[name.partition("_")[0]]), np.int32)
+            for name, spec in self._batch_spec.items()
+        }
+        self._run(batch, 0, 0.0, apply=False, when="when the largest micro-batch was tried before the first step")
+
+    def micro_batch(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of one micro-batch of update `step`, as the update adds them up."""
+        tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
+        part = {name: array[index] for name, array in batch.items()}
+        return self._micro_gradients(part, fold_in(self._step_seed(step), index), tokens)
+
+    def _step_seed(self, step: Any) -> np.ndarray:
+        return np.array([self._seed % 2**31, step], np.int32)
+
+    def _run(self, batch: Mapping[str, np.ndarray], step: int, rate: float, *, apply: bool, when: str) -> Any:
         try:
-            result: dict[str, Any] = self._step(dict(batch), np.array([self._seed % 2**31, step], np.int32), rate)
+            return self._step(dict(batch), self._step_seed(step), np.float32(rate), apply)
         except tf.errors.ResourceExhaustedError as error:
-            shapes = " and ".join(str(list(array.shape)) for array in batch.values())
+            parts, rows, source = batch["source"].shape
+            lines = str(error.message).split("\n")
+            reason = next((line for line in lines if "allocat" in line), lines[0]).strip()
             raise TrainingError(
-                f"Step {step}: the device ran out of memory with a batch of {shapes} (micro-batches, rows, pieces). A "
-                f"larger micro_batches makes the same update in smaller parts. {error.message.partition(chr(10))[0]}"
+                f"The device ran out of memory {when}: a micro-batch of {rows} rows x ({source} + "
+                f"{batch['target'].shape[2]}) pieces (micro_batches={parts}). Smaller parts of the same batch need "
+                f"less: --hparams=micro_batches={2 * parts}, in a run that starts anew. Or lower batch_tokens or "
+                f"max_length. ({reason})"
             ) from error
-        return result
 
-    def _distributed(self, batch: Mapping[str, Any], seed: Any, rate: Any) -> dict[str, Any]:
-        results = self._strategy.run(self._replica_step, args=(batch, seed, rate))
-        return {name: self._strategy.experimental_local_results(value)[0] for name, value in results.items()}
+    def _distributed(self, batch: Mapping[str, Any], seed: Any, rate: Any, apply: Any) -> dict[str, Any]:
+        results = self.strategy.run(self._replica_step, args=(batch, seed, rate, apply))
+        return {name: self.strategy.experimental_local_results(value)[0] for name, value in results.items()}
 
-    def _replica_step(self, batch: Mapping[str, Any], seed: Any, rate: Any) -> dict[str, Any]:
+    def _replica_step(self, batch: Mapping[str, Any], seed: Any, rate: Any, apply: Any) -> dict[str, Any]:
         context = tf.distribute.get_replica_context()
         # Every replica sees the whole batch (token ids are small), so all know the global denominator.
         tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
@@ -119,7 +149,7 @@ class TrainStep:
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
         finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
-        tf.cond(finite, lambda: self._update(gradients, rate), lambda: False)
+        tf.cond(finite & apply, lambda: self._update(gradients, rate), lambda: False)
         return {"loss": loss, "grad_norm": norm}
 
     def _accumulate(self, turn: Any, loss: Any, gradients: list[Any]) -> tuple[Any, list[Any]]:

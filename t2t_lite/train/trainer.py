@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
@@ -17,15 +17,18 @@ from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store, TokenSplit
 from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
+from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
 from t2t_lite.train.devices import make_strategy, use_jit
 from t2t_lite.train.evaluate import Evaluator, Scores
-from t2t_lite.train.loop import Cadence, train
+from t2t_lite.train.loop import Cadence, Evaluations, Loop
 from t2t_lite.train.optimizer import Adam
-from t2t_lite.train.report import METRICS_FILE, Report
+from t2t_lite.train.report import SKIPPED, Report, read_metrics
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.schedule import learning_rate
+from t2t_lite.train.signals import StopSignals
 from t2t_lite.train.step import TrainStep, turns
 from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
 
@@ -65,20 +68,45 @@ class Trainer:
         translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=problem.target_kind == "tree")
         self.evaluate = Evaluator(self.model, store, translator, problem.metric)
 
-    def warm_start(self, source: str) -> int:
-        """Takes the weights of another run, or of one checkpoint of it; returns their step."""
-        path = source if os.path.exists(source + ".index") else find(source)
-        return self.checkpoints.load_weights(path)
+    def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
+        """Restores the newest checkpoint, or where there is none the weights of another run.
 
-    def run(self) -> None:
-        """Trains to the end of the recipe, from the newest checkpoint if there is one."""
-        hparams = self.spec.hparams
-        first = self.checkpoints.resume() + 1
-        if first > hparams.train_steps:
+        Args:
+            warm_start_from: a run, or one checkpoint of it; only its weights are taken.
+            reset_optimizer: Adam's moments become zero and its bias corrections begin anew, in the newest checkpoint as
+                well. Weights, step, learning-rate schedule and the order of the data go on.
+
+        Raises:
+            UsageError: nothing to reset.
+            DataError: a checkpoint that cannot be read.
+        """
+        self._step = step = self.checkpoints.resume()
+        if warm_start_from and step:
+            print(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
+        elif warm_start_from:
+            path = warm_start_from if os.path.exists(warm_start_from + ".index") else find(warm_start_from)
+            print(f"Starting from the weights of {warm_start_from}, step {self.checkpoints.load_weights(path):,}.")
+        if reset_optimizer:
+            if not step:
+                raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")
+            self.optimizer.reset(step)
+            self.checkpoints.save(step)
+            print(f"Adam's moments are zero from step {step:,} on.")
+
+    def run(self, stop: StopSignals | None = None, *, skip_bad_batches: int = 0) -> None:
+        """Trains to the end of the recipe, from where `begin` has put it.
+
+        Args:
+            stop: tells of signals; the step that is being made is saved before `Stopped` is raised.
+            skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
+        """
+        hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
+        cadence = self._cadence()
+        if first > hparams.train_steps and self._step in past_scores(self.output_dir):
             print(f"{self.output_dir} is at step {first - 1:,} of {hparams.train_steps:,}: there is nothing to train.")
             return
         if first > 1:
-            print(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.")
+            print(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.", flush=True)
         split = self.store.split("train")
         plan = recipe_plan(hparams, split)
         stream = batches(split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first)
@@ -90,7 +118,34 @@ class Trainer:
             flops=planned_flops(self.model.sizes, split, plan, first - 1),
             device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
         )
-        cadence = Cadence(
+        rate = functools.partial(
+            learning_rate,
+            d_model=self.model.d_model,
+            warmup_steps=hparams.warmup_steps,
+            factor=hparams.learning_rate_factor,
+        )
+        step_function = self._step_function()
+        try:
+            with stop.deferred():
+                step_function.rehearse(*self._largest(plan))
+                Loop(
+                    step_function,
+                    stream,
+                    rate,
+                    Evaluations(self.evaluate, self.checkpoints, report, cadence, past_scores(self.output_dir)),
+                    self.checkpoints,
+                    report,
+                    cadence,
+                    self._bad_batches(step_function, report, skip_bad_batches),
+                    stop,
+                ).run(first)
+        finally:
+            stream.close()
+            report.close()
+
+    def _cadence(self) -> Cadence:
+        hparams = self.spec.hparams
+        return Cadence(
             train_steps=hparams.train_steps,
             log_every=hparams.log_every,
             eval_every=hparams.eval_every,
@@ -99,27 +154,20 @@ class Trainer:
             save_minutes=hparams.save_minutes,
             early_stopping=hparams.early_stopping,
         )
-        rate = functools.partial(
-            learning_rate,
-            d_model=self.model.d_model,
-            warmup_steps=hparams.warmup_steps,
-            factor=hparams.learning_rate_factor,
-        )
-        try:
-            train(
-                self._step_function(),
-                stream,
-                rate,
-                self.evaluate,
-                self.checkpoints,
-                report,
-                cadence,
-                first_step=first,
-                scores=past_scores(self.output_dir),
-            )
-        finally:
-            stream.close()
-            report.close()
+
+    def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
+        """The shape of micro-batches that takes the most memory."""
+        shapes = micro_batch_shapes(self.spec.hparams, plan)
+        return max(shapes, key=lambda shape: self.model.sizes.activation_bytes(*shape, 4))
+
+    def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> BadBatches:
+        def look(step: int, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+            # A plan of its own: the other one belongs to the thread that makes batches.
+            rows = recipe_plan(self.spec.hparams, self.store.split("train")).batch(step).rows
+            return examine(step_function, self.model, self.store, rows, step, batch)
+
+        skipped = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
+        return BadBatches(self.output_dir, report, look, tolerated=tolerated, skipped=skipped)
 
     def _step_function(self) -> TrainStep:
         hparams = self.spec.hparams
@@ -204,9 +252,11 @@ def number_to_average(hparams: HParams) -> int:
     return max(hparams.average_checkpoints, 1)
 
 
-def past_scores(output_dir: str | os.PathLike[str]) -> list[float]:
-    """The dev scores in metrics.jsonl, in order."""
-    path = Path(output_dir) / METRICS_FILE
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    kinds = ("dev_bleu", "dev_chrf", "dev_f1")
-    return [v for line in lines for name, v in json.loads(line).items() if name.startswith(kinds)]
+def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, float]:
+    """The dev scores in metrics.jsonl, by step."""
+    return {
+        line["step"]: value
+        for line in read_metrics(output_dir)
+        for name, value in line.items()
+        if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))
+    }

@@ -156,7 +156,7 @@ def _truncate(path: str) -> None:
 def _flip(path: str) -> None:
     data = Path(f"{path}.data-00000-of-00001")
     content = bytearray(data.read_bytes())
-    content[len(content) * 9 // 10] ^= 0xFF  # the weights stand behind the moments
+    content[len(content) * 13 // 20] ^= 0xFF  # the weights stand behind the moments, before what nobody reads
     data.write_bytes(content)
 
 
@@ -174,9 +174,7 @@ def test_a_damaged_checkpoint_is_an_error_that_says_what_to_do(setup: Setup, dam
     setup.checkpoints.save(1)
     path = setup.checkpoints.save(2)
     damage(path)
-    message = "model-2 cannot be read: it is damaged or incomplete. Choose another .*; to train on from the one before"
-    with pytest.raises(DataError, match=message):
-        setup.checkpoints.resume()
+    message = r"model-2 cannot be read: it is damaged or incomplete \(.+\). Choose another with --checkpoint"
     with pytest.raises(DataError, match=message):
         setup.checkpoints.load_weights(path)
     with pytest.raises(DataError, match=message):

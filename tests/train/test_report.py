@@ -162,9 +162,9 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_the_scores_of_past_evaluations_are_found_again(tmp_path: Path) -> None:
-    assert past_scores(tmp_path) == []
+    assert past_scores(tmp_path) == {}
     lines = [{"step": 5, "loss": 3.0}, {"step": 5, "dev_loss": 1.0, "dev_bleu": 7.0}, {"step": 10, "dev_bleu": 9.0}]
     lines += [{"step": 15, "dev_bleu_paper": 8.0}, {"step": 20, "dev_chrf": 50.0}]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
-    assert past_scores(tmp_path) == [7.0, 9.0, 8.0, 50.0]
+    assert past_scores(tmp_path) == {5: 7.0, 10: 9.0, 15: 8.0, 20: 50.0}

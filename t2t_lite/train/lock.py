@@ -1,0 +1,53 @@
+"""One trainer per folder: a lock that the system takes back when its process ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_lite.errors import TrainingError
+
+try:
+    import fcntl
+except ImportError:  # not a Unix system
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_FILE = ".trainer.lock"
+
+_log = logging.getLogger("t2t_lite")
+
+
+@contextlib.contextmanager
+def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
+    """Holds the lock of a run's folder, which is made if need be.
+
+    The file stays, and names the process that held the lock last; what locks is not that it is there, so one that a
+    killed trainer has left stops nobody.
+
+    Raises:
+        TrainingError: another process holds it; the message names process and host.
+    """
+    folder = Path(output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / LOCK_FILE, "a+", encoding="utf-8") as file:
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise TrainingError(
+                f"Another trainer writes to {output_dir}: {file.read().strip() or 'a process that has just started'}. "
+                "Let it end, or stop it, or give another --output_dir."
+            ) from None
+        except OSError as error:  # some network file systems have no locks
+            _log.warning(
+                "%s cannot be locked (%s); see to it that no other trainer writes there.", output_dir, error.strerror
+            )
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield

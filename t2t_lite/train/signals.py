@@ -1,0 +1,100 @@
+"""SIGTERM and Ctrl-C: the first one asks for an orderly end, the second one ends the process at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_INTERRUPTED = "interrupted; what was saved before is there."
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the process to end; `exit_status` is what a shell shows for that signal."""
+
+    def __init__(self, number: int, what: str) -> None:
+        self.exit_status = 128 + number
+        super().__init__(f"{signal.Signals(number).name}: {what}")
+
+
+class StopSignals:
+    """Context in which SIGTERM and SIGINT raise `Stopped` in the main thread or, in `deferred`, are only noted.
+
+    A signal that was ignored before stays ignored, as SIGINT is in a shell's background jobs.
+
+    Attributes:
+        received: the number of the first signal; 0: there was none.
+    """
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._deferred = False
+
+    def __enter__(self) -> StopSignals:
+        # Python runs a handler only when TensorFlow has returned to it, which may take a step's time; the number of
+        # each signal comes through this pipe at once.
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        threading.Thread(target=self._watch, args=(reader,), daemon=True, name="t2t-lite-signals").start()
+        self._before = {
+            number: signal.signal(number, self._handle)
+            for number in SIGNALS
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(signal.set_wakeup_fd(-1))
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Signals are only noted, for who looks at `received` when it can save; at the end they raise `Stopped`."""
+        with self._mode(True):
+            yield
+        self.check()
+
+    @contextlib.contextmanager
+    def immediate(self) -> Iterator[None]:
+        """Inside of `deferred`: they raise `Stopped` again; one that was noted before does so here."""
+        with self._mode(False):
+            self.check()
+            yield
+
+    def check(self) -> None:
+        """Raises `Stopped` if a signal was noted."""
+        if self.received:
+            raise Stopped(self.received, _INTERRUPTED)
+
+    @contextlib.contextmanager
+    def _mode(self, deferred: bool) -> Iterator[None]:
+        before, self._deferred = self._deferred, deferred
+        try:
+            yield
+        finally:
+            self._deferred = before
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.received = self.received or number
+        if not self._deferred:
+            raise Stopped(number, _INTERRUPTED)
+
+    def _watch(self, reader: int) -> None:
+        signals = 0
+        while number := os.read(reader, 1):
+            if number[0] not in SIGNALS:
+                continue
+            signals += 1
+            if signals > 1:
+                os._exit(128 + number[0])
+            if self._deferred:
+                name = signal.Signals(number[0]).name
+                print(f"{name}: this step is the last, and is saved; a second signal ends at once.", file=sys.stderr)
+        os.close(reader)

@@ -1,0 +1,42 @@
+"""A recipe too large for the memory there is: the command says so before its first step, in a process with a limit."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# The limit is on top of what TensorFlow has taken when it is loaded, which differs from machine to machine. One tensor,
+# inside the feed-forward network, is far larger than that; all others are small, as not all of TensorFlow survives a
+# want of memory.
+LIMITED = """
+import resource, sys
+from t2t_lite.bin import cli, trainer
+cli.load_tensorflow()
+taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + 8 * 2**30,) * 2)
+sys.exit(trainer.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the size of a process as Linux shows it")
+def test_the_largest_micro_batch_is_tried_before_the_first_step(tmp_path: Path) -> None:
+    flags = [
+        "--problem=toy_reverse",
+        "--hparams_set=tiny",
+        "--hparams=num_layers=1,d_model=16,num_heads=1,d_ff=200000,batch_tokens=65536",
+    ]
+    command = [sys.executable, "-c", LIMITED, *flags, "--num_workers=1", f"--output_dir={tmp_path / 'run'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert re.fullmatch(
+        r"error: The device ran out of memory when the largest micro-batch was tried before the first step: a "
+        r"micro-batch of \d+ rows x \(\d+ \+ \d+\) pieces \(micro_batches=1\)\. Smaller parts of the same batch need "
+        r"less: --hparams=micro_batches=2, in a run that starts anew\. Or lower batch_tokens or max_length\. "
+        r"\(.*allocat.*\)\n",
+        done.stderr,
+    )
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
