@@ -67,13 +67,13 @@ def _training_step(name: str, precision: str, micro_batches: int) -> tuple[Calla
     """(a call that trains one step and waits for it, target tokens of a step, FLOPs of a step)."""
     import numpy as np
 
-    from t2t_lite.train.devices import make_strategy, use_jit
+    from t2t_lite.train.devices import Devices, make_strategy, use_jit
     from t2t_lite.train.optimizer import Adam
     from t2t_lite.train.step import TrainStep
 
     rows, source_length, target_length, vocab_size = WORKLOADS[name]
     hparams = config.replace(registry.hparams(name), precision=precision)
-    strategy = make_strategy()
+    strategy = make_strategy(Devices())
     with strategy.scope():
         model: Any = registry.MODELS.get("transformer")
         model = model.from_hparams(hparams, vocab_size, vocab_size, True)

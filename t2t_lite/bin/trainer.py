@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 
 if TYPE_CHECKING:
+    from t2t_lite.train.cluster import Cluster
+    from t2t_lite.train.devices import Devices
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
 
@@ -43,6 +47,23 @@ def _parser() -> cli.Parser:
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     parser.add_argument(
         "--devices", type=cli.positive, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU"
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=("auto", "one_device", "mirrored", "multi_worker"),
+        default="auto",
+        help="default: multi_worker where TF_CONFIG names several machines, mirrored on several devices",
+    )
+    parser.add_argument(
+        "--all_reduce",
+        choices=("auto", "nccl", "hierarchical", "ring"),
+        default="auto",
+        help="how devices add up gradients; default: TensorFlow's choice",
+    )
+    parser.add_argument(
+        "--fill_micro_batches",
+        action="store_true",
+        help="let some devices idle where their number does not divide the recipe's micro_batches",
     )
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
@@ -81,25 +102,39 @@ def _run(args: argparse.Namespace) -> int:
         return _describe(args)
     cli.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
-    if args.devices is not None:  # before the data, which may take long
-        cli.load_tensorflow()
-        from t2t_lite.train.trainer import check_devices
-
-        check_devices(spec.hparams, args.devices)
-    from t2t_lite.train.lock import only_trainer
+    from t2t_lite.train.cluster import read_cluster
     from t2t_lite.train.run_dir import has_run
     from t2t_lite.train.signals import Stopped, StopSignals
 
+    cluster = read_cluster(os.environ)
+    if args.devices is not None:  # before the data, which may take long
+        cli.load_tensorflow()
+        from t2t_lite.train.trainer import check_recipe_devices
+
+        check_recipe_devices(spec.hparams, _devices(args))
     try:
-        with StopSignals() as stop, only_trainer(args.output_dir):
+        with StopSignals() as stop, _only_writer(args, cluster):
             trainer = _make_trainer(args, spec)
             trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
             return _finish(args, trainer)
     except Stopped as stopped:
         devices = f" --devices={args.devices}" if args.devices else ""
         short = f"t2t-lite-trainer --output_dir={args.output_dir}{devices}"
-        print(f"{stopped} Go on with {short if has_run(args.output_dir) else 'the same command'}", file=sys.stderr)
+        again = short if has_run(args.output_dir) and cluster is None else "the same command"
+        print(f"{stopped} Go on with {again}{' on every worker' if cluster else ''}", file=sys.stderr)
         return stopped.exit_status
+
+
+def _devices(args: argparse.Namespace) -> Devices:
+    from t2t_lite.train.devices import Devices
+
+    return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches)
+
+
+def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextlib.AbstractContextManager[None]:
+    from t2t_lite.train.lock import only_trainer
+
+    return only_trainer(args.output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
 
 
 def _describe(args: argparse.Namespace) -> int:
@@ -180,14 +215,23 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.train.open_run import write_vocabularies
     from t2t_lite.train.trainer import Trainer
 
-    write_vocabularies(args.output_dir, store)
-    trainer = Trainer(args.output_dir, spec, store, args.devices)
+    trainer = Trainer(args.output_dir, spec, store, _devices(args))
+    if trainer.workers.is_chief:
+        write_vocabularies(args.output_dir, store)
     trainer.begin(warm_start_from=args.warm_start_from, reset_optimizer=args.reset_optimizer)
-    write_run(args.output_dir, spec)  # only now: a start that fails changes no settings
+    if trainer.workers.is_chief:
+        write_run(args.output_dir, spec)  # only now: a start that fails changes no settings
     return trainer
 
 
 def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
+    if trainer.workers.is_chief:
+        _score(args, trainer)
+    trainer.workers.wait()
+    return 0
+
+
+def _score(args: argparse.Namespace, trainer: Trainer) -> None:
     split = "test" if "test" in trainer.store.splits() else "dev"
     sources, _ = trainer.store.text(split)
     path, split, scores = trainer.finish(cli.progress_bar(len(sources), " lines"))
@@ -202,7 +246,6 @@ def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
     for name, value in rows:
         print(f"{name + ':':14}{value}")
     print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir}   (reads lines, writes translations)")
-    return 0
 
 
 def entry() -> None:

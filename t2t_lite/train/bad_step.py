@@ -33,6 +33,7 @@ class BadBatches:
         examine: makes the report of a step, of (step, batch).
         tolerated: how many the run may leave out.
         skipped: how many it has left out so far.
+        writes: whether this process writes the report.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class BadBatches:
         *,
         tolerated: int,
         skipped: int,
+        writes: bool = True,
     ) -> None:
         self._folder, self._report, self._examine = Path(output_dir), report, examine
-        self._tolerated, self._skipped = tolerated, skipped
+        self._tolerated, self._skipped, self._writes = tolerated, skipped, writes
 
     def __call__(self, step: int, batch: Batch, loss: float, norm: float) -> None:
         """Raises TrainingError unless the batch is one of those that are tolerated."""
@@ -57,7 +59,8 @@ class BadBatches:
             return
         facts = {"step": step, "loss": loss, "grad_norm": norm, **self._examine(step, batch)}
         path = self._folder / f"bad_step_{step}.json"
-        replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
+        if self._writes:
+            replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
         raise TrainingError(
             f"{what} and nothing was saved since the newest checkpoint, from which the run goes on. {path} names "
             "micro-batch, sentences, gradients and layers. A lower learning_rate_factor, more warmup_steps or "

@@ -44,10 +44,18 @@ class Checkpoints:
         model: Keras model; its weights are found by their paths, so that no object's place in a tree matters.
         optimizer: an `Adam`, or None where only weights are wanted.
         keep: how many of the newest stay.
+        writes: whether to save at all; of several workers, only the chief does.
     """
 
-    def __init__(self, output_dir: str | os.PathLike[str], model: Any, optimizer: Any = None, keep: int = 1) -> None:
-        self._folder = Path(output_dir)
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str],
+        model: Any,
+        optimizer: Any = None,
+        keep: int = 1,
+        writes: bool = True,
+    ) -> None:
+        self._folder, self._writes = Path(output_dir), writes
         self._optimizer, self._keep = optimizer, keep
         self._variables = {w.path: w.value for w in model.weights}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -71,6 +79,9 @@ class Checkpoints:
         return self._save(self._weights, kind, step, 1)
 
     def _save(self, state: Mapping[str, Mapping[str, tf.Variable]], kind: str, step: int, keep: int) -> str:
+        path = str(self._folder / kind / f"{checkpoint_files.NAME}-{step}")
+        if not self._writes:
+            return path
         self._step.assign(step)
         checkpoint = tf.train.Checkpoint(step=self._step, **{part: dict(group) for part, group in state.items()})
         try:

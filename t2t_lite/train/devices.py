@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+from typing import Any
+
 import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.train.cluster import VARIABLE, Cluster, read_cluster
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
+ALL_REDUCE = ("auto", "nccl", "hierarchical", "ring")
 
 
-def make_strategy(devices: int | None = None) -> tf.distribute.Strategy:
-    """Returns a strategy over `devices` GPUs, or over that many logical CPUs where there is no GPU.
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """What to train on. None of it changes the result.
+
+    Attributes:
+        number: of this process; None: all GPUs, or one CPU.
+        strategy: one of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
+            several devices, else one_device.
+        all_reduce: one of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
+            "ring" between several. "auto": TensorFlow's choice.
+        fill: whether some may take empty micro-batches where they cannot share them equally.
+    """
+
+    number: int | None = None
+    strategy: str = "auto"
+    all_reduce: str = "auto"
+    fill: bool = False
+
+
+def make_strategy(devices: Devices) -> tf.distribute.Strategy:
+    """Returns a strategy over GPUs, or over that many logical CPUs where there is no GPU.
 
     Must be called before TensorFlow has touched its devices.
 
-    Args:
-        devices: number of devices; None: all GPUs, or one CPU.
-
     Raises:
-        UsageError: fewer GPUs than asked for.
+        UsageError: fewer GPUs than asked for, or what does not go together.
+        TrainingError: the cluster cannot be joined.
     """
+    cluster = read_cluster(os.environ)
     gpus = tf.config.list_physical_devices("GPU")
-    number = max(len(gpus), 1) if devices is None else devices
-    if number < 1:
-        raise UsageError(f"--devices={number} must be at least 1.")
-    if gpus and number > len(gpus):
-        raise UsageError(f"--devices={number}, but this machine has {len(gpus)} GPUs.")
-    kind = "GPU" if gpus else "CPU"
+    number = _number(devices, len(gpus))
+    kind, all_reduce = _kind(devices.strategy, cluster, number), devices.all_reduce
+    _check_all_reduce(all_reduce, kind, bool(gpus))
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
     if not gpus and number > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
-    if number == 1:
-        return tf.distribute.OneDeviceStrategy(f"/{kind}:0")
-    return tf.distribute.MirroredStrategy([f"{kind}:{i}" for i in range(number)])
+    if kind == "multi_worker":
+        if gpus:
+            tf.config.set_visible_devices(gpus[:number], "GPU")
+        return _multi_worker(0 if gpus else number, all_reduce)
+    names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
+    if kind == "one_device":
+        return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
+    return tf.distribute.MirroredStrategy(names, cross_device_ops=_cross_device_ops(all_reduce))
 
 
 def use_jit(jit: str) -> bool:
@@ -41,3 +70,94 @@ def use_jit(jit: str) -> bool:
     On CPUs plain graphs, whose products run in oneDNN, are faster than XLA's code.
     """
     return jit == "on" or (jit == "auto" and bool(tf.config.list_physical_devices("GPU")))
+
+
+def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:
+    """Returns how many micro-batches each device takes.
+
+    Args:
+        devices: of all workers together.
+        fill: where the devices cannot share them equally, some take empty ones.
+
+    Raises:
+        UsageError: they cannot share them equally, and none may be empty.
+    """
+    if micro_batches % devices and not fill:
+        per_worker = [str(n) for n in range(1, micro_batches // workers + 1) if micro_batches % (n * workers) == 0]
+        use = (
+            f"Use --devices={' or '.join(per_worker)}"
+            if per_worker
+            else f"No --devices divides it among {workers} workers"
+        )
+        each = f" in each of {workers} workers" if workers > 1 and per_worker else ""
+        raise UsageError(
+            f"{devices} devices cannot share micro_batches={micro_batches} equally. {use}{each}, or "
+            "--fill_micro_batches, which leaves some devices idle, or make micro_batches a multiple of "
+            f"{devices} (which is another recipe: its batches are cut differently)."
+        )
+    return -(-micro_batches // devices)
+
+
+def check_devices(devices: Devices, micro_batches: int) -> None:
+    """Raises UsageError, before anything else is done, if what is known of the devices already cannot be."""
+    cluster = read_cluster(os.environ)
+    if devices.number is not None:
+        workers = len(cluster.addresses) if cluster else 1
+        turns(micro_batches, devices.number * workers, workers=workers, fill=devices.fill)
+
+
+def _number(devices: Devices, gpus: int) -> int:
+    number = devices.number or (1 if devices.strategy == "one_device" else max(gpus, 1))
+    if gpus and number > gpus:
+        raise UsageError(f"--devices={number}, but this machine has {gpus} GPUs.")
+    return number
+
+
+def _kind(kind: str, cluster: Cluster | None, number: int) -> str:
+    if kind == "auto":
+        return "multi_worker" if cluster else "mirrored" if number > 1 else "one_device"
+    if kind == "one_device" and number > 1:
+        raise UsageError(f"--strategy=one_device, but --devices={number}.")
+    if kind == "multi_worker" and cluster is None:
+        raise UsageError(f"--strategy=multi_worker needs the environment variable {VARIABLE}, which names the workers.")
+    if kind != "multi_worker" and cluster is not None:
+        raise UsageError(
+            f"--strategy={kind}, but {VARIABLE} names a cluster: each of its processes would train by itself and write "
+            f"to the same folder. Unset {VARIABLE}, or leave --strategy out."
+        )
+    return kind
+
+
+def _check_all_reduce(all_reduce: str, kind: str, on_gpus: bool) -> None:
+    fits = {"mirrored": ("nccl", "hierarchical"), "multi_worker": ("nccl", "ring")}.get(kind, ())
+    if all_reduce != "auto" and all_reduce not in fits:
+        raise UsageError(
+            f"--all_reduce={all_reduce} does not go with --strategy={kind}; "
+            + (f"it takes auto or {' or '.join(fits)}." if fits else "one device has nothing to add up.")
+        )
+    if all_reduce == "nccl" and not on_gpus:
+        raise UsageError("--all_reduce=nccl is for NVIDIA GPUs, and this machine has none.")
+
+
+def _cross_device_ops(all_reduce: str) -> tf.distribute.CrossDeviceOps | None:
+    if all_reduce == "nccl":
+        return tf.distribute.NcclAllReduce()
+    return tf.distribute.HierarchicalCopyAllReduce() if all_reduce == "hierarchical" else None
+
+
+def _multi_worker(cpus: int, all_reduce: str) -> tf.distribute.Strategy:
+    """Joins the cluster of TF_CONFIG, with `cpus` logical CPUs in this process where they take the place of GPUs."""
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation[all_reduce.upper()]
+    )
+    if cpus > 1:
+        # TensorFlow would take one CPU of each process, whatever there is.
+        def local_devices(self: Any, resolver: Any, worker_device: str) -> tuple[tuple[str, ...], str]:
+            return tuple(f"{worker_device}/device:CPU:{i}" for i in range(cpus)), "CPU"
+
+        CollectiveAllReduceExtended._initialize_local_devices = local_devices
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except tf.errors.OpError as error:
+        reason = str(error.message).partition("\n")[0]
+        raise TrainingError(f"The cluster of {VARIABLE} could not be joined: {reason}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -15,6 +16,7 @@ from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.report import Report
 from t2t_lite.train.signals import Stopped, StopSignals
 from t2t_lite.train.step import TrainStep
+from t2t_lite.train.workers import Workers
 
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
 
@@ -45,6 +47,8 @@ class Cadence:
 class Evaluations:
     """Scores dev, keeps the best weights, and knows when no better ones come any more.
 
+    The chief makes them; the other workers call the same methods and learn what came of it.
+
     Args:
         scores: dev scores so far, by step.
     """
@@ -55,32 +59,39 @@ class Evaluations:
         checkpoints: Checkpoints,
         report: Report,
         cadence: Cadence,
+        workers: Workers,
         scores: Mapping[int, float],
     ) -> None:
         self._evaluate, self._checkpoints, self._report, self._cadence = evaluate, checkpoints, report, cadence
+        self._workers = workers
         self._scores = dict(scores)
 
     def missing(self, step: int) -> bool:
         """Whether the evaluation after `step` is due and was not made."""
-        return self._cadence.evaluates(step) and step not in self._scores
+        return self._cadence.evaluates(step) and bool(self._workers.chiefs(step not in self._scores))
 
     def make(self, step: int, stop: StopSignals) -> None:
         """Makes it, or leaves it to the next start if a signal comes."""
         with self._report.pause(), contextlib.suppress(Stopped):
-            with stop.immediate():
-                found = self._evaluate("dev", lines=self._cadence.eval_lines)
-            self._report.write_scores(step, found.as_metrics("dev"))
-            better = found.score.value > max(self._scores.values(), default=-1.0)
-            self._scores[step] = found.score.value
-            if better:
-                self._checkpoints.save_weights(BEST, step)
-            self._report.say(_line(step, found, better))
+            if self._workers.is_chief:
+                self._make(step, stop)
+        self._workers.wait()
+
+    def _make(self, step: int, stop: StopSignals) -> None:
+        with stop.immediate():
+            found = self._evaluate("dev", lines=self._cadence.eval_lines)
+        self._report.write_scores(step, found.as_metrics("dev"))
+        better = found.score.value > max(self._scores.values(), default=-1.0)
+        self._scores[step] = found.score.value
+        if better:
+            self._checkpoints.save_weights(BEST, step)
+        self._report.say(_line(step, found, better))
 
     def stale(self) -> int:
         """How many there were since the best one, if that is enough to stop; else 0."""
         values = list(self._scores.values())
         since = len(values) - 1 - values.index(max(values)) if values else 0
-        return since if 0 < self._cadence.early_stopping <= since else 0
+        return int(self._workers.chiefs(since if 0 < self._cadence.early_stopping <= since else 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +113,7 @@ class Loop:
     cadence: Cadence
     bad_batch: Callable[[int, Batch, float, float], None]
     stop: StopSignals
+    workers: Workers
 
     def run(self, first_step: int) -> None:
         """Trains from `first_step` to the last step, or until the dev score no longer improves.
@@ -113,44 +125,51 @@ class Loop:
         saved_at = time.monotonic()
         if self.evaluations.missing(first_step - 1):  # a signal came when it was due
             self.evaluations.make(first_step - 1, self.stop)
-        self.stop.check()
+        self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")
         if self.evaluations.stale():
             self.report.say(_STOPPED_BEFORE)
             return
         for step in range(first_step, self.cadence.train_steps + 1):
-            self._update(step)
-            last = self._look(step)
-            stopped = self.stop.received
-            if last or stopped or self.cadence.saves(step, (time.monotonic() - saved_at) / 60):
+            stopping = self._update(step)
+            last, stopping = self._look(step, stopping)
+            if last or stopping or self.cadence.saves(step, (time.monotonic() - saved_at) / 60):
                 with self.report.pause():
                     self.checkpoints.save(step)
                 saved_at = time.monotonic()
-            if stopped:
+            if stopping:
                 self.report.write()
-                raise Stopped(stopped, f"step {step:,} of {self.cadence.train_steps:,} is done and saved.")
+            self._stop_if(stopping, f"step {step:,} of {self.cadence.train_steps:,} is done and saved.")
             if last:
                 return
 
-    def _update(self, step: int) -> None:
+    def _stop_if(self, stopping: bool, what: str) -> None:
+        if stopping:
+            self.workers.wait()  # or the others would be gone while the chief still saves
+            raise Stopped(self.stop.received or signal.SIGTERM, what)
+
+    def _update(self, step: int) -> bool:
+        """Makes one; returns whether a signal asks for the end. Of several workers, it may have come to any."""
         batch, rate = next(self.batches), self.learning_rate(step)
-        result = self.step_function(batch, step, rate)
+        result = self.step_function(batch, step, rate, stop=self.stop.received > 0)
         loss, norm = float(result["loss"]), float(result["grad_norm"])
         if math.isfinite(loss) and math.isfinite(norm):
             self.report.add(step, batch, result, rate)
         else:
             self.bad_batch(step, batch, loss, norm)
+        return self.stop.received > 0 if self.workers.count == 1 else float(result["stop"]) > 0
 
-    def _look(self, step: int) -> bool:
-        """Logs and evaluates where it is time to; returns whether `step` is the last one."""
+    def _look(self, step: int, stopping: bool) -> tuple[bool, bool]:
+        """Logs and evaluates where it is time to; returns whether `step` is the last one, and whether a signal came."""
         last = step == self.cadence.train_steps
         if step % self.cadence.log_every == 0 or last:
             self.report.write()
         if self.evaluations.missing(step):
             self.evaluations.make(step, self.stop)
+            stopping = self.workers.any(stopping or self.stop.received > 0)
             if not last and (stale := self.evaluations.stale()):
                 self.report.say(f"Stopping at step {step}: {stale} evaluations in a row brought no better score.")
-                return True
-        return last
+                last = True
+        return last, stopping
 
 
 def _line(step: int, scores: Scores, better: bool) -> str:

@@ -50,6 +50,7 @@ class Report:
         sizes: the model's.
         flops: of the steps before `first_step`.
         device_flops_per_second: what utilisation is a share of.
+        quiet: show nothing.
     """
 
     def __init__(
@@ -61,7 +62,9 @@ class Report:
         sizes: Sizes,
         flops: int,
         device_flops_per_second: float,
+        quiet: bool = False,
     ) -> None:
+        self._quiet = quiet
         self._sizes, self._flops, self._device_speed = sizes, flops, device_flops_per_second
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
@@ -71,7 +74,7 @@ class Report:
             initial=first_step - 1,
             bar_format=_BAR,
             dynamic_ncols=True,
-            disable=not sys.stderr.isatty(),
+            disable=quiet or not sys.stderr.isatty(),
             smoothing=0.05,
         )
         self._clear()
@@ -125,12 +128,14 @@ class Report:
 
     def say(self, text: str) -> None:
         """Prints a line without breaking the progress bar."""
-        tqdm.tqdm.write(text, file=sys.stdout)
-        sys.stdout.flush()
+        if not self._quiet:
+            tqdm.tqdm.write(text, file=sys.stdout)
+            sys.stdout.flush()
 
     def warn(self, text: str) -> None:
         """The same on standard error."""
-        tqdm.tqdm.write(text, file=sys.stderr)
+        if not self._quiet:
+            tqdm.tqdm.write(text, file=sys.stderr)
 
     def pause(self) -> Pause:
         """A context whose time does not count as training."""

@@ -43,10 +43,9 @@ class StopSignals:
         signal.set_wakeup_fd(writer)
         threading.Thread(target=self._watch, args=(reader,), daemon=True, name="t2t-lite-signals").start()
         self._before = {
-            number: signal.signal(number, self._handle)
-            for number in SIGNALS
-            if signal.getsignal(number) is not signal.SIG_IGN
+            number: handler for number in SIGNALS if (handler := signal.getsignal(number)) is not signal.SIG_IGN
         }
+        self._install()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -57,6 +56,7 @@ class StopSignals:
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
         """Signals are only noted, for who looks at `received` when it can save; at the end they raise `Stopped`."""
+        self._install()  # again: TensorFlow has one of its own for SIGTERM where processes form a job
         with self._mode(True):
             yield
         self.check()
@@ -72,6 +72,10 @@ class StopSignals:
         """Raises `Stopped` if a signal was noted."""
         if self.received:
             raise Stopped(self.received, _INTERRUPTED)
+
+    def _install(self) -> None:
+        for number in self._before:
+            signal.signal(number, self._handle)
 
     @contextlib.contextmanager
     def _mode(self, deferred: bool) -> Iterator[None]:

@@ -13,22 +13,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
+from t2t_lite.train.devices import turns
 from t2t_lite.train.loss import smoothed_cross_entropy
 from t2t_lite.train.optimizer import Adam
-
-
-def turns(micro_batches: int, devices: int) -> int:
-    """Returns how many micro-batches each device takes; UsageError unless all take the same number."""
-    if micro_batches % devices:
-        divisors = [str(n) for n in range(1, micro_batches + 1) if micro_batches % n == 0]
-        raise UsageError(
-            f"{devices} devices cannot share micro_batches={micro_batches} equally. "
-            f"Use --devices={' or '.join(divisors)}, or make micro_batches a multiple of {devices} "
-            "(which is another recipe: its batches are cut differently)."
-        )
-    return micro_batches // devices
+from t2t_lite.train.workers import LOST, lost
 
 
 class TrainStep:
@@ -42,6 +32,7 @@ class TrainStep:
         label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
         jit: compile a micro-batch's loss and gradients with XLA.
         packed: batches have segments and positions as well.
+        fill: some replicas take empty micro-batches where K is not a multiple of their number.
     """
 
     def __init__(
@@ -57,35 +48,41 @@ class TrainStep:
         jit: bool,
         label_smoothing_over: str = "all",
         packed: bool = False,
+        fill: bool = False,
     ) -> None:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
         self.replicas = strategy.num_replicas_in_sync
-        self._turns = turns(micro_batches, self.replicas)
+        self._turns = turns(micro_batches, self.replicas, fill=fill)
+        self._parts = micro_batches
         # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
         # the files may have changed.
         micro = self._micro_gradients
         self._micro = tf.function(micro, jit_compile=True, autograph=False) if jit else micro
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
-        self._batch_spec = {name: tf.TensorSpec([micro_batches, None, None], tf.int32) for name in names}
-        scalars = [tf.TensorSpec([], tf.float32), tf.TensorSpec([], tf.bool)]
+        self._batch_spec = {name: tf.TensorSpec([self._turns * self.replicas, None, None], tf.int32) for name in names}
+        scalars = [tf.TensorSpec([], kind) for kind in (tf.float32, tf.bool, tf.float32)]
         signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *scalars]
         self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
 
-    def __call__(self, batch: Mapping[str, np.ndarray], step: int, learning_rate: float) -> dict[str, Any]:
+    def __call__(
+        self, batch: Mapping[str, np.ndarray], step: int, learning_rate: float, *, stop: bool = False
+    ) -> dict[str, Any]:
         """Makes update number `step`, from 1.
 
         Args:
             batch: int32 arrays [K, rows, length], padded with 0.
             learning_rate: of this step.
+            stop: whether this process would like to stop after it.
 
         Returns:
-            float32 tensors "loss" (per real target token, in nats, label smoothing included) and "grad_norm"
-            (before clipping). Where one is not finite the update was not applied.
+            float32 tensors "loss" (per real target token, in nats, label smoothing included), "grad_norm" (before
+            clipping) and "stop" (above 0 where any process would like to stop). Where loss or norm is not finite the
+            update was not applied.
         """
         rate = self._optimizer.corrected_rate(learning_rate, step)
-        return self._run(batch, step, rate, apply=True, when=f"in step {step}")
+        return self._run(batch, step, rate, apply=True, stop=stop, when=f"in step {step}")
 
     def rehearse(self, rows: int, source_length: int, target_length: int) -> None:
         """Makes forward and backward passes over full micro-batches of this shape, and no update.
@@ -97,10 +94,11 @@ class TrainStep:
         """
         lengths = {"source": source_length, "target": target_length}
         batch = {
-            name: np.ones((spec.shape[0], rows, lengths[name.partition("_")[0]]), np.int32)
-            for name, spec in self._batch_spec.items()
+            name: np.ones((self._parts, rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec
         }
-        self._run(batch, 0, 0.0, apply=False, when="when the largest micro-batch was tried before the first step")
+        self._run(
+            batch, 0, 0.0, apply=False, stop=False, when="when the largest micro-batch was tried before the first step"
+        )
 
     def micro_batch(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of one micro-batch of update `step`, as the update adds them up."""
@@ -111,9 +109,15 @@ class TrainStep:
     def _step_seed(self, step: Any) -> np.ndarray:
         return np.array([self._seed % 2**31, step], np.int32)
 
-    def _run(self, batch: Mapping[str, np.ndarray], step: int, rate: float, *, apply: bool, when: str) -> Any:
+    def _run(
+        self, batch: Mapping[str, np.ndarray], step: int, rate: float, *, apply: bool, stop: bool, when: str
+    ) -> Any:
+        empty = self._turns * self.replicas - self._parts
+        whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
         try:
-            return self._step(dict(batch), self._step_seed(step), np.float32(rate), apply)
+            return self._step(whole, self._step_seed(step), np.float32(rate), apply, np.float32(stop))
+        except LOST as error:
+            raise lost(error) from error
         except tf.errors.ResourceExhaustedError as error:
             parts, rows, source = batch["source"].shape
             lines = str(error.message).split("\n")
@@ -125,11 +129,11 @@ class TrainStep:
                 f"max_length. ({reason})"
             ) from error
 
-    def _distributed(self, batch: Mapping[str, Any], seed: Any, rate: Any, apply: Any) -> dict[str, Any]:
-        results = self.strategy.run(self._replica_step, args=(batch, seed, rate, apply))
+    def _distributed(self, batch: Mapping[str, Any], seed: Any, rate: Any, apply: Any, stop: Any) -> dict[str, Any]:
+        results = self.strategy.run(self._replica_step, args=(batch, seed, rate, apply, stop))
         return {name: self.strategy.experimental_local_results(value)[0] for name, value in results.items()}
 
-    def _replica_step(self, batch: Mapping[str, Any], seed: Any, rate: Any, apply: Any) -> dict[str, Any]:
+    def _replica_step(self, batch: Mapping[str, Any], seed: Any, rate: Any, apply: Any, stop: Any) -> dict[str, Any]:
         context = tf.distribute.get_replica_context()
         # Every replica sees the whole batch (token ids are small), so all know the global denominator.
         tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
@@ -144,13 +148,14 @@ class TrainStep:
         if self._turns > 1:
             loss, gradients = self._accumulate(turn, loss, gradients)
         if self.replicas > 1:
-            loss, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, *gradients])
+            values = [loss, tf.identity(stop), *gradients]
+            loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, values)
         norm = tf.linalg.global_norm(gradients)
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
         finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
         tf.cond(finite & apply, lambda: self._update(gradients, rate), lambda: False)
-        return {"loss": loss, "grad_norm": norm}
+        return {"loss": loss, "grad_norm": norm, "stop": stop}
 
     def _accumulate(self, turn: Any, loss: Any, gradients: list[Any]) -> tuple[Any, list[Any]]:
         def body(i: Any, loss: Any, gradients: list[Any]) -> tuple[Any, Any, list[Any]]:

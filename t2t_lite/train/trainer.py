@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_lite.config import HParams
+from t2t_lite.config import HParams, to_dict
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import BucketPlan
@@ -21,7 +24,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
-from t2t_lite.train.devices import make_strategy, use_jit
+from t2t_lite.train.devices import Devices, check_devices, make_strategy, use_jit
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.loop import Cadence, Evaluations, Loop
 from t2t_lite.train.optimizer import Adam
@@ -29,8 +32,11 @@ from t2t_lite.train.report import SKIPPED, Report, read_metrics
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.schedule import learning_rate
 from t2t_lite.train.signals import StopSignals
-from t2t_lite.train.step import TrainStep, turns
+from t2t_lite.train.step import TrainStep
 from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
+from t2t_lite.train.workers import Workers
+
+_WHAT_IS_THERE = Devices()
 
 
 class Trainer:
@@ -40,15 +46,16 @@ class Trainer:
         output_dir: the run's folder.
         spec: what the run was started with.
         store: its prepared data.
-        devices: see `make_strategy`.
+        devices: what to train on.
     """
 
     def __init__(
-        self, output_dir: str | os.PathLike[str], spec: RunSpec, store: Store, devices: int | None = None
+        self, output_dir: str | os.PathLike[str], spec: RunSpec, store: Store, devices: Devices = _WHAT_IS_THERE
     ) -> None:
-        self.output_dir, self.spec, self.store = Path(output_dir), spec, store
+        self.output_dir, self.spec, self.store, self._fill = Path(output_dir), spec, store, devices.fill
         hparams = spec.hparams
         self.strategy = make_strategy(devices)
+        self.workers = Workers(self.strategy)
         keras.utils.set_random_seed(hparams.seed % 2**32)
         with self.strategy.scope():
             self.model = build_model(spec, store)
@@ -63,6 +70,7 @@ class Trainer:
                 self.model,
                 self.optimizer,
                 keep=max(hparams.keep_checkpoints, number_to_average(hparams)),
+                writes=self.workers.is_chief,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
         translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=problem.target_kind == "tree")
@@ -77,21 +85,28 @@ class Trainer:
                 well. Weights, step, learning-rate schedule and the order of the data go on.
 
         Raises:
-            UsageError: nothing to reset.
+            UsageError: nothing to reset, or the workers do not agree on the run.
             DataError: a checkpoint that cannot be read.
         """
+        if not self.workers.is_chief:
+            self.workers.wait()  # a damaged checkpoint is set aside by the chief
         self._step = step = self.checkpoints.resume()
+        if self.workers.is_chief:
+            self.workers.wait()
+        manifest = json.dumps(self.store.manifest, sort_keys=True)
+        recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
+        self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
         if warm_start_from and step:
-            print(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
+            self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
             path = warm_start_from if os.path.exists(warm_start_from + ".index") else find(warm_start_from)
-            print(f"Starting from the weights of {warm_start_from}, step {self.checkpoints.load_weights(path):,}.")
+            self._say(f"Starting from the weights of {warm_start_from}, step {self.checkpoints.load_weights(path):,}.")
         if reset_optimizer:
             if not step:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")
             self.optimizer.reset(step)
             self.checkpoints.save(step)
-            print(f"Adam's moments are zero from step {step:,} on.")
+            self._say(f"Adam's moments are zero from step {step:,} on.")
 
     def run(self, stop: StopSignals | None = None, *, skip_bad_batches: int = 0) -> None:
         """Trains to the end of the recipe, from where `begin` has put it.
@@ -101,47 +116,65 @@ class Trainer:
             skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
-        cadence = self._cadence()
-        if first > hparams.train_steps and self._step in past_scores(self.output_dir):
-            print(f"{self.output_dir} is at step {first - 1:,} of {hparams.train_steps:,}: there is nothing to train.")
+        scores = past_scores(self.output_dir)
+        if first > hparams.train_steps and self.workers.chiefs(self._step in scores):
+            self._say(
+                f"{self.output_dir} is at step {first - 1:,} of {hparams.train_steps:,}: there is nothing to train."
+            )
             return
         if first > 1:
-            print(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.", flush=True)
-        split = self.store.split("train")
-        plan = recipe_plan(hparams, split)
-        stream = batches(split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first)
-        report = Report(
-            self.output_dir,
-            first,
-            hparams.train_steps,
-            sizes=self.model.sizes,
-            flops=planned_flops(self.model.sizes, split, plan, first - 1),
-            device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
-        )
-        rate = functools.partial(
-            learning_rate,
-            d_model=self.model.d_model,
-            warmup_steps=hparams.warmup_steps,
-            factor=hparams.learning_rate_factor,
-        )
-        step_function = self._step_function()
-        try:
+            self._say(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.")
+        with contextlib.ExitStack() as at_the_end:
+            folder = self.output_dir
+            if not self.workers.is_chief:
+                folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
+            split = self.store.split("train")
+            plan = recipe_plan(hparams, split)
+            stream = batches(
+                split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first
+            )
+            at_the_end.callback(stream.close)
+            report = self._report(folder, planned_flops(self.model.sizes, split, plan, first - 1))
+            at_the_end.callback(report.close)
+            step_function, cadence = self._step_function(), self._cadence()
             with stop.deferred():
                 step_function.rehearse(*self._largest(plan))
                 Loop(
                     step_function,
                     stream,
-                    rate,
-                    Evaluations(self.evaluate, self.checkpoints, report, cadence, past_scores(self.output_dir)),
+                    self._learning_rate(),
+                    Evaluations(self.evaluate, self.checkpoints, report, cadence, self.workers, scores),
                     self.checkpoints,
                     report,
                     cadence,
                     self._bad_batches(step_function, report, skip_bad_batches),
                     stop,
+                    self.workers,
                 ).run(first)
-        finally:
-            stream.close()
-            report.close()
+
+    def _say(self, text: str) -> None:
+        if self.workers.is_chief:
+            print(text, flush=True)
+
+    def _report(self, folder: Path, flops: int) -> Report:
+        return Report(
+            folder,
+            self._step + 1,
+            self.spec.hparams.train_steps,
+            sizes=self.model.sizes,
+            flops=flops,
+            device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
+            quiet=not self.workers.is_chief,
+        )
+
+    def _learning_rate(self) -> Callable[[int], float]:
+        hparams = self.spec.hparams
+        return functools.partial(
+            learning_rate,
+            d_model=self.model.d_model,
+            warmup_steps=hparams.warmup_steps,
+            factor=hparams.learning_rate_factor,
+        )
 
     def _cadence(self) -> Cadence:
         hparams = self.spec.hparams
@@ -166,8 +199,9 @@ class Trainer:
             rows = recipe_plan(self.spec.hparams, self.store.split("train")).batch(step).rows
             return examine(step_function, self.model, self.store, rows, step, batch)
 
-        skipped = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
-        return BadBatches(self.output_dir, report, look, tolerated=tolerated, skipped=skipped)
+        before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
+        skipped, writes = int(self.workers.chiefs(before)), self.workers.is_chief
+        return BadBatches(self.output_dir, report, look, tolerated=tolerated, skipped=skipped, writes=writes)
 
     def _step_function(self) -> TrainStep:
         hparams = self.spec.hparams
@@ -182,6 +216,7 @@ class Trainer:
             seed=hparams.seed,
             jit=use_jit(hparams.jit),
             packed=hparams.packing,
+            fill=self._fill,
         )
 
     def finish(self, progress: Callable[[int], None] | None = None) -> tuple[str, str, Scores]:
@@ -237,9 +272,9 @@ def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -
     return [(rows, hparams.max_length, hparams.max_length)]
 
 
-def check_devices(hparams: HParams, devices: int) -> None:
-    """Raises UsageError unless the recipe's micro-batches can be shared out equally."""
-    turns(hparams.micro_batches, devices)
+def check_recipe_devices(hparams: HParams, devices: Devices) -> None:
+    """Raises UsageError if the recipe's micro-batches cannot be shared out among the devices."""
+    check_devices(devices, hparams.micro_batches)
 
 
 def batch_limits(hparams: HParams) -> tuple[int, int, int]:

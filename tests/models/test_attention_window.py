@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.train.devices import make_strategy
+from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.step import TrainStep
 from tests import reference
@@ -46,7 +46,7 @@ def test_it_trains_on_packed_rows() -> None:
     model = Transformer.from_hparams(config.replace(WINDOW, attention_dropout=0.1), V, V, True)
     optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
     options: dict[str, Any] = {"label_smoothing": 0.0, "clip_norm": 0.0, "seed": 1, "jit": False, "packed": True}
-    step = TrainStep(model, optimizer, make_strategy(1), micro_batches=1, **options)
+    step = TrainStep(model, optimizer, make_strategy(Devices(1)), micro_batches=1, **options)
     # Rows of two pairs of 11 symbols; a target is its source with each symbol replaced by the next.
     source = np.random.default_rng(1).integers(2, V - 1, (1, 8, 22), "int32")
     source[..., 10::11] = 1

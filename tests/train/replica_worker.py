@@ -15,7 +15,7 @@ from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.train.devices import make_strategy
+from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.step import TrainStep
 
@@ -25,7 +25,7 @@ PLANNED_FOR = 4  # the batches are those of K = 4, however they are cut
 
 def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
     """Runs the cases one after the other; see the module."""
-    strategy = make_strategy(int(devices))
+    strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for case in cases:
         precision, dropout, micro_batches = case.split(":")
@@ -37,11 +37,18 @@ def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
             train(three, store_folder, "float32", 0.0, 4)
         except UsageError as error:
             results["three devices"] = str(error)
+        run = train(three, store_folder, "float32", 0.1, 4, fill=True)
+        results |= {f"three devices/{name}": value for name, value in run.items()}
     np.savez(out, **results)
 
 
 def train(
-    strategy: tf.distribute.Strategy, store_folder: str, precision: str, dropout: float, micro_batches: int
+    strategy: tf.distribute.Strategy,
+    store_folder: str,
+    precision: str,
+    dropout: float,
+    micro_batches: int,
+    fill: bool = False,
 ) -> dict[str, Any]:
     """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
@@ -51,9 +58,8 @@ def train(
     with strategy.scope():
         model = Transformer.from_hparams(hparams, size, size, shared=True)
         adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    step = TrainStep(
-        model, adam, strategy, micro_batches=micro_batches, label_smoothing=0.1, clip_norm=0.0, seed=1, jit=False
-    )
+    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False, "fill": fill}
+    step = TrainStep(model, adam, strategy, micro_batches=micro_batches, **options)
     split = store.split("train")
     plan = make_plan(split, batch_tokens=512, micro_batches=PLANNED_FOR, max_length=64, packing=False, seed=1)
     losses, norms, tokens, shapes, empty_rows = [], [], [], [], []

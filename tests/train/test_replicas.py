@@ -95,3 +95,7 @@ def test_bfloat16_follows_float32(results: Results) -> None:
 def test_a_number_of_devices_that_does_not_divide_the_micro_batches_is_refused(results: Results) -> None:
     message = str(results[4]["three devices"])
     assert message.startswith("3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, or make ")
+
+
+def test_with_empty_micro_batches_it_gives_the_same_result(results: Results) -> None:
+    _assert_equal(results[4], "three devices", results[1], FLOAT)

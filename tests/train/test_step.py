@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.train.devices import make_strategy
+from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.step import TrainStep
 from tests import reference
@@ -23,7 +23,7 @@ class Setup:
         self.model = model
         self.adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
         options = {"micro_batches": 4, "label_smoothing": SMOOTHING, "clip_norm": 0.0, "seed": 1} | options
-        self.step = TrainStep(model, self.adam, make_strategy(1), jit=False, **options)
+        self.step = TrainStep(model, self.adam, make_strategy(Devices(1)), jit=False, **options)
         self.start = self.state()
 
     def state(self) -> list[Array]:

@@ -13,7 +13,7 @@ from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.describe import describe
-from t2t_lite.train.devices import make_strategy
+from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.utilisation import device_flops_per_second, pair_lengths, planned_flops
 
@@ -56,7 +56,7 @@ def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bo
 def test_the_devices_speed_is_that_of_matrix_products() -> None:
     """Against NumPy's on the same machine, which others use as well: the order of magnitude."""
     start = time.perf_counter()
-    speed = device_flops_per_second(make_strategy(1), "float32")
+    speed = device_flops_per_second(make_strategy(Devices(1)), "float32")
     assert time.perf_counter() - start < 30
     if tf.config.list_physical_devices("GPU"):
         assert speed > 1e11

@@ -1,0 +1,91 @@
+"""Which machines train together: the standard environment variable TF_CONFIG, read strictly."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_lite.errors import UsageError
+
+VARIABLE = "TF_CONFIG"
+_JOBS = ("chief", "worker")
+_EXAMPLE = (
+    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}, the index counting '
+    "from 0"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The processes that train together, and which of them this one is.
+
+    Attributes:
+        addresses: "host:port" of each, the chief's first.
+        index: this one's place among them.
+    """
+
+    addresses: tuple[str, ...]
+    index: int
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints and logs, and evaluates: the first one does."""
+        return self.index == 0
+
+
+def read_cluster(environment: Mapping[str, str]) -> Cluster | None:
+    """Returns what TF_CONFIG says, or None where it is not set or names no cluster.
+
+    Raises:
+        UsageError: it is not what TensorFlow's own documentation asks for.
+    """
+    text = environment.get(VARIABLE, "").strip()
+    if not text:
+        return None
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"is not JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise _wrong("is not a JSON object")
+    if not config.get("cluster"):
+        return None
+    jobs = _jobs(config["cluster"])
+    task = config.get("task")
+    if not isinstance(task, dict):
+        raise _wrong("has no task, which says which process of the cluster this one is")
+    kind, index = task.get("type"), task.get("index")
+    if kind not in tuple(jobs):
+        raise _wrong(f"has the task's type {kind!r}, of which the cluster has none")
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(jobs[kind]):
+        raise _wrong(f"has the task's index {index!r}; {kind} has {len(jobs[kind])}, counted from 0")
+    before = len(jobs.get("chief", ())) if kind == "worker" else 0
+    return Cluster(tuple(address for job in _JOBS for address in jobs.get(job, ())), before + index)
+
+
+def _jobs(cluster: Any) -> dict[str, list[str]]:
+    if not isinstance(cluster, dict):
+        raise _wrong("has a cluster that is no JSON object")
+    for job, addresses in cluster.items():
+        if job not in _JOBS:
+            raise _wrong(
+                f"has a job {job!r}; all processes that train here are workers (one of them perhaps the chief)"
+            )
+        if not isinstance(addresses, list) or not addresses:
+            raise _wrong(f"has no list of addresses for {job}")
+        for address in addresses:
+            if not isinstance(address, str) or not re.fullmatch(r"\S+:\d{1,5}", address):
+                raise _wrong(f"has the address {address!r}, which is not host:port")
+    every = [address for addresses in cluster.values() for address in addresses]
+    if twice := next((address for address in every if every.count(address) > 1), None):
+        raise _wrong(f"has the address {twice} twice")
+    if len(cluster.get("chief", ())) > 1:
+        raise _wrong("has more than one chief")
+    return cluster
+
+
+def _wrong(what: str) -> UsageError:
+    return UsageError(f"The environment variable {VARIABLE} {what}. It should be like {_EXAMPLE}.")

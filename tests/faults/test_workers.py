@@ -1,0 +1,80 @@
+"""Several processes as one job: it loses a worker, is told to stop, moves to other machines, and ends as if alone."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from tests.faults.workers import Job, metrics
+
+STEPS = 60
+# Dropout is on; an evaluation, which only the chief makes, is due where the second job stops.
+HPARAMS = (
+    "num_layers=1,d_model=32,d_ff=32,num_heads=2,dropout=0.1,batch_tokens=4096,micro_batches=4,log_every=1,eval_every=30,"
+    f"eval_lines=20,train_steps={STEPS},save_every=10,average_checkpoints=1,beam_size=1,extra_length=2"
+)
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    data = tmp_path_factory.mktemp("data")
+    prepare(registry.problem("toy_reverse"), data, num_workers=1)
+    return ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={HPARAMS}", f"--data_dir={data}"]
+
+
+def _kill(job: Job, index: int, number: int) -> None:
+    pid = job.processes[index].pid
+    assert pid is not None
+    os.kill(pid, number)
+
+
+def _weights(run: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(run / "checkpoints" / f"model-{STEPS}"))
+    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")}
+
+
+def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: list[str], tmp_path: Path) -> None:
+    alone, run = tmp_path / "alone", tmp_path / "run"
+    single = Job(alone, 1, *flags)
+    job = Job(run, 2, *flags, "--devices=2")
+    job.reach(run, 11)
+    _kill(job, 1, signal.SIGKILL)
+    killed = time.monotonic()
+    assert job.end() == [1, -signal.SIGKILL]
+    assert time.monotonic() - killed < 60
+    assert job.errors()[0].startswith("error: Another worker has ended or cannot be reached, so this one ends, too. ")
+    assert "Traceback" not in job.errors()[0]
+    assert single.end() == [0], single.errors()
+
+    job = Job(run, 2, *flags)
+    job.reach(run, 25)
+    _kill(job, 1, signal.SIGTERM)
+    assert job.end() == [143, 143], job.errors()
+    for errors in job.errors():
+        assert "of 60 is done and saved. Go on with the same command on every worker\n" in errors
+
+    job = Job(run, 1, "--devices=2")
+    assert job.end() == [0], job.errors()
+    losses = [[line["loss"] for line in metrics(each) if "loss" in line] for each in (alone, run)]
+    assert len(losses[0]) == STEPS
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    expected, found = _weights(alone), _weights(run)
+    assert expected.keys() == found.keys()
+    for name, tensor in expected.items():
+        np.testing.assert_allclose(found[name], tensor, rtol=0, atol=1e-4, err_msg=name)
+    assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in alone.iterdir())
+
+
+def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    job = Job(run, 2, *flags, own=("--train_steps=8", "--train_steps=9"))
+    assert job.end() == [2, 2], job.errors()
+    for errors in job.errors():
+        assert errors.startswith("error: The workers do not agree on the recipe. All need the same command and the ")
+    assert not (run / "hparams.json").exists()

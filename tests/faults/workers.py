@@ -1,0 +1,84 @@
+"""Jobs of several processes on this machine, for tests: TF_CONFIG, free ports, and their messages in files."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from tests import commands
+
+TRAINER = "t2t_lite.bin.trainer"
+
+
+class Job:
+    """t2t-lite-trainer in several processes, which TF_CONFIG makes one job; started when made.
+
+    Args:
+        run: the run's folder; the processes' output is written beside it.
+        workers: how many; 1: without TF_CONFIG.
+        flags: the same for all, beside --output_dir.
+        own: one more flag for each, if they are to differ.
+    """
+
+    def __init__(self, run: Path, workers: int, *flags: str, own: Sequence[str] = ()) -> None:
+        self._errors = [run.with_name(f"{time.monotonic_ns()}.{index}.err") for index in range(workers)]
+        self._before = _identity(run)
+        addresses = _free_addresses(workers)
+        self.processes: list[BaseProcess] = []
+        for index, errors in enumerate(self._errors):
+            task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+            environment = {**os.environ, **({"TF_CONFIG": json.dumps(task)} if workers > 1 else {})}
+            streams = {"out": errors.with_suffix(".out"), "err": errors}
+            self.processes.append(
+                commands.start(
+                    TRAINER, f"--output_dir={run}", *flags, *own[index : index + 1], env=environment, **streams
+                )
+            )
+
+    def reach(self, run: Path, step: int) -> None:
+        """Returns when this job has logged `step` of the run; what one before has logged does not count."""
+        end = time.monotonic() + 300
+        while _identity(run) == self._before or not any(line["step"] >= step for line in metrics(run)):
+            assert all(process.exitcode is None for process in self.processes), self.errors()
+            assert time.monotonic() < end, self.errors()
+            time.sleep(0.01)
+
+    def end(self, seconds: float = 300) -> list[int | None]:
+        """Waits for the processes, and kills those that do not end; returns their exit statuses (None: killed here)."""
+        end = time.monotonic() + seconds
+        for process in self.processes:
+            process.join(max(end - time.monotonic(), 0.1))
+        statuses = [process.exitcode for process in self.processes]
+        for process in self.processes:
+            process.kill()
+            process.join()
+        return statuses
+
+    def errors(self) -> list[str]:
+        """What each process has written to standard error."""
+        return [path.read_text(encoding="utf-8") for path in self._errors]
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    """The whole lines of a run's metrics.jsonl."""
+    path = run / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+
+
+def _identity(run: Path) -> int | None:
+    """A trainer that goes on writes a new file of metrics."""
+    path = run / "metrics.jsonl"
+    return path.stat().st_ino if path.exists() else None
+
+
+def _free_addresses(number: int) -> list[str]:
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
