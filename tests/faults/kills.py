@@ -1,0 +1,146 @@
+"""Kills small trainings at random moments, starts them again, and compares what they end with: how often is it wrong?
+
+Usage: python -m tests.faults.kills --kills=100 --seed=1
+
+A training prepares its data, makes 40 updates with a checkpoint after every second one, evaluates, averages and scores.
+It is killed (SIGKILL: no farewell, no clean-up) after a time drawn evenly from 0 to what a whole one takes, and started
+again with the same command, up to five times, then left to its end.
+"""
+
+import argparse
+import collections
+import dataclasses
+import hashlib
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from t2t_lite.train.checkpoint_files import list_checkpoints
+from tests import commands
+
+STEPS, SAVE_EVERY = 40, 2
+FLAGS = (
+    "--problem=toy_reverse",
+    "--hparams_set=tiny",
+    "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.1,batch_tokens=512,log_every=1,eval_every=15,"
+    f"eval_lines=10,train_steps={STEPS},save_every={SAVE_EVERY},keep_checkpoints=3,average_checkpoints=3,beam_size=1,"
+    "extra_length=1",
+    "--num_workers=1",
+)
+_PER_RUN = 5
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of the kills: how many by phase, and how many runs ended otherwise than the undisturbed one."""
+
+    phases: collections.Counter[str]
+    runs: int = 0
+    wrong: int = 0
+    failed_starts: int = 0
+    most_steps_lost: int = 0
+
+
+def try_kills(folder: Path, kills: int, seed: int) -> Outcome:
+    """Makes one undisturbed training in `folder`, and others until `kills` kills are done."""
+    began = time.monotonic()
+    _finish(folder / "undisturbed")
+    seconds = time.monotonic() - began
+    expected = digest(folder / "undisturbed")
+    draw = random.Random(seed)
+    outcome = Outcome(collections.Counter())
+    while sum(outcome.phases.values()) < kills:
+        run = folder / f"run{outcome.runs}"
+        for _ in range(min(_PER_RUN, kills - sum(outcome.phases.values()))):
+            _kill(run, draw.uniform(0, seconds), outcome)
+        if _finish(run) != 0:
+            outcome.failed_starts += 1
+        outcome.runs += 1
+        outcome.wrong += digest(run) != expected
+        shutil.rmtree(run)
+    return outcome
+
+
+def digest(run: Path) -> str:
+    """Of all numbers that a run ends with: weights, moments and step of each checkpoint, and the translations."""
+    import tensorflow as tf
+
+    found = hashlib.sha256()
+    for kind in ("checkpoints", "averaged", "best"):
+        for path in list_checkpoints(run / kind):
+            reader = tf.train.load_checkpoint(path)
+            for key in sorted(reader.get_variable_to_shape_map()):
+                if key.startswith(("weights/", "adam_", "step")):
+                    found.update(f"{kind} {os.path.basename(path)} {key}".encode())
+                    found.update(reader.get_tensor(key).tobytes())
+    hypotheses = run / "test.hyp.txt"
+    found.update(hypotheses.read_bytes() if hypotheses.exists() else b"none")
+    return found.hexdigest()
+
+
+def _start(run: Path) -> commands.BaseProcess:
+    streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
+    return commands.start("t2t_lite.bin.trainer", f"--output_dir={run}", *FLAGS, **streams)
+
+
+def _finish(run: Path) -> int | None:
+    process = _start(run)
+    process.join(300)
+    return process.exitcode
+
+
+def _kill(run: Path, after: float, outcome: Outcome) -> None:
+    process = _start(run)
+    process.join(after)
+    process.kill()
+    process.join()
+    if process.exitcode == -signal.SIGKILL:
+        outcome.phases[_phase(run)] += 1
+    elif process.exitcode != 0:  # a run that had ended before its time was up is no failure
+        outcome.failed_starts += 1
+    steps = [int(line.partition('"step": ')[2].partition(",")[0]) for line in _metric_lines(run)]
+    saved = [int(path.rpartition("-")[2]) for path in list_checkpoints(run / "checkpoints")]
+    outcome.most_steps_lost = max(outcome.most_steps_lost, max(steps, default=0) - max(saved, default=0))
+
+
+def _phase(run: Path) -> str:
+    """Where a training was when it was killed, by what it has left."""
+    if list(run.glob(".*.partial-*")):
+        return "saving"
+    if not (run / "data" / "toy_reverse").exists():
+        return "starting or preparing data"
+    if not (run / "hparams.json").exists():
+        return "making the model"
+    if (run / "averaged").exists():
+        return "averaging or scoring"
+    return "training or evaluating" if _metric_lines(run) else "before the first step"
+
+
+def _metric_lines(run: Path) -> list[str]:
+    path = run / "metrics.jsonl"
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+
+
+def main() -> None:
+    """The command; see the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = try_kills(Path(folder), args.kills, args.seed)
+    for phase, number in outcome.phases.most_common():
+        print(f"{number:5} killed while {phase}")
+    print(f"{outcome.runs:5} runs, started again after each kill with the same command")
+    print(f"{outcome.failed_starts:5} starts that failed")
+    print(f"{outcome.wrong:5} runs whose weights, moments or translations were not those of the undisturbed run")
+    print(f"{outcome.most_steps_lost:5} steps lost at most by a kill; a checkpoint every {SAVE_EVERY} steps")
+    raise SystemExit(1 if outcome.failed_starts or outcome.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
