@@ -41,8 +41,8 @@ def choose_buckets(
         shapes = _least_padding(sampled[0], sampled[1], k)
         rows = [_rows(max(shape), batch_tokens, micro_batches, len(source_lengths)) for shape in shapes]
         buckets = [Bucket(s, t, r) for (s, t), r in zip(shapes, rows, strict=True)]
-        held = np.bincount(assign(source_lengths, target_lengths, buckets), minlength=len(buckets))
-        candidates.append((padded_tokens(buckets, batches_per_bucket(buckets, held)), buckets))
+        counts = batches_per_bucket(buckets, assign(source_lengths, target_lengths, buckets))
+        candidates.append((padded_tokens(buckets, counts), buckets))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
@@ -65,13 +65,13 @@ def next_bucket(buckets: list[Bucket], i: int) -> int | None:
     return None
 
 
-def batches_per_bucket(buckets: list[Bucket], held: Array) -> list[int]:
+def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
     """Batches of each bucket in one epoch, when what does not fill a batch moves up.
 
     Args:
-        held: int [buckets], pairs assigned to each.
+        bucket_of: int [n], each pair's bucket, from `assign`.
     """
-    left_in = held.tolist()
+    left_in = [int(np.count_nonzero(bucket_of == i)) for i in range(len(buckets))]  # bincount would copy it to int64
     counts = []
     for i, bucket in enumerate(buckets):
         full, left = divmod(left_in[i], bucket.rows)

@@ -60,8 +60,7 @@ class BucketPlan:
         source, target = source_lengths[self._kept], target_lengths[self._kept]
         self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens, micro_batches=micro_batches)
         self._bucket_of = assign(source, target, self.buckets)
-        self._held = np.bincount(self._bucket_of, minlength=len(self.buckets))
-        self._counts = batches_per_bucket(self.buckets, self._held)
+        self._counts = batches_per_bucket(self.buckets, self._bucket_of)
         self._seed = seed
         self._epoch: tuple[int, list[Array], Array] | None = None
         self.steps_per_epoch = int(sum(self._counts))
@@ -93,10 +92,11 @@ class BucketPlan:
     def _shuffled(self, epoch: int) -> tuple[list[Array], Array]:
         """Members of each bucket in this epoch's order, and the (bucket, number) of each of its batches."""
         if self._epoch is None or self._epoch[0] != epoch:
+            self._epoch = None  # or there would be two in memory
             random = np.random.default_rng([self._seed, epoch])
-            shuffled = random.permutation(len(self._kept)).astype(np.int32 if len(self._kept) < 2**31 else np.int64)
-            by_bucket = shuffled[np.argsort(self._bucket_of[shuffled], kind="stable")]
-            members = np.split(by_bucket, np.cumsum(self._held)[:-1])
+            shuffled = random.permutation(np.arange(len(self._kept), dtype=self._kept.dtype))
+            bucket_of = self._bucket_of[shuffled]
+            members = [shuffled[bucket_of == i] for i in range(len(self.buckets))]
             for i, bucket in enumerate(self.buckets):
                 above = next_bucket(self.buckets, i)
                 if above is not None:
@@ -113,6 +113,8 @@ class BucketPlan:
 def keep(source_lengths: Array, target_lengths: Array, max_length: int) -> Array:
     """Ids of the pairs with no side longer than `max_length`; DataError if there are none."""
     kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
+    if len(source_lengths) < 2**31:
+        kept = kept.astype(np.int32)
     if not len(kept):
         raise DataError(
             f"None of the {len(source_lengths)} training pairs has at most max_length={max_length} pieces on both "
