@@ -44,6 +44,7 @@ class Checkpoints:
         model: Keras model; its weights are found by their paths, so that no object's place in a tree matters.
         optimizer: an `Adam`, or None where only weights are wanted.
         keep: how many of the newest stay.
+        every: steps between two of them; those of other steps do not count.
         writes: whether to save at all; of several workers, only the chief does.
     """
 
@@ -53,10 +54,11 @@ class Checkpoints:
         model: Any,
         optimizer: Any = None,
         keep: int = 1,
+        every: int = 1,
         writes: bool = True,
     ) -> None:
         self._folder, self._writes = Path(output_dir), writes
-        self._optimizer, self._keep = optimizer, keep
+        self._optimizer, self._keep, self._every = optimizer, keep, every
         self._variables = {w.path: w.value for w in model.weights}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._weights = {"weights": self._variables}
@@ -72,20 +74,20 @@ class Checkpoints:
         """Saves weights, moments and step among the newest; returns the checkpoint's path."""
         if self._optimizer is not None:
             self._start.assign(self._optimizer.start)
-        return self._save(self._whole, NEWEST, step, self._keep)
+        return self._save(self._whole, NEWEST, step, self._keep, self._every)
 
     def save_weights(self, kind: str, step: int) -> str:
         """Saves the weights as BEST or AVERAGED, in place of the one before."""
-        return self._save(self._weights, kind, step, 1)
+        return self._save(self._weights, kind, step, keep=1, every=1)
 
-    def _save(self, state: Mapping[str, Mapping[str, tf.Variable]], kind: str, step: int, keep: int) -> str:
+    def _save(self, state: Mapping[str, Mapping[str, tf.Variable]], kind: str, step: int, keep: int, every: int) -> str:
         path = str(self._folder / kind / f"{checkpoint_files.NAME}-{step}")
         if not self._writes:
             return path
         self._step.assign(step)
         checkpoint = tf.train.Checkpoint(step=self._step, **{part: dict(group) for part, group in state.items()})
         try:
-            return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep)
+            return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)
         except (tf.errors.OpError, OSError) as error:
             raise DataError(
                 f"The checkpoint of step {step} could not be written to {self._folder / kind}: {_first_line(error)}. "

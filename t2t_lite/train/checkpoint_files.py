@@ -41,11 +41,13 @@ def missing_file(path: str) -> str | None:
     return f"{name}.data-00000-of-00001" if len(there) < 2 else None
 
 
-def put(folder: Path, step: int, write: Callable[[str], object], keep: int) -> str:
+def put(folder: Path, step: int, write: Callable[[str], object], keep: int, every: int = 1) -> str:
     """Adds a checkpoint to `folder`, whole or not at all, and then removes the oldest beyond `keep`.
 
     Args:
         write: writes the files of a checkpoint, given its path.
+        every: steps that are no multiple of it, as when a signal has come, are kept besides, until the next save: which
+            checkpoints there are to average does not depend on where a run was stopped.
 
     Returns:
         The checkpoint's path.
@@ -64,8 +66,9 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int) -> s
             shutil.rmtree(aside, ignore_errors=True)
         # The new one stays whatever its number: a run that was killed may have left a best one of a later step.
         new = str(folder / f"{NAME}-{step}")
-        others = [path for path in list_checkpoints(folder) if path != new]
-        kept = [*others[max(len(others) - keep + 1, 0) :], new]
+        others = [path for path in list_checkpoints(folder) if path != new and _step(path) % every == 0]
+        room = keep - 1 if step % every == 0 else keep
+        kept = [*others[max(len(others) - room, 0) :], new]
         _write_state(folder, kept)  # before the removal, or it would name what is gone
         for path in list_traces(folder):
             if path not in kept:
@@ -91,6 +94,10 @@ def _move(aside: Path, folder: Path) -> None:
     for file in sorted(aside.iterdir()):  # data before index
         os.replace(file, folder / file.name)
     sync(folder)
+
+
+def _step(path: str) -> int:
+    return int(path.rpartition("-")[2])
 
 
 def _files(path: str) -> list[Path]:

@@ -70,6 +70,7 @@ class Trainer:
                 self.model,
                 self.optimizer,
                 keep=max(hparams.keep_checkpoints, number_to_average(hparams)),
+                every=max(hparams.save_every, 1),
                 writes=self.workers.is_chief,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)

@@ -121,3 +121,11 @@ def test_what_is_set_aside_is_listed_no_more_but_there(tmp_path: Path) -> None:
     assert list(_found(tmp_path / "c")) == ["model-12"]
     assert checkpoint_files.list_traces(tmp_path / "c") == [str(tmp_path / "c" / "model-12")]
     assert (tmp_path / "c" / "model-1.index.damaged").read_text() == "x"
+
+
+def test_what_a_signal_has_saved_is_kept_besides_until_the_next_save(tmp_path: Path) -> None:
+    kept = []
+    for step in (10, 20, 23, 30, 34, 38):
+        checkpoint_files.put(tmp_path, step, _writer("one"), keep=2, every=10)
+        kept.append([int(Path(path).name.rpartition("-")[2]) for path in checkpoint_files.list_checkpoints(tmp_path)])
+    assert kept == [[10], [10, 20], [10, 20, 23], [20, 30], [20, 30, 34], [20, 30, 38]]

@@ -107,7 +107,7 @@ def test_the_second_signal_ends_the_process_at_once_also_while_python_does_not_r
 # is new, to be stopped in.
 HPARAMS = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.1,batch_tokens=8192,train_steps=48,log_every=1,"
-    "eval_every=40,eval_lines=40,save_every=15,average_checkpoints=1,beam_size=1,extra_length=2"
+    "eval_every=40,eval_lines=40,save_every=12,average_checkpoints=3,beam_size=1,extra_length=2"
 )
 
 
@@ -196,6 +196,7 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
     clock = ("tokens_per_second", "flops_per_second", "utilisation")
     lines = [[{k: v for k, v in line.items() if k not in clock} for line in _metrics(each)] for each in (whole, run)]
     assert lines[0] == lines[1]  # the losses and the dev scores
-    assert [path.name for path in (run / "best").glob("*.index")] == [
-        path.name for path in (whole / "best").glob("*.index")
-    ]
+    for kind in ("best", "checkpoints", "averaged"):
+        names = [sorted(path.name for path in (each / kind).glob("*.index")) for each in (whole, run)]
+        assert names[0] == names[1]
+    assert (run / "test.hyp.txt").read_bytes() == (whole / "test.hyp.txt").read_bytes()
