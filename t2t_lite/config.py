@@ -7,7 +7,9 @@ paper's base model. Each field is read in exactly one module (tests/test_archite
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import sys
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
@@ -76,9 +78,15 @@ class HParams:
     decode_batch_tokens: int = 2048  # padded source tokens decoded at once
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_type(field.name, typing.get_type_hints(type(self))[field.name], getattr(self, field.name))
+        for name, kind in _kinds(type(self)).items():
+            _check_type(name, kind, getattr(self, name))
         _check_ranges(self)
+
+
+@functools.cache
+def _kinds(cls: type[HParams]) -> dict[str, Any]:
+    """The types of the fields by name; found once, as evaluating the annotations of all fields takes a millisecond."""
+    return typing.get_type_hints(cls)
 
 
 _AT_LEAST_ONE = (
@@ -92,6 +100,9 @@ _NOT_NEGATIVE = (
 ).split()
 
 
+_LARGEST = sys.float_info.max  # JSON may hold integers above it; NaN is not in the range either
+
+
 def _check_type(name: str, kind: Any, value: Any) -> None:
     if typing.get_origin(kind) is Literal:
         if value not in typing.get_args(kind):
@@ -99,7 +110,7 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
             raise UsageError(
                 f"hparams: {name}={value!r} is not one of: {choices}.{did_you_mean(str(value), typing.get_args(kind))}"
             )
-    elif kind is float and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
+    elif kind is float and (type(value) not in (int, float) or not -_LARGEST <= value <= _LARGEST):
         raise UsageError(f"hparams: {name}={value!r} is not a finite number.")
     elif kind in (int, bool) and type(value) is not kind:
         raise UsageError(f"hparams: {name}={value!r} is not {'an integer' if kind is int else 'true or false'}.")
@@ -136,7 +147,7 @@ def override(hparams: H, text: str) -> H:
     Raises:
         UsageError: not name=value, an unknown or repeated name, or a value of another type.
     """
-    hints = typing.get_type_hints(type(hparams))
+    hints = _kinds(type(hparams))
     changes: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))

@@ -18,6 +18,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -215,9 +216,9 @@ def load_plugins(usr_dir: str | None = None) -> None:
         point.load()
     if usr_dir is None:
         return
-    folder = Path(usr_dir).resolve()
-    if not folder.is_dir():
+    if not os.path.isdir(usr_dir):  # where Path.is_dir raises, as for a name that is too long, this says no
         raise UsageError(f"--usr_dir: {usr_dir} is not a folder.")
+    folder = Path(usr_dir).resolve()
     if (folder / "__init__.py").is_file():
         _import(folder.name, folder / "__init__.py", folder.parent)
         return

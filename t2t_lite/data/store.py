@@ -75,7 +75,7 @@ class Store:
 
     @functools.cached_property
     def source_vocabulary(self) -> Vocabulary:
-        return Vocabulary.load(self.folder / self.manifest["vocabularies"]["source"])
+        return self._vocabulary("source")
 
     @functools.cached_property
     def target_vocabulary(self) -> Vocabulary:
@@ -83,7 +83,7 @@ class Store:
         names = self.manifest["vocabularies"]
         if names["source"] == names["target"]:
             return self.source_vocabulary
-        return Vocabulary.load(self.folder / names["target"])
+        return self._vocabulary("target")
 
     def splits(self) -> tuple[str, ...]:
         """The splits in this store, such as ("train", "dev")."""
@@ -105,16 +105,29 @@ class Store:
 
     def verify(self) -> None:
         """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""
-        for name, facts in self.manifest["files"].items():
+        for name in self.manifest["files"]:
             digest = hashlib.sha256()
             with open(self.folder / name, "rb") as file:
                 while chunk := file.read(_CHUNK):
                     digest.update(chunk)
-            if digest.hexdigest() != facts["sha256"]:
-                raise DataError(
-                    f"{self.folder / name} is damaged: its checksum is {digest.hexdigest()[:12]}..., the manifest's "
-                    f"{facts['sha256'][:12]}.... {_remedy(self.folder)}"
-                )
+            self._compare(name, digest.hexdigest())
+
+    def _compare(self, name: str, checksum: str) -> None:
+        wanted = self.manifest["files"][name]["sha256"]
+        if checksum != wanted:
+            raise DataError(
+                f"{self.folder / name} is damaged: its checksum is {checksum[:12]}..., the manifest's {wanted[:12]}.... "
+                f"{_remedy(self.folder)}"
+            )
+
+    def _small_file(self, name: str) -> Path:
+        """The path of a file that is read whole anyway, so that its checksum costs nothing."""
+        path = self.folder / name
+        self._compare(name, hashlib.sha256(path.read_bytes()).hexdigest())
+        return path
+
+    def _vocabulary(self, side: str) -> Vocabulary:
+        return Vocabulary.load(self._small_file(self.manifest["vocabularies"][side]))
 
     def _facts(self, name: str) -> dict[str, Any]:
         if name not in self.manifest["splits"]:
@@ -126,12 +139,13 @@ class Store:
         dtype = np.dtype(facts[side]["dtype"])
         data = np.memmap(self.folder / f"{name}.{side}.ids", dtype=dtype, mode="r")
         offsets = np.memmap(self.folder / f"{name}.{side}.offsets", dtype="<i8", mode="r")
-        if len(offsets) != facts["pairs"] + 1 or offsets[0] != 0 or offsets[-1] != len(data):
+        ends = int(offsets[0]), int(offsets[-1])
+        if len(offsets) != facts["pairs"] + 1 or ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
             raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
         return Tokens(data, offsets)
 
     def _text(self, name: str, side: str, pairs: int) -> list[str]:
-        path = self.folder / f"{name}.{side}.txt"
+        path = self._small_file(f"{name}.{side}.txt")
         lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
         if len(lines) != pairs:
             raise DataError(f"{path} has {len(lines):,} lines instead of {pairs:,}. {_remedy(self.folder)}")
@@ -148,11 +162,13 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version = manifest["version"]
+        if version == VERSION:
+            _check_form(manifest)
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no prepared data (no {MANIFEST}). Make it with t2t-lite-datagen, or look at --data_dir."
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{folder / MANIFEST} is not a manifest of prepared data. {_remedy(folder)}") from error
     if version != VERSION:
         raise DataError(
@@ -167,6 +183,30 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
                 f"{path} has {path.stat().st_size:,} bytes instead of {facts['bytes']:,}. {_remedy(folder)}"
             )
     return Store(folder, manifest)
+
+
+def _check_form(manifest: dict[str, Any]) -> None:
+    """Raises ValueError, KeyError, TypeError or AttributeError unless a manifest has all that is read of it.
+
+    No file lies outside of the folder, and those of ids have the sizes that their numbers ask for.
+    """
+    files, splits = manifest["files"], manifest["splits"]
+    sizes = {name: facts["bytes"] for name, facts in files.items()}
+    fits = all(os.path.basename(name) == name != "" for name in files)
+    fits &= all(type(size) is int for size in sizes.values())
+    fits &= all(isinstance(facts["sha256"], str) for facts in files.values())
+    fits &= all(manifest["vocabularies"][side] in sizes for side in SIDES)
+    fits &= isinstance(manifest["settings"].get("options", {}), dict)
+    for name, facts in splits.items():
+        fits &= type(facts["pairs"]) is type(facts["dropped"]) is int and type(facts["text"]) is bool
+        fits &= facts["pairs"] > 0 and all(type(count) is int for count in facts.get("cleaned", {}).values())
+        for side in SIDES:
+            width = {"<u2": 2, "<u4": 4}[facts[side]["dtype"]]
+            fits &= sizes[f"{name}.{side}.ids"] == facts[side]["ids"] * width
+            fits &= sizes[f"{name}.{side}.offsets"] == (facts["pairs"] + 1) * 8
+            fits &= not facts["text"] or f"{name}.{side}.txt" in sizes
+    if not fits:
+        raise ValueError("another form")
 
 
 def _remedy(folder: Path) -> str:

@@ -37,7 +37,7 @@ def read_card(version: Path) -> dict[str, Any]:
     try:
         card: dict[str, Any] = json.loads((version / "assets" / CARD_FILE).read_text(encoding="utf-8"))
         return card
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{version / 'assets' / CARD_FILE} cannot be read ({error}); t2t-lite needs an export of its own, as "
             "t2t-lite-exporter writes it."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterable
 
 from t2t_lite.errors import DataError, did_you_mean
@@ -84,8 +85,10 @@ def read_parameters(lines: Iterable[str], name: str | os.PathLike[str]) -> Param
             lists[keyword].append(values[0])
         elif keyword in _PAIRS:
             pairs[keyword].append((values[0], values[1]))
-        elif not (values[0].isascii() and values[0].isdecimal()):
-            raise DataError(f"{name}, line {number}: {keyword} takes a whole number, not {values[0]!r}.")
+        elif not re.fullmatch(r"[0-9]{1,9}", values[0]):
+            raise DataError(
+                f"{name}, line {number}: {keyword} takes a whole number of up to 9 digits, not {values[0][:40]!r}."
+            )
         else:
             numbers[keyword] = int(values[0])
     return Parameters(

@@ -42,7 +42,7 @@ def hypotheses(outputs: dict[str, Any], rows: int, nbest: int, target: Target) -
         beams = [_beam(row, row_scores) for row, row_scores in zip(texts, scores, strict=True)]
     except UnicodeError:
         raise ServerError(f"The {target} answered text that is not UTF-8.") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ServerError(f"The {target} answered a wrong form: {error}.") from error
     beam_size = min(map(len, beams))
     if beam_size < nbest:

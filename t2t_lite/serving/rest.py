@@ -65,7 +65,7 @@ class Rest:
                 (int(entry["version"]), entry["state"], entry["status"]["error_message"])
                 for entry in answer["model_version_status"]
             ]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise self._not_understood(json.dumps(answer)) from None
 
     def close(self) -> None:

@@ -44,6 +44,7 @@ class Vocabulary:
             if not model_proto:
                 raise ValueError("no bytes")  # SentencePiece would wait for a later load
             self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model_proto)
+            self.pieces(range(self.size))  # the text of each can be decoded, or what a model writes could not be
         except (RuntimeError, OSError, ValueError) as error:
             raise DataError("This is not a SentencePiece model, or it is damaged.") from error
         special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from t2t_lite.problem import Problem
 from t2t_lite.train.checkpoint_files import list_traces
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
+_IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
+_IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str | None}
 
 # Fields that may change when a run goes on: they steer it, but the updates stay the same.
 _MAY_CHANGE = frozenset(
@@ -103,25 +106,20 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             f"{output_dir} holds no run (no {HPARAMS_FILE}). Start one with t2t-lite-trainer --problem=... "
             f"--hparams_set=... --output_dir={output_dir}"
         )
-    problem = _read(Path(output_dir) / PROBLEM_FILE)
-    hparams = _read(Path(output_dir) / HPARAMS_FILE)
-    try:
-        folder = usr_dir or problem["usr_dir"]
-        registry.load_plugins(folder)
-        cls = type(registry.hparams(hparams["hparams_set"]))
-        return RunSpec(
-            problem=problem["problem"],
-            options=problem["options"],
-            data_dir=problem["data_dir"],
-            usr_dir=folder,
-            hparams_set=hparams["hparams_set"],
-            model=hparams["model"],
-            hparams=config.from_dict(cls, hparams["hparams"]),
-        )
-    except KeyError as error:
-        raise DataError(
-            f"The run files in {output_dir} have no entry {error}; they are not of this t2t-lite."
-        ) from error
+    problem = _read(Path(output_dir) / PROBLEM_FILE, _IN_PROBLEM)
+    hparams = _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS)
+    folder = usr_dir or problem["usr_dir"]
+    registry.load_plugins(folder)
+    cls = type(registry.hparams(hparams["hparams_set"]))
+    return RunSpec(
+        problem=problem["problem"],
+        options=problem["options"],
+        data_dir=problem["data_dir"],
+        usr_dir=folder,
+        hparams_set=hparams["hparams_set"],
+        model=hparams["model"],
+        hparams=config.from_dict(cls, hparams["hparams"]),
+    )
 
 
 def check_same(
@@ -159,13 +157,19 @@ def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str |
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the object in a file; its entries `kinds` are there, and of these types."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"{path} is missing; this run cannot be opened without it.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise DataError(f"{path} does not hold a JSON object.")
+    for name, kind in kinds.items():
+        if name not in values:
+            raise DataError(f"{path} has no entry {name!r}; it is not of this t2t-lite.")
+        if not isinstance(values[name], kind):
+            raise DataError(f"{path}: {name} cannot be {values[name]!r:.80}; the file is damaged.")
     return values

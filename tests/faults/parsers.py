@@ -1,0 +1,267 @@
+"""What reads input that nobody has checked: each parser with valid inputs, and a call that uses all it gives.
+
+A call may end with one of the package's own errors, which say what is wrong. Any other exception is a fault, and so is
+a result that breaks the parser's promise, for which an AssertionError stands here.
+"""
+
+import functools
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite import config, registry
+from t2t_lite.data import sgm
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.sources import decode_lines, read_lines
+from t2t_lite.data.store import Store
+from t2t_lite.decode.export_folder import read_card
+from t2t_lite.metrics import bracketing
+from t2t_lite.metrics.evalb_parameters import read_parameters
+from t2t_lite.serving.answer import hypotheses
+from t2t_lite.serving.rest import Rest
+from t2t_lite.serving.target import Target
+from t2t_lite.text.linearize import linearize, repair
+from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.trees import escape, normalize, parse, read_trees
+from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.train.run_dir import RunSpec, read_run, write_run
+
+TREES = [
+    b"(S (NP-SBJ-1 (DT the) (NN cat)) (VP (VBZ sleeps) (NP (-NONE- *-1))) (. .))\n",
+    b"( (S\n    (NP (NNP Ann) (POS 's))\n    (ADVP|PRT (RB up)))\n)\n% a comment\n(TOP (X -LRB-))(FRAG (`` ``) ('' ''))\n",
+    b"*x*x*x*\n((S (NP=2 (CD 1\\/2)) (VP (VB \xc3\xa4)))) (S (A a) (B b))\n",
+]
+SGML = [
+    b'<refset setid="t" srclang="any" trglang="de">\n<doc sysid="ref" docid="1-bbc">\n<p>\n<seg id="1">Ein Satz.</seg>\n'
+    b'<seg id="2"> R&amp;D &quot;A&quot; &#228; </seg>\n</p>\n</doc>\n<DOC docid=\'2\'><Seg ID=1>Zwei\nZeilen</Seg></DOC>\n</refset>\n',
+    b'<?xml version="1.0"?><!DOCTYPE mteval SYSTEM "">\n<srcset><doc docid="d"><seg id=1>a &lt; b</seg></doc></srcset>',
+]  # fmt: skip
+LINES = [
+    "The cat, 1,000 cats.\nDie Katze schläft nicht.\n".encode(),
+    "世界 🌍 a\u0301\nשלום \u202eabc\u202c\n\n\ufeffx\u2028y\u0085z\r\n".encode(),
+    b"a\n" * 50,
+]
+OVERRIDES = [
+    b"d_model=1024,num_heads=16,norm=pre",
+    b"packing=true, dropout=0.1,seed=7,jit=off,",
+    b"learning_rate_factor=1e-3,train_steps=1e5,label_smoothing_over=others,precision=bfloat16,d_k=64,d_v=64",
+]
+PRM = [
+    b"# COLLINS\nDEBUG 0\nMAX_ERROR 10\nCUTOFF_LEN 40\nLABELED 1\nDELETE_LABEL TOP\nDELETE_LABEL ``\n"
+    b"DELETE_LABEL_FOR_LENGTH -NONE-\nQUOTE_LABEL ''\nEQ_LABEL ADVP PRT\nEQ_WORD a the\n"
+]
+SYMBOLS = [
+    b"the cat ( sleeps ) .\n(S (NP DT NN )NP (VP XX XX )VP . )S XX",
+    b"a b c\n(S (S (S XX )S XX )X )S (NP )NP XX XX ) (",
+]
+ANSWERS = [
+    b'{"outputs": {"outputs": [["ein", "b"], ["c", "d"]], "scores": [[-0.5, -1.0], [-1, -2e-3]]}}',
+    b'{"outputs": ["ein", "zwei"]}',
+    b'{"outputs": {"outputs": ["a", ""], "scores": [0.5, NaN]}}',
+]
+STATES = [b'{"model_version_status": [{"version": "3", "state": "AVAILABLE", "status": {"error_message": ""}}]}']
+REFUSALS = [b'{"error": "Servable not found for request: Latest(x)"}', b"<html><h1>502 Bad Gateway</h1></html>"]
+
+
+class Parser(NamedTuple):
+    """`share`: how many of all cases it gets, by what one of them costs. `size`: inputs are made this long."""
+
+    name: str
+    share: int
+    seeds: list[bytes]
+    call: Callable[[bytes], object]
+    size: int | None = None
+
+
+def make_parsers(folder: Path) -> list[Parser]:
+    """All parsers; those that read files read them in `folder`, which is empty."""
+    vocabulary = train_vocabulary([line.decode() for line in LINES], size=100)
+    symbols = train_vocabulary(["(S (NP DT NN )NP (VP XX )VP . )S"], size=100, kind="word")
+    return [
+        Parser("hparams", 120, OVERRIDES, _override),
+        Parser("trees", 130, TREES, _trees),
+        Parser("tree lines of EVALB", 60, TREES, _evalb),
+        Parser("parameters of EVALB", 130, PRM, _parameters),
+        Parser("symbols", 90, SYMBOLS, functools.partial(_symbols, TreeText(symbols))),
+        Parser("sgm", 130, SGML, _sgm),
+        Parser("lines", 130, LINES, _lines),
+        Parser("lines, gzipped", 30, [gzip.compress(text, mtime=0) for text in LINES], _file(folder / "a.gz", read_lines)),
+        Parser("vocabulary, text", 40, LINES, functools.partial(_vocabulary, vocabulary)),
+        Parser("vocabulary, file", 10, [vocabulary.model_proto], _file(folder / "a.model", _load_vocabulary)),
+        Parser("answers", 60, ANSWERS, _predict),
+        Parser("answers, states", 25, STATES, lambda data: _rest(200, data).states(1)),
+        Parser("answers, refusals", 25, REFUSALS, lambda data: _rest(500, data).states(1)),
+        *_run_parsers(folder),
+        *_store_parsers(folder),
+    ]  # fmt: skip
+
+
+def _text(data: bytes) -> str:
+    # Half a surrogate pair comes from the command line, and stands for a byte that is no UTF-8.
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _override(data: bytes) -> None:
+    hparams = config.override(config.HParams(), _text(data))
+    assert config.from_dict(config.HParams, config.to_dict(hparams)) == hparams
+
+
+def _trees(data: bytes) -> None:
+    for tree in read_trees(_text(data).split("\n"), "a.mrg"):
+        assert parse(str(tree)) == parse(tree.pretty()) == tree
+        assert len(tree.spans()) == tree.nodes.count(None)
+        normal = normalize(tree)
+        if normal is not None:
+            again, faults = repair(linearize(normal), normal.words)
+            assert again.words == [escape(word) for word in normal.words]
+            assert faults or again == normal
+
+
+def _evalb(data: bytes) -> None:
+    gold = [line.decode().replace("\n", " ") for line in TREES]
+    test = _text(data).replace("\n", " ")
+    found = bracketing.evaluate([*gold, test, test], [test, test, test, gold[0], test])
+    found.columns()
+    found.check_errors()
+    found.score()
+
+
+def _parameters(data: bytes) -> None:
+    parameters = read_parameters(_text(data).split("\n"), "a.prm")
+    bracketing.evaluate(["(S (A a))"], ["(S (A a))"], parameters).columns()
+
+
+def _symbols(trees: TreeText, data: bytes) -> None:
+    line, _, output = _text(data).partition("\n")
+    text, _ = trees.tree(line, output)
+    assert not text or str(parse(text)) == text
+    tree, _ = repair(output.split(" "), line.split(" "))
+    assert parse(str(tree)) == tree
+    assert tree.words == [escape(word) for word in line.split(" ")]
+
+
+def _sgm(data: bytes) -> None:
+    lines = _text(data).split("\n")
+    sgm.is_sgm(lines)
+    segments = sgm.parse(lines, "a.sgm")
+    assert not any("\n" in text for text in segments.values())
+    sgm.in_order(segments, dict(reversed(segments.items())), "a.sgm", "b.sgm")
+    sgm.in_order(segments, sgm.parse(SGML[0].decode().split("\n"), "b.sgm"), "a.sgm", "b.sgm")
+
+
+def _lines(data: bytes) -> None:
+    lines = list(decode_lines(io.BytesIO(data), "a.txt"))
+    assert len(lines) == data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
+
+
+def _vocabulary(vocabulary: Vocabulary, data: bytes) -> None:
+    lines = data.decode("utf-8", "replace").split("\n")
+    for line, ids in zip(lines, vocabulary.encode_many(lines), strict=True):
+        assert ids == vocabulary.encode(line)
+        text = vocabulary.decode(ids)
+        assert vocabulary.decode(vocabulary.encode(text)) is not None
+        assert len(vocabulary.pieces(ids)) == len(ids)
+        text.encode("utf-8")
+
+
+def _load_vocabulary(path: Path) -> None:
+    vocabulary = Vocabulary.load(path)
+    vocabulary.words()
+    vocabulary.decode(vocabulary.encode("The cat"))
+
+
+def _file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], None]:
+    """A call that writes a file and reads it to its end."""
+
+    def call(data: bytes) -> None:
+        path.write_bytes(data)
+        list(read(path) or ())  # type: ignore[call-overload]
+
+    return call
+
+
+class _Canned(Rest):
+    """A client whose server has answered already."""
+
+    def __init__(self, status: int, data: bytes) -> None:
+        super().__init__(_TARGET)
+        self._answer = (status, "elsewhere", data)
+
+    def _exchange(self, *request: object) -> tuple[int, str, bytes]:
+        return self._answer
+
+
+_TARGET = Target.parse("localhost:8501", "m")
+_rest = _Canned
+
+
+def _predict(data: bytes) -> None:
+    outputs = _rest(200, data).predict("serving_default", ["a", "b"], 1)
+    found = hypotheses(outputs, 2, 1, _TARGET)
+    assert [len(row) for row in found] == [1, 1]
+    json.dumps([h.text for row in found for h in row], ensure_ascii=False).encode("utf-8")
+
+
+def _run_parsers(folder: Path) -> list[Parser]:
+    run = folder / "run"
+    spec = RunSpec("toy_ende", {"train_size": 50}, "data", None, "tiny", "transformer", registry.hparams("tiny"))
+    write_run(run, spec)
+    (run / "assets").mkdir()
+    card = run / "assets" / "model_card.json"
+    card.write_text('{"problem": {"name": "a"}, "decoding": {"beam_size": 4}, "signatures": {"a": {}}}')
+
+    def read(path: Path) -> None:
+        read_run(run).data_folder(run)
+
+    return [
+        *(
+            Parser(f"run, {name}", 5, [(run / name).read_bytes()], _restored(run / name, read))
+            for name in ("problem.json", "hparams.json")
+        ),
+        Parser("export, card", 6, [card.read_bytes()], _restored(card, lambda path: read_card(run))),
+    ]
+
+
+def _store_parsers(folder: Path) -> list[Parser]:
+    problem = registry.problem("toy_reverse", train_size=20)
+    problem.dev_size = problem.test_size = 3
+    store = prepare(problem, folder / "data", num_workers=1)
+
+    def parser(name: str, share: int, sized: bool) -> Parser:
+        path = store.folder / name
+        data = path.read_bytes()
+        call = _restored(path, lambda path: _read_store(prepare(problem, folder / "data")))
+        return Parser(f"store, {name}", share, [data], call, len(data) if sized else None)
+
+    # Of another size a file is refused before it is read, but for the manifest.
+    names = ("dev.source.ids", "dev.source.offsets", "dev.target.txt", "vocabulary.model")
+    return [parser("manifest.json", 10, sized=False), *(parser(name, 2, sized=True) for name in names)]
+
+
+def _read_store(store: Store) -> None:
+    for name in store.splits():
+        split = store.split(name)
+        for side in (split.source, split.target):
+            assert side.lengths.min() >= 0
+            assert sum(len(side[i]) for i in range(len(side))) == len(side.data)
+        if store.manifest["splits"][name]["text"]:
+            sources, targets = store.text(name)
+            assert len(sources) == len(targets) == len(split)
+    assert min(store.source_vocabulary.size, store.target_vocabulary.size) > 3
+
+
+def _restored(path: Path, read: Callable[[Path], None]) -> Callable[[bytes], None]:
+    """A call that reads with another file in the place of a good one, which is then put back."""
+    good = path.read_bytes()
+
+    def call(data: bytes) -> None:
+        path.write_bytes(data)
+        try:
+            read(path)
+        finally:
+            path.write_bytes(good)
+
+    return call
