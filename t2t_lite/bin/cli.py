@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import logging
 import math
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _PROBLEM_OPTIONS = (
     "source_dir extra_dir phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
 )
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,7 +68,8 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.", 1)
+        advice = " Make room and run the same command again." if error.errno in _NO_ROOM else ""
+        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.{advice}", 1)
 
 
 def _fail(message: str, status: int) -> int:
@@ -189,9 +192,15 @@ def write_file(path: str, data: bytes) -> None:
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{os.getpid()}.partial"
-    with open(aside, "wb") as file:
-        file.write(data)
-    os.replace(aside, path)
+    try:
+        with open(aside, "wb") as file:
+            file.write(data)
+        os.replace(aside, path)
+    except OSError as error:
+        error.filename = path  # a full disk names no file
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
 
 
 def rows(line: str, hypotheses: Sequence[Hypothesis | answer.Hypothesis], args: argparse.Namespace) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import sys
 from pathlib import Path
@@ -128,10 +127,8 @@ def run_card(run: OpenRun) -> dict[str, Any]:
 def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     """The dev scores that training noted at this step; those of an average are not known to the run."""
     from t2t_lite.metrics import bleu
-    from t2t_lite.train.report import METRICS_FILE
+    from t2t_lite.train.report import read_metrics
 
-    path = run.output_dir / METRICS_FILE
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
     signature = bleu.metric(problem.metric, problem.target_language).score(["a"], ["a"]).signature
     return [
         {
@@ -141,7 +138,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
             "signature": signature,
             "weights": f"checkpoints/model-{run.step}",
         }
-        for row in map(json.loads, lines)
+        for row in read_metrics(run.output_dir)
         if row["step"] == run.step
         for name, value in row.items()
         if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))

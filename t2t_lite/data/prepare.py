@@ -16,7 +16,7 @@ from t2t_lite.data.cleaning import Cleaner
 from t2t_lite.data.durable import exclusive
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.store import SIDES, Store, open_store
-from t2t_lite.data.store_writer import SequenceWriter, StoreWriter
+from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, put_back
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
@@ -56,6 +56,7 @@ def prepare(
     if num_workers is not None and num_workers < 1:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
     folder = Path(data_dir) / problem.name
+    put_back(folder)
     store = None if force else _existing(problem, folder)
     if store is not None:
         return store

@@ -116,8 +116,8 @@ class Store:
         wanted = self.manifest["files"][name]["sha256"]
         if checksum != wanted:
             raise DataError(
-                f"{self.folder / name} is damaged: its checksum is {checksum[:12]}..., the manifest's {wanted[:12]}.... "
-                f"{_remedy(self.folder)}"
+                f"{self.folder / name} is damaged: its checksum is {checksum[:12]}..., the manifest's "
+                f"{wanted[:12]}.... {_remedy(self.folder)}"
             )
 
     def _small_file(self, name: str) -> Path:

@@ -7,13 +7,14 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from t2t_lite.data.durable import aside_folder, sync
+from t2t_lite.data.durable import aside_folder, exclusive, sync
 from t2t_lite.data.encode import Side
 from t2t_lite.data.store import MANIFEST, VERSION
 from t2t_lite.text.vocabulary import UNK
@@ -55,12 +56,25 @@ class StoreWriter:
         last.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
         last.close()
         sync(self._aside)
-        old = self._folder.with_name(f".{self._folder.name}.partial-old-{os.getpid()}")
+        old = _replaced(self._folder)
         if self._folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
             os.rename(self._folder, old)
         os.rename(self._aside, self._folder)
         sync(self._folder.parent)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def put_back(folder: Path) -> None:
+    """Puts a store back of which a process that was to replace it was killed between the two renames."""
+    if _replaced(folder).exists() and not folder.exists():
+        with exclusive(folder):
+            if not folder.exists():  # a process may have been just between the two
+                os.rename(_replaced(folder), folder)
+
+
+def _replaced(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.replaced")
 
 
 class SequenceWriter:
@@ -99,15 +113,26 @@ class _File:
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        self._file.write(data)
+        with self._named():
+            self._file.write(data)
         self._digest.update(data)
 
     def close(self) -> dict[str, Any]:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        size = self._file.tell()
-        self._file.close()
+        with self._named():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            size = self._file.tell()
+            self._file.close()
         return {"bytes": size, "sha256": self._digest.hexdigest()}
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Gives an error of the system, which is that of a full disk, the name of the file."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
 
     def abandon(self) -> None:
         # Where the disk is full, what is left in the buffer cannot be written, and is not wanted either.

@@ -38,6 +38,7 @@ class Result(NamedTuple):
 
 def fuzz(parser: Parser, cases: int, seed: int, first: int = 0) -> Result:
     """Runs the cases `first` to `first + cases` of a parser."""
+    signal.signal(signal.SIGPROF, _hangs)
     refused, slowest, faults = 0, 0.0, []
     start, memory = time.process_time(), _peak_megabytes()
     for case in range(first, first + cases):
@@ -68,6 +69,10 @@ def shares(parsers: list[Parser], cases: int) -> list[int]:
     return [numbers[0] + cases - sum(numbers), *numbers[1:]]
 
 
+def _hangs(number: int, frame: object) -> None:
+    raise TimeoutError(f"not done after {_HANGS:.0f} s")
+
+
 def _peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -89,8 +94,8 @@ def main() -> int:
             result = fuzz(parser, cases, args.seed, args.first)
             results.append(result)
             print(
-                f"{parser.name:24} {result.cases:9,} cases  {result.refused:9,} refused  {result.seconds:6.1f} s  "
-                f"slowest {result.slowest * 1000:5.0f} ms  memory +{result.megabytes:.0f} MB  {len(result.faults)} faults",
+                f"{parser.name:24} {result.cases:9,} cases {result.refused:9,} refused {result.seconds:6.1f} s, slowest "
+                f"{result.slowest * 1000:4.0f} ms, memory +{result.megabytes:.0f} MB, {len(result.faults)} faults",
                 flush=True,
             )
             for case, data, fault in result.faults[:5]:
@@ -101,5 +106,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPROF, lambda number, frame: (_ for _ in ()).throw(TimeoutError("hangs")))
     sys.exit(main())

@@ -31,14 +31,16 @@ from t2t_lite.train.run_dir import RunSpec, read_run, write_run
 
 TREES = [
     b"(S (NP-SBJ-1 (DT the) (NN cat)) (VP (VBZ sleeps) (NP (-NONE- *-1))) (. .))\n",
-    b"( (S\n    (NP (NNP Ann) (POS 's))\n    (ADVP|PRT (RB up)))\n)\n% a comment\n(TOP (X -LRB-))(FRAG (`` ``) ('' ''))\n",
+    b"( (S\n    (NP (NNP Ann) (POS 's))\n    (ADVP|PRT (RB up)))\n)\n% a comment\n"
+    b"(TOP (X -LRB-))(FRAG (`` ``) ('' ''))\n",
     b"*x*x*x*\n((S (NP=2 (CD 1\\/2)) (VP (VB \xc3\xa4)))) (S (A a) (B b))\n",
 ]
 SGML = [
-    b'<refset setid="t" srclang="any" trglang="de">\n<doc sysid="ref" docid="1-bbc">\n<p>\n<seg id="1">Ein Satz.</seg>\n'
-    b'<seg id="2"> R&amp;D &quot;A&quot; &#228; </seg>\n</p>\n</doc>\n<DOC docid=\'2\'><Seg ID=1>Zwei\nZeilen</Seg></DOC>\n</refset>\n',
+    b'<refset setid="t" srclang="any" trglang="de">\n<doc sysid="ref" docid="1-bbc">\n<p>\n'
+    b'<seg id="1">Ein Satz.</seg>\n<seg id="2"> R&amp;D &quot;A&quot; &#228; </seg>\n</p>\n</doc>\n'
+    b"<DOC docid='2'><Seg ID=1>Zwei\nZeilen</Seg></DOC>\n</refset>\n",
     b'<?xml version="1.0"?><!DOCTYPE mteval SYSTEM "">\n<srcset><doc docid="d"><seg id=1>a &lt; b</seg></doc></srcset>',
-]  # fmt: skip
+]
 LINES = [
     "The cat, 1,000 cats.\nDie Katze schläft nicht.\n".encode(),
     "世界 🌍 a\u0301\nשלום \u202eabc\u202c\n\n\ufeffx\u2028y\u0085z\r\n".encode(),
@@ -78,6 +80,7 @@ class Parser(NamedTuple):
 
 def make_parsers(folder: Path) -> list[Parser]:
     """All parsers; those that read files read them in `folder`, which is empty."""
+    gzipped = [gzip.compress(text, mtime=0) for text in LINES]
     vocabulary = train_vocabulary([line.decode() for line in LINES], size=100)
     symbols = train_vocabulary(["(S (NP DT NN )NP (VP XX )VP . )S"], size=100, kind="word")
     return [
@@ -88,7 +91,7 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("symbols", 90, SYMBOLS, functools.partial(_symbols, TreeText(symbols))),
         Parser("sgm", 130, SGML, _sgm),
         Parser("lines", 130, LINES, _lines),
-        Parser("lines, gzipped", 30, [gzip.compress(text, mtime=0) for text in LINES], _file(folder / "a.gz", read_lines)),
+        Parser("lines, gzipped", 30, gzipped, _file(folder / "a.gz", read_lines)),
         Parser("vocabulary, text", 40, LINES, functools.partial(_vocabulary, vocabulary)),
         Parser("vocabulary, file", 10, [vocabulary.model_proto], _file(folder / "a.model", _load_vocabulary)),
         Parser("answers", 60, ANSWERS, _predict),
@@ -96,7 +99,7 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("answers, refusals", 25, REFUSALS, lambda data: _rest(500, data).states(1)),
         *_run_parsers(folder),
         *_store_parsers(folder),
-    ]  # fmt: skip
+    ]
 
 
 def _text(data: bytes) -> str:
