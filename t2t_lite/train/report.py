@@ -191,10 +191,12 @@ def _forget_after(path: Path, step: int) -> None:
 
 
 def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; one that was cut off in the middle is left out."""
+    """The lines of metrics.jsonl; those that are damaged, as one that was cut off in the middle, are left out."""
     path = Path(output_dir) / METRICS_FILE
     lines = []
-    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else ():
-        with contextlib.suppress(ValueError):
-            lines.append(json.loads(line))
+    for text in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
+        with contextlib.suppress(ValueError, RecursionError):
+            line = json.loads(text)
+            if isinstance(line, dict) and isinstance(line.get("step"), int):
+                lines.append(line)
     return lines

@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from t2t_lite.config import HParams, to_dict
+from t2t_lite.data.durable import replace_file
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import BucketPlan
@@ -238,7 +239,7 @@ class Trainer:
         split = "test" if "test" in self.store.splits() else "dev"
         scores = self.evaluate(split, progress)
         text = "".join(line + "\n" for line in scores.hypotheses)
-        (self.output_dir / f"{split}.hyp.txt").write_text(text, encoding="utf-8", newline="\n")
+        replace_file(self.output_dir / f"{split}.hyp.txt", text)
         return path, split, scores
 
 
