@@ -18,7 +18,7 @@ from t2t_lite.metrics.metric import Score
 
 # EVALB's space is ASCII's; words may hold others, such as U+00A0.
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
-_EMPTY = re.compile(r" ?\([^ ()]*\)")
+_PART = re.compile(r"[()]|[^()]+")
 _TERMINAL = re.compile(r"\(([^ ()]+) ([^ ()]+)$")
 _FUNCTION = re.compile(r"[-=]")  # what follows in NP-SBJ-1 or NP=2 says nothing about the kind of the phrase
 _QUOTES = ("'", '"', "/")  # words that EVALB takes for quotation marks; the last one is in its source as well
@@ -206,10 +206,26 @@ class _Heads:
 
 def _regular(line: str) -> list[str]:
     """Returns the pieces of a line as they are mostly written: single spaces, none before ")", no empty brackets."""
-    line = " ".join(_FIELD.findall(line)).replace(" )", ")")
-    while (rest := _EMPTY.sub("", line)) != line:
-        line = rest
-    return line.split(")")
+    kept: list[str] = []
+    places: list[int] = []  # of the open brackets, in `kept`
+    held = [0]  # spaces and brackets in each of them, and before them all in the line
+    for part in _PART.findall(" ".join(_FIELD.findall(line)).replace(" )", ")")):
+        if part == "(":
+            places.append(len(kept))
+            held.append(0)
+        elif part != ")":
+            held[-1] += part.count(" ")
+        elif places:
+            place = places.pop()
+            if held.pop() == 0:  # an empty bracket goes, with a space before it
+                del kept[place:]
+                if kept and kept[-1].endswith(" "):
+                    kept[-1] = kept[-1][:-1]
+                    held[-1] -= 1
+                continue
+            held[-1] += 1
+        kept.append(part)
+    return "".join(kept).split(")")
 
 
 def _classes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

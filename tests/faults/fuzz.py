@@ -94,8 +94,10 @@ def main() -> int:
             result = fuzz(parser, cases, args.seed, args.first)
             results.append(result)
             print(
-                f"{parser.name:24} {result.cases:9,} cases {result.refused:9,} refused {result.seconds:6.1f} s, slowest "
-                f"{result.slowest * 1000:4.0f} ms, memory +{result.megabytes:.0f} MB, {len(result.faults)} faults",
+                f"{parser.name:24} {result.cases:9,} cases {result.refused:9,} refused {result.seconds:6.1f} s",
+                f"slowest {result.slowest * 1000:4.0f} ms, memory +{result.megabytes:.0f} MB",
+                f"{len(result.faults)} faults",
+                sep=", ",
                 flush=True,
             )
             for case, data, fault in result.faults[:5]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, T2TError
 from tests.faults.fuzz import fuzz, shares
 from tests.faults.mutation import mutated
 from tests.faults.parsers import Parser, make_parsers
@@ -14,12 +14,18 @@ CASES = 3000
 SEED = 20261121
 
 
-def test_damaged_input_gives_a_result_or_one_of_our_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsers = make_parsers(tmp_path)
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")  # no name that a case makes up is there
-    for parser, cases in zip(parsers, shares(parsers, CASES), strict=True):
-        result = fuzz(parser, max(cases, 20), SEED)
+@pytest.fixture(scope="module")
+def parsers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Parser]:
+    """All of them, by name."""
+    return {parser.name: parser for parser in make_parsers(tmp_path_factory.mktemp("parsers"))}
+
+
+def test_damaged_input_gives_a_result_or_one_of_our_errors(
+    parsers: dict[str, Parser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # no name that a case makes up is there
+    for parser, cases in zip(parsers.values(), shares([*parsers.values()], CASES), strict=True):
+        result = fuzz(parser, max(cases, 10), SEED)
         faults = "\n".join(
             f"{parser.name}, case {case}: {data[:300]!r}\n{fault}" for case, data, fault in result.faults
         )
@@ -27,11 +33,46 @@ def test_damaged_input_gives_a_result_or_one_of_our_errors(tmp_path: Path, monke
         assert result.megabytes < 200
 
 
-def test_every_parser_takes_its_valid_inputs(tmp_path: Path) -> None:
-    for parser in make_parsers(tmp_path):
+def test_every_parser_takes_its_valid_inputs(parsers: dict[str, Parser]) -> None:
+    for parser in parsers.values():
         for seed in parser.seeds:
             if parser.name not in ("sgm", "answers, refusals"):  # compared with another file; an error by itself
                 parser.call(seed)
+
+
+# What came out as an error of Python's, or as a wrong result, until it was mended.
+FOUND = [
+    ("parameters of EVALB", b"CUTOFF_LEN " + b"9" * 5000),
+    ("vocabulary, file", None),
+    ("answers", b'{"outputs": {"outputs": ["a", "b"], "scores": [0.5, 1%s]}}' % (b"0" * 400)),
+    (
+        "answers, states",
+        b'{"model_version_status": [{"version": 1e999, "state": "", "status": {"error_message": ""}}]}',
+    ),
+    (
+        "run, problem.json",
+        b'{"problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "%s"}' % (b"x" * 5000),
+    ),
+    ("run, problem.json", b'{"problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "\\u0000"}'),
+    ("run, problem.json", b'{"problem": "toy_ende", "options": {}, "data_dir": {}, "usr_dir": null}'),
+    ("run, problem.json", b'{"problem": "toy_ende", "options": -1, "data_dir": "data", "usr_dir": null}'),
+    ("run, problem.json", b"[" * 100_000),
+    ("run, hparams.json", b'{"hparams_set": null, "model": "transformer", "hparams": {}}'),
+    ("run, hparams.json", b'{"hparams_set": "tiny", "model": "m", "hparams": {"dropout": 1%s}}' % (b"0" * 400)),
+    ("export, card", b'{"a":' * 100_000),
+    ("store, manifest.json", b"[" * 100_000),
+    ("store, manifest.json", b'{"version": 1}'),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), FOUND)
+def test_what_was_found(name: str, data: bytes | None, parsers: dict[str, Parser]) -> None:
+    parser = parsers[name]
+    # A piece whose bytes are no UTF-8.
+    given = data if data is not None else parser.seeds[0].replace(b"cat", b"c\xffb")
+    assert given != parser.seeds[0]
+    with pytest.raises(T2TError):
+        parser.call(given)
 
 
 def _picky(data: bytes) -> None:
@@ -58,7 +99,7 @@ def test_mutations_are_many_and_stay_small() -> None:
     assert max(map(len, found)) < 50_000
 
 
-def test_all_cases_are_shared_out(tmp_path: Path) -> None:
-    parsers = make_parsers(tmp_path)
-    assert sum(shares(parsers, 1_000_000)) == 1_000_000
-    assert min(shares(parsers, 1_000_000)) > 1000
+def test_all_cases_are_shared_out(parsers: dict[str, Parser]) -> None:
+    numbers = shares([*parsers.values()], 1_000_000)
+    assert sum(numbers) == 1_000_000
+    assert min(numbers) > 1000

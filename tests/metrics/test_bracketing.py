@@ -285,14 +285,20 @@ def test_reads_parameter_files() -> None:
     )
 
 
+def test_brackets_in_brackets_in_brackets_take_no_longer_than_others() -> None:
+    """Removing one layer of empty brackets after the other would take an hour."""
+    found = bracketing.evaluate([GOLD], ["(A " * 100_000 + ")" * 100_000 + GOLD])
+    assert found.total.as_dict() == bracketing.evaluate([GOLD], [GOLD]).total.as_dict()
+
+
 @pytest.mark.parametrize(
     ("line", "match"),
     [
         ("DELETE_LABLE X", "x.prm, line 2: 'DELETE_LABLE' is no parameter.*Did you mean 'DELETE_LABEL'"),
         ("DELETE_LABEL", "line 2: DELETE_LABEL takes one value, not 0"),
         ("EQ_LABEL A", "line 2: EQ_LABEL takes two values, not 1"),
-        ("CUTOFF_LEN forty", "line 2: CUTOFF_LEN takes a whole number, not 'forty'"),
-        ("MAX_ERROR -1", "line 2: MAX_ERROR takes a whole number, not '-1'"),
+        ("CUTOFF_LEN forty", "line 2: CUTOFF_LEN takes a whole number of up to 9 digits, not 'forty'"),
+        ("MAX_ERROR -1", "line 2: MAX_ERROR takes a whole number of up to 9 digits, not '-1'"),
     ],
 )
 def test_faults_of_parameter_files(line: str, match: str) -> None:

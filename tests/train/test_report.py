@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.models.flops import Sizes
-from t2t_lite.train.report import METRICS_FILE, Report
+from t2t_lite.train.report import METRICS_FILE, Report, read_metrics
 from t2t_lite.train.trainer import past_scores
 
 FIELDS = (
@@ -125,6 +125,21 @@ def test_a_restart_drops_later_lines_and_one_that_was_cut_off(tmp_path: Path) ->
     report.close()
     assert [line["step"] for line in _lines(tmp_path)] == [5, 5, 10, 11]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
+    good = b'{"step": 5, "loss": 3.0}\n'
+    damaged = [
+        b"12\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"step": "5"}\n',
+        b'{"step": 5, "lo\xff\n',
+        b"[" * 100_000 + b"\n",
+        b"\0\0\n",
+    ]
+    (tmp_path / METRICS_FILE).write_bytes(good.join([b"", *damaged, b""]))
+    assert read_metrics(tmp_path) == [{"step": 5, "loss": 3.0}] * 8
 
 
 @pytest.mark.parametrize("cut", ['{"step": 10, "loss": 1.5}', "", '{"st'])

@@ -104,7 +104,7 @@ def _rename_entry(path: Path) -> None:
         (_remove, "problem.json is missing; this run cannot be opened without it"),
         (_cut, "problem.json is not JSON: "),
         (_list, "problem.json does not hold a JSON object"),
-        (_rename_entry, "have no entry 'options'; they are not of this t2t-lite"),
+        (_rename_entry, "has no entry 'options'; it is not of this t2t-lite"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, damage: object, message: str) -> None:

@@ -1,0 +1,188 @@
+"""Data that is damaged, changed or odd: the command says what is wrong, and what was good before is as it was.
+
+Of corpora: also tests/problems and tests/system/test_errors.py. Of checkpoints: tests/train/test_damaged_checkpoint.py.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.store import open_store
+from t2t_lite.text.vocabulary import train_vocabulary
+from tests.faults.material import LARGE, SMALL, contents, write_corpus
+
+Run = Callable[..., tuple[int, str]]
+
+
+def edit(**changes: object) -> Callable[[Path], None]:
+    """Damage: other values in the manifest, by names parted by two underscores."""
+
+    def damage(folder: Path) -> None:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for names, value in changes.items():
+            *outer, last = names.split("__")
+            holder = manifest
+            for name in outer:
+                holder = holder[name]
+            holder[last] = value
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    return damage
+
+
+def flip(name: str) -> Callable[[Path], None]:
+    """Damage: one bit of a file."""
+
+    def damage(folder: Path) -> None:
+        data = bytearray((folder / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (folder / name).write_bytes(data)
+
+    return damage
+
+
+def remove(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def outside(folder: Path) -> None:
+    """Damage: the manifest names a file that is not the store's."""
+    facts = {"bytes": (folder.parent / "precious").stat().st_size, "sha256": ""}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    edit(files={**manifest["files"], "../precious": facts})(folder)
+
+
+FORM = "manifest.json is not a manifest of prepared data. Delete"
+DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "a bit of the ids": (flip("train.source.ids"), "--verify", "train.source.ids is damaged: its checksum is "),
+    "a bit of the vocabulary": (
+        flip("vocabulary.model"),
+        "--num_workers=1",
+        "vocabulary.model is damaged: its checksum",
+    ),
+    "offsets": (flip("train.source.offsets"), "--describe", "the offsets of train.source do not fit its ids. Delete"),
+    "no file": (remove("dev.target.txt"), "--num_workers=1", "dev.target.txt is missing. Delete"),
+    "no manifest": (remove("manifest.json"), "--num_workers=1", "holds no prepared data (no manifest.json). Make it"),
+    "a bit of the manifest": (flip("manifest.json"), "--verify", "prepare the data again."),
+    "number of pairs": (edit(splits__dev__pairs=19), "--num_workers=1", FORM),
+    "type of the ids": (edit(splits__dev__source={"dtype": "O", "ids": 3}), "--num_workers=1", FORM),
+    "vocabularies": (edit(vocabularies__source="/dev/zero"), "--num_workers=1", FORM),
+    "file outside": (outside, "--verify", FORM),
+    "version": (edit(version=2), "--num_workers=1", "was prepared in format 2; this t2t-lite reads format 1. Delete"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_store_that_is_damaged(name: str, run: Run, tmp_path: Path) -> None:
+    flags = [*write_corpus(tmp_path / "corpus", SMALL, SMALL[:20]), f"--data_dir={tmp_path / 'data'}"]
+    assert run("datagen", *flags, "--num_workers=1")[0] == 0
+    (tmp_path / "data" / "precious").write_text("not the store's")
+    damage, flag, message = DAMAGES[name]
+    damage(tmp_path / "data" / "text2text")
+    before = contents(tmp_path / "data")
+    for force in ([], ["--force"]) if flag == "--num_workers=1" and "bit" not in name else ([],):
+        status, said = run("datagen", *flags, flag, *force)
+        assert (status, said.count("\n")) == (1, 1), said
+        assert said.startswith(f"error: {tmp_path / 'data' / 'text2text'}")
+        assert message in said
+    assert contents(tmp_path / "data") == before
+
+
+def test_a_store_that_is_damaged_under_a_run(run: Run, copy: Path) -> None:
+    flip("dev.target.txt")(copy / "data" / "text2text")
+    before = contents(copy)
+    for command in ("trainer", "eval"):
+        flags = ["--train_steps=3"] if command == "trainer" else []
+        status, said = run(command, f"--output_dir={copy}", *flags)
+        assert (status, said.count("\n")) == (1, 1), said
+        assert said.startswith(f"error: {copy}/data/text2text/dev.target.txt is damaged: its checksum is ")
+        assert contents(copy) == before
+
+
+def test_a_vocabulary_that_changed_under_a_run(run: Run, copy: Path) -> None:
+    vocabulary = copy / "vocabulary.model"
+    good = vocabulary.read_bytes()
+    trains = ("trainer", f"--output_dir={copy}", "--train_steps=3")
+    decodes = ("decoder", f"--output_dir={copy}", f"--input={copy}/dev.hyp.txt", f"--output={copy}/out")
+    other = train_vocabulary(SMALL, size=80).model_proto
+    for proto, command, message in (
+        (
+            other,
+            trains,
+            f"The vocabulary in {copy}/data/text2text is not the one that {copy} was trained with. Prepare",
+        ),
+        (other, decodes, f"The checkpoint {copy}/best/model-2 is of another model: "),
+        (good[:400], trains, f"{vocabulary}: This is not a SentencePiece model, or it is damaged."),
+        (good[:400], decodes, f"{vocabulary}: This is not a SentencePiece model, or it is damaged."),
+        (None, decodes, "/vocabulary.source.model: there is no such vocabulary file."),
+    ):
+        vocabulary.unlink(missing_ok=True)
+        if proto is not None:
+            vocabulary.write_bytes(proto)
+        before = contents(copy)
+        status, said = run(*command)
+        assert (status, said.count("\n")) == (1, 1), said
+        assert message in said
+        assert contents(copy) == before
+
+
+ODD = {
+    "NUL": "a\0b c",
+    "BOM": "\ufeffa b\ufeff c",
+    "carriage returns": "a\rb c",
+    "next line": "a\u0085b c",
+    "line separators": "a\u2028b\u2029 c",
+    "bidirectional controls": "\u202eabc\u202c \u2066\u05d0\u2069 c",
+    "other spaces": "a\x0bb\x0cc\x1cd\u00a0e\u3000f",
+    "half a megabyte": "ab cd " * 87_381,
+    "a word of a megabyte": "x" * (1 << 20),
+}
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_corpus_with_all_that_text_can_hold(line_end: str, run: Run, tmp_path: Path) -> None:
+    """Lines stay lines, beside their translations, and come back from the store as they are."""
+    lines = ["first", *ODD.values(), *SMALL]
+    sources = [f"{i} {line}".strip() for i, line in enumerate(lines)]
+    corpus = tmp_path / "corpus"
+    flags = write_corpus(corpus, [], [])
+    for split in ("train", "dev"):
+        (corpus / f"{split}.en").write_bytes(b"\xef\xbb\xbf" + "".join(line + line_end for line in sources).encode())
+        (corpus / f"{split}.de").write_bytes("".join(f"Zeile {i}{line_end}" for i in range(len(lines))).encode())
+    assert run("datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1", "--verify") == (0, "")
+    store = open_store(tmp_path / "data" / "text2text")
+    assert store.text("dev") == (sources, [f"Zeile {i}" for i in range(len(lines))])
+    for split in map(store.split, ("train", "dev")):
+        assert len(split) == len(lines)
+        for i, line in enumerate(sources):
+            assert store.source_vocabulary.decode(split.source[i]) == line
+            assert store.source_vocabulary.decode(split.target[i]) == f"Zeile {i}"
+
+
+def test_a_store_that_was_to_be_replaced_survives_a_kill(run: Run, tmp_path: Path) -> None:
+    flags = [*write_corpus(tmp_path / "corpus", SMALL, SMALL[:20]), f"--data_dir={tmp_path / 'data'}"]
+    assert run("datagen", *flags, "--num_workers=1")[0] == 0
+    before = contents(tmp_path / "data" / "text2text")
+    shutil.rmtree(tmp_path / "corpus")
+    write_corpus(tmp_path / "corpus", LARGE[:100], SMALL)
+    rename = os.rename
+
+    def kill_after(source: Path, target: Path) -> None:
+        rename(source, target)
+        os._exit(9)
+
+    child = os.fork()
+    if child == 0:
+        os.rename = kill_after
+        run("datagen", *flags, "--num_workers=1", "--force")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert not (tmp_path / "data" / "text2text").exists()
+    for path in (tmp_path / "corpus").iterdir():
+        path.unlink()  # only the store is left
+    assert run("datagen", *flags, "--verify") == (0, "")
+    assert contents(tmp_path / "data" / "text2text") == before

@@ -1,0 +1,204 @@
+"""Disks that are full, read-only or gone: the command says so, and what was good before is as it was.
+
+The same while a model is exported: tests/serving/test_export.py.
+"""
+
+import contextlib
+import errno
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin import cli
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.store import open_store
+from t2t_lite.problems.text2text import Text2text
+from t2t_lite.train.run_dir import read_run
+from tests.faults.material import LARGE, SMALL, contents, write_corpus
+
+Run = Callable[..., tuple[int, str]]
+
+
+def mount(folder: Path, options: str) -> None:
+    """Mounts a file system in memory, or changes it; skips the test where that is not allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here; that needs to be root")
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount(folder, "size=4m")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+class Disk:
+    """A folder and what makes it full but for some bytes, or as if it were; `reason` is what the system says then."""
+
+    def __init__(self, folder: Path, real: bool) -> None:
+        self.folder, self.real = folder, real
+        self.reason = os.strerror(errno.ENOSPC if real else errno.EFBIG)
+
+    @contextlib.contextmanager
+    def full(self, left: int) -> Iterator[None]:
+        """Leaves `left` bytes, or lets no file become larger than that."""
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        filler = self.folder / "filler"
+        if not self.real:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (left, limits[1]))
+        else:
+            with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+            os.truncate(filler, filler.stat().st_size - left)
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            filler.unlink(missing_ok=True)
+
+
+@pytest.fixture(params=["disk", "limit"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    """A small disk where one can be mounted, and a limit on the size of files, which is there everywhere."""
+    if request.param == "disk":
+        return Disk(request.getfixturevalue("mounted"), real=True)
+    return Disk(tmp_path, real=False)
+
+
+def test_a_full_disk_while_preparing(run: Run, disk: Disk, tmp_path: Path) -> None:
+    data = disk.folder / "data"
+    flags = [*write_corpus(tmp_path / "corpus", SMALL, SMALL), f"--data_dir={data}", "--num_workers=1"]
+    assert run("datagen", *flags)[0] == 0
+    before = contents(data)
+    write_corpus(tmp_path / "corpus", LARGE, SMALL)
+    with disk.full(left=100_000):
+        status, said = run("datagen", *flags, "--force")
+    assert status == 1
+    assert said.startswith(f"error: {data}/.text2text.partial-")
+    assert said.endswith(f": {disk.reason}. Make room and run the same command again.\n")
+    assert contents(data) == before
+    open_store(data / "text2text").verify()
+    assert run("datagen", *flags, "--force", "--verify")[0] == 0
+    assert len(open_store(data / "text2text").split("train")) == len(LARGE)
+
+
+def test_a_full_disk_while_saving_a_checkpoint(run: Run, disk: Disk, trained: Path) -> None:
+    folder = Path(shutil.copytree(trained, disk.folder / "run"))
+    before = contents(folder / "checkpoints")
+    with disk.full(left=100_000):
+        status, said = run("trainer", f"--output_dir={folder}", "--train_steps=3")
+    assert status == 1
+    assert said.startswith(f"error: The checkpoint of step 3 could not be written to {folder / 'checkpoints'}: ")
+    assert disk.reason in said
+    assert said.endswith("The ones before it are whole; make room and run the same command again.\n")
+    assert contents(folder / "checkpoints") == before
+    for name in ("data", "best", "vocabulary.model", "dev.hyp.txt"):
+        if (folder / name).is_dir():
+            assert contents(folder / name) == contents(trained / name)
+        else:
+            assert (folder / name).read_bytes() == (trained / name).read_bytes()
+    assert run("trainer", f"--output_dir={folder}", "--train_steps=3") == (0, "")
+    assert (folder / "checkpoints" / "model-3.index").exists()
+
+
+# command and flags: {disk} is read-only, {run} is a run that is not.
+READ_ONLY: dict[str, tuple[str, ...]] = {
+    "trainer": ("trainer", "--problem=toy_reverse", "--output_dir={disk}/new"),
+    "trainer's own folder": ("trainer", "--output_dir={disk}/run"),
+    "datagen": ("datagen", "--problem=toy_reverse", "--data_dir={disk}/data"),
+    "exporter": ("exporter", "--output_dir={run}", "--export_dir={disk}/export"),
+    "decoder": ("decoder", "--output_dir={run}", "--input={run}/dev.hyp.txt", "--output={disk}/out"),
+    "insights": ("insights", "--output_dir={run}", "--sentence=a", "--page={disk}/a.html"),
+}
+
+
+@pytest.fixture
+def read_only(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], Path]:
+    """Gives read_only(folder): a copy that nobody can write to."""
+
+    def make(folder: Path) -> Path:
+        if os.geteuid():
+            copy = Path(shutil.copytree(folder, tmp_path / "read-only"))
+            for path in (copy, *copy.rglob("*")):
+                path.chmod(path.stat().st_mode & ~0o222)
+            return copy
+        disk: Path = request.getfixturevalue("mounted")  # root may write to any folder, but not to any disk
+        shutil.copytree(folder, disk, dirs_exist_ok=True)
+        mount(disk, "remount,ro")
+        return disk
+
+    return make
+
+
+def test_read_only_folders_are_told_before_any_work(
+    run: Run, read_only: Callable[[Path], Path], trained: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "good").mkdir()
+    shutil.copytree(trained, tmp_path / "good" / "run")
+    disk = read_only(tmp_path / "good")
+    before = contents(disk), contents(trained)
+    for command, *flags in READ_ONLY.values():
+        status, said = run(command, *(flag.format(disk=disk, run=trained) for flag in flags))
+        assert (status, said.count("\n")) == (2, 1), said
+        assert said.startswith("error: --")
+        assert " cannot be written to." in said
+    # To average needs nothing else than to read, until the very end.
+    status, said = run("avg_checkpoints", f"--output_dir={disk / 'run'}", "--last=2")
+    assert (status, said.count("\n")) == (1, 1), said
+    assert said.startswith(f"error: The checkpoint of step 2 could not be written to {disk / 'run' / 'averaged'}: ")
+    assert (contents(disk), contents(trained)) == before
+    # What only reads works there.
+    out = tmp_path / "out"
+    assert run("decoder", f"--output_dir={disk / 'run'}", f"--input={disk}/run/dev.hyp.txt", f"--output={out}")[0] == 0
+    assert out.read_text().count("\n") == 20
+    assert len(prepare(read_run(trained).make_problem(), disk / "run" / "data").split("dev")) == 20
+
+
+def test_a_file_that_could_not_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    cli.write_file(str(out), b"good")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=f"{os.strerror(errno.EFBIG)}: '{out}'"):
+            cli.write_file(str(out), bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert out.read_bytes() == b"good"
+
+
+VANISHING = {
+    "the corpus": ("corpus", "{corpus}/train.en: there is no such file."),
+    "the data's folder": ("data", "{data}/.text2text.partial-"),
+}
+
+
+@pytest.mark.parametrize("name", VANISHING)
+def test_folders_that_vanish_while_preparing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus, data = tmp_path / "corpus", tmp_path / "data"
+    write_corpus(corpus, SMALL, SMALL)
+    problem = Text2text(source_dir=str(corpus), languages="en-de", vocab_size=300)
+    folder, message = VANISHING[name]
+
+    def vanish(done: int, label: str) -> None:
+        if label == "vocabulary":  # the text was opened, and is read again
+            shutil.rmtree(tmp_path / folder)
+
+    status = cli.run(lambda: len(prepare(problem, data, num_workers=1, progress=vanish).splits()))
+    said = capsys.readouterr().err
+    assert (status, said.count("\n")) == (1, 1)
+    assert said.startswith("error: " + message.format(corpus=corpus, data=data))
+    assert not list(data.glob("*text2text")) + list(data.glob(".*.partial*"))
+    write_corpus(corpus, SMALL, SMALL)
+    assert len(prepare(problem, data, num_workers=1).split("train")) == 50
