@@ -7,7 +7,6 @@ paper's base model. Each field is read in exactly one module (tests/test_archite
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import sys
 import typing
@@ -83,10 +82,14 @@ class HParams:
         _check_ranges(self)
 
 
-@functools.cache
+_KINDS: dict[type[HParams], dict[str, Any]] = {}
+
+
 def _kinds(cls: type[HParams]) -> dict[str, Any]:
     """The types of the fields by name; found once, as evaluating the annotations of all fields takes a millisecond."""
-    return typing.get_type_hints(cls)
+    if cls not in _KINDS:
+        _KINDS[cls] = typing.get_type_hints(cls)
+    return _KINDS[cls]
 
 
 _AT_LEAST_ONE = (

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 SMALL = [f"line {i} of {i * i}" for i in range(50)]
-LARGE = [f"line {i} of {i * i}" for i in range(20_000)]
+LARGE = [f"line {i} of {i * i}" for i in range(8_000)]
 
 
 def write_corpus(folder: Path, train: list[str], dev: list[str]) -> list[str]:

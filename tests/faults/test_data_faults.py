@@ -141,14 +141,13 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_a_corpus_with_all_that_text_can_hold(line_end: str, run: Run, tmp_path: Path) -> None:
+def test_a_corpus_with_all_that_text_can_hold(run: Run, tmp_path: Path) -> None:
     """Lines stay lines, beside their translations, and come back from the store as they are."""
     lines = ["first", *ODD.values(), *SMALL]
     sources = [f"{i} {line}".strip() for i, line in enumerate(lines)]
     corpus = tmp_path / "corpus"
     flags = write_corpus(corpus, [], [])
-    for split in ("train", "dev"):
+    for split, line_end in (("train", "\n"), ("dev", "\r\n")):
         (corpus / f"{split}.en").write_bytes(b"\xef\xbb\xbf" + "".join(line + line_end for line in sources).encode())
         (corpus / f"{split}.de").write_bytes("".join(f"Zeile {i}{line_end}" for i in range(len(lines))).encode())
     assert run("datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1", "--verify") == (0, "")
@@ -157,7 +156,8 @@ def test_a_corpus_with_all_that_text_can_hold(line_end: str, run: Run, tmp_path:
     for split in map(store.split, ("train", "dev")):
         assert len(split) == len(lines)
         for i, line in enumerate(sources):
-            assert store.source_vocabulary.decode(split.source[i]) == line
+            # NUL is the one character that no vocabulary holds.
+            assert store.source_vocabulary.decode(split.source[i]) == line.replace("\0", " ⁇ ")
             assert store.source_vocabulary.decode(split.target[i]) == f"Zeile {i}"
 
 

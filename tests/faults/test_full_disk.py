@@ -87,7 +87,7 @@ def test_a_full_disk_while_preparing(kind: str, request: pytest.FixtureRequest, 
     assert run("datagen", *flags)[0] == 0
     before = contents(data)
     write_corpus(tmp_path / "corpus", LARGE, SMALL)
-    with disk.full(left=100_000):
+    with disk.full(left=50_000):
         status, said = run("datagen", *flags, "--force")
     assert status == 1
     assert said.startswith(f"error: {data}/.text2text.partial-")
@@ -176,7 +176,7 @@ def test_a_file_that_could_not_be_written_leaves_the_one_before(tmp_path: Path) 
 
 
 VANISHING = {
-    "the corpus": ("corpus", "{corpus}/train.en: there is no such file."),
+    "the corpus": ("corpus", "{corpus} is not a folder; --source_dir"),
     "the data's folder": ("data", "{data}/.text2text.partial-"),
 }
 
