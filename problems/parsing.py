@@ -23,7 +23,7 @@ from typing import Any
 from t2t_lite.data.sources import list_names, read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
-from t2t_lite.problems import toy_treebank
+from t2t_lite.problems import augment, toy_treebank
 from t2t_lite.problems.toy import ToyProblem
 from t2t_lite.registry import register_problem
 from t2t_lite.text.linearize import linearize
@@ -65,22 +65,6 @@ def _read(paths: Iterable[Path]) -> Iterator[Tree]:
     return itertools.chain.from_iterable(read_trees(read_lines(path), path) for path in paths)
 
 
-def _phrases(pair: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields a pair, and each phrase in it that has several words."""
-    words, symbols = (text.split(" ") for text in pair)
-    opened: list[tuple[int, int]] = []  # (first symbol, first word) of the phrases that are open
-    position = 0
-    for number, symbol in enumerate(symbols, start=1):
-        if symbol.startswith("("):
-            opened.append((number - 1, position))
-        elif not symbol.startswith(")"):
-            position += 1
-        else:
-            symbol_at, word_at = opened.pop()
-            if position - word_at > 1:
-                yield " ".join(words[word_at:position]), " ".join(symbols[symbol_at:number])
-
-
 @register_problem
 class ToyParsing(ToyProblem, ParsingProblem):
     """English sentences to their trees, by a small grammar: 20,000 made-up ones, nothing to download."""
@@ -114,20 +98,26 @@ class Treebank(FolderProblem):
 
     Args:
         source_dir, vocab_size: as of FolderProblem.
+        exchanges: train on this many copies of each tree besides, in which words are others of the same part of speech:
+            on few trees, a model learns the sentences by heart, and not to look at their words.
         phrases: train on every phrase of more than one word, too, as if it were a sentence: on few trees, a model
             learns from short ones first which word comes next.
     """
 
     vocab_size = 8000
 
-    def __init__(self, source_dir: str, vocab_size: int | None = None, phrases: bool = False) -> None:
+    def __init__(
+        self, source_dir: str, vocab_size: int | None = None, exchanges: int | None = None, phrases: bool = False
+    ) -> None:
         super().__init__(source_dir, vocab_size)
-        self.phrases = phrases
+        self.exchanges, self.phrases = exchanges or 0, phrases
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
-        if split == "train" and self.phrases:
-            return itertools.chain.from_iterable(map(_phrases, super().samples(split)))
-        return super().samples(split)
+        pairs = super().samples(split)
+        if split == "train":
+            pairs = augment.exchanged(pairs, self.exchanges) if self.exchanges else pairs
+            pairs = itertools.chain.from_iterable(map(augment.phrases, pairs)) if self.phrases else pairs
+        return pairs
 
     def trees(self, split: str) -> Iterator[Tree]:
         file = self._file(split)
@@ -144,7 +134,7 @@ class Treebank(FolderProblem):
         return found
 
     def options(self) -> dict[str, Any]:
-        return {**super().options(), "phrases": self.phrases}
+        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases}
 
     def _file(self, split: str) -> Path | None:
         folder = Path(self.source_dir)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from t2t_lite.serving import answer
 
 _PROBLEM_OPTIONS = (
-    "source_dir extra_dir phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
+    "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
 )
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -128,6 +128,12 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         "wsj_parsing: with the Penn Treebank's sections 02 to 23",
     )
     group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or .gz")
+    group.add_argument(
+        "--exchanges",
+        type=positive,
+        metavar="N",
+        help="treebank: train on N copies of each tree, too, in which words are others of the same part of speech",
+    )
     group.add_argument(
         "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
     )

@@ -214,6 +214,24 @@ def test_phrases_are_sentences_as_well(tmp_path: Path) -> None:
     assert list(problem.samples("dev")) == [sentence]
 
 
+def test_words_are_exchanged_for_others_of_their_part_of_speech(tmp_path: Path) -> None:
+    trees = [
+        f"(S (NP (DT the) (NN {noun})) (VP (VBZ {verb})))\n" for noun, verb in (("cat", "sleeps"), ("dog", "barks"))
+    ]
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.trees").write_text("".join(trees))
+    plain, problem = (registry.problem("treebank", source_dir=str(tmp_path), exchanges=n) for n in (None, 40))
+    pairs = list(problem.samples("train"))
+    assert pairs[:2] == list(plain.samples("train"))
+    assert {words for words, _ in pairs} == {
+        f"the {noun} {verb}" for noun in ("cat", "dog") for verb in ("sleeps", "barks")
+    }
+    assert {symbols for _, symbols in pairs} == {"(S (NP DT NN )NP (VP VBZ )VP )S"}
+    assert len(pairs) == 82
+    assert pairs == list(problem.samples("train"))
+    assert list(problem.samples("dev")) == list(plain.samples("dev"))
+
+
 def test_toy_sentences_are_in_one_split_only() -> None:
     problem = registry.problem("toy_parsing", train_size=500)
     of = {split: [words for words, _ in problem.samples(split)] for split in ("train", "dev", "test")}
