@@ -107,7 +107,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.train.signals import Stopped, StopSignals
 
     cluster = read_cluster(os.environ)
-    if args.devices is not None:  # before the data, which may take long
+    if args.devices or cluster or args.strategy != "auto":  # before the data, which may take long
         cli.load_tensorflow()
         from t2t_lite.train.trainer import check_recipe_devices
 

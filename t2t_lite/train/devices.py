@@ -101,6 +101,7 @@ def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = Fa
 def check_devices(devices: Devices, micro_batches: int) -> None:
     """Raises UsageError, before anything else is done, if what is known of the devices already cannot be."""
     cluster = read_cluster(os.environ)
+    _kind(devices.strategy, cluster, devices.number or 1)
     if devices.number is not None:
         workers = len(cluster.addresses) if cluster else 1
         turns(micro_batches, devices.number * workers, workers=workers, fill=devices.fill)

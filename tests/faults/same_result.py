@@ -23,7 +23,7 @@ STEPS = 30
 LOSS, WEIGHTS = 1e-5, 1e-4
 SHAPES = ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2))  # processes, devices of each
 _HPARAMS = (
-    f"micro_batches=4,batch_tokens=4096,train_steps={STEPS},log_every=1,eval_every={STEPS},eval_lines=8,save_every=0,"
+    f"micro_batches=4,train_steps={STEPS},log_every=1,eval_every={STEPS},eval_lines=8,save_every=0,"
     "average_checkpoints=1,beam_size=1"
 )
 

@@ -101,3 +101,5 @@ def test_the_devices_of_all_workers_count(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(UsageError, match="^8 devices cannot share micro_batches=4"):
         check_devices(Devices(4), 4)
     check_devices(Devices(4, fill=True), 4)
+    with pytest.raises(UsageError, match="names a cluster"):
+        check_devices(Devices(strategy="mirrored"), 4)
