@@ -21,10 +21,10 @@ from pathlib import Path
 
 from t2t_lite.train.checkpoint_files import list_checkpoints
 from tests import commands
+from tests.faults.material import LARGE, SMALL, write_corpus
 
 STEPS, SAVE_EVERY = 40, 2
 FLAGS = (
-    "--problem=toy_reverse",
     "--hparams_set=tiny",
     "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.1,batch_tokens=512,log_every=1,eval_every=15,"
     f"eval_lines=10,train_steps={STEPS},save_every={SAVE_EVERY},keep_checkpoints=3,average_checkpoints=3,beam_size=1,"
@@ -47,8 +47,9 @@ class Outcome:
 
 def try_kills(folder: Path, kills: int, seed: int) -> Outcome:
     """Makes one undisturbed training in `folder`, and others until `kills` kills are done."""
+    corpus = write_corpus(folder / "corpus", LARGE[:2000], SMALL[:10])
     began = time.monotonic()
-    _finish(folder / "undisturbed")
+    _finish(folder / "undisturbed", corpus)
     seconds = time.monotonic() - began
     expected = digest(folder / "undisturbed")
     draw = random.Random(seed)
@@ -56,8 +57,8 @@ def try_kills(folder: Path, kills: int, seed: int) -> Outcome:
     while sum(outcome.phases.values()) < kills:
         run = folder / f"run{outcome.runs}"
         for _ in range(min(_PER_RUN, kills - sum(outcome.phases.values()))):
-            _kill(run, draw.uniform(0, seconds), outcome)
-        if _finish(run) != 0:
+            _kill(run, corpus, draw.uniform(0, seconds), outcome)
+        if _finish(run, corpus) != 0:
             outcome.failed_starts += 1
         outcome.runs += 1
         outcome.wrong += digest(run) != expected
@@ -77,24 +78,24 @@ def digest(run: Path) -> str:
                 if key.startswith(("weights/", "adam_", "step")):
                     found.update(f"{kind} {os.path.basename(path)} {key}".encode())
                     found.update(reader.get_tensor(key).tobytes())
-    hypotheses = run / "test.hyp.txt"
+    hypotheses = run / "dev.hyp.txt"
     found.update(hypotheses.read_bytes() if hypotheses.exists() else b"none")
     return found.hexdigest()
 
 
-def _start(run: Path) -> commands.BaseProcess:
+def _start(run: Path, corpus: list[str]) -> commands.BaseProcess:
     streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
-    return commands.start("t2t_lite.bin.trainer", f"--output_dir={run}", *FLAGS, **streams)
+    return commands.start("t2t_lite.bin.trainer", f"--output_dir={run}", *corpus, *FLAGS, **streams)
 
 
-def _finish(run: Path) -> int | None:
-    process = _start(run)
+def _finish(run: Path, corpus: list[str]) -> int | None:
+    process = _start(run, corpus)
     process.join(300)
     return process.exitcode
 
 
-def _kill(run: Path, after: float, outcome: Outcome) -> None:
-    process = _start(run)
+def _kill(run: Path, corpus: list[str], after: float, outcome: Outcome) -> None:
+    process = _start(run, corpus)
     process.join(after)
     process.kill()
     process.join()
@@ -111,7 +112,7 @@ def _phase(run: Path) -> str:
     """Where a training was when it was killed, by what it has left."""
     if list(run.glob(".*.partial-*")):
         return "saving"
-    if not (run / "data" / "toy_reverse").exists():
+    if not (run / "data" / "text2text").exists():
         return "starting or preparing data"
     if not (run / "hparams.json").exists():
         return "making the model"

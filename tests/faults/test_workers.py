@@ -9,23 +9,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import registry
-from t2t_lite.data.prepare import prepare
+from t2t_lite.bin import datagen
+from tests.faults.material import LARGE, SMALL, write_corpus
 from tests.faults.workers import Job, metrics
 
 STEPS = 60
 # Dropout is on; an evaluation, which only the chief makes, is due where the second job stops.
 HPARAMS = (
     "num_layers=1,d_model=32,d_ff=32,num_heads=2,dropout=0.1,batch_tokens=2048,micro_batches=4,log_every=1,eval_every=30,"
-    f"eval_lines=20,train_steps={STEPS},save_every=10,average_checkpoints=1,beam_size=1,extra_length=2"
+    f"eval_lines=4,train_steps={STEPS},save_every=10,average_checkpoints=1,beam_size=1,extra_length=2"
 )
 
 
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    data = tmp_path_factory.mktemp("data")
-    prepare(registry.problem("toy_reverse"), data, num_workers=1)
-    return ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={HPARAMS}", f"--data_dir={data}"]
+    folder = tmp_path_factory.mktemp("data")
+    corpus = write_corpus(folder / "corpus", LARGE[:2000], SMALL[:10])
+    assert datagen.main([*corpus, f"--data_dir={folder}", "--num_workers=1"]) == 0
+    return [*corpus, "--hparams_set=tiny", f"--hparams={HPARAMS}", f"--data_dir={folder}"]
 
 
 def _kill(job: Job, index: int, number: int) -> None:
