@@ -55,7 +55,7 @@ def parsing_small() -> config.HParams:
         batch_tokens=4096,
         micro_batches=1,
         max_length=256,
-        train_steps=3500,
+        train_steps=8000,
         log_every=50,
         eval_every=500,
         eval_lines=0,
