@@ -26,13 +26,25 @@ def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
     """Holds the lock of a run's folder, which is made if need be.
 
     The file stays, and names the process that held the lock last; what locks is not that it is there, so one that a
-    killed trainer has left stops nobody.
+    killed trainer has left stops nobody. A folder that was made here, and in which nothing else came to stand, goes.
 
     Raises:
         TrainingError: another process holds it; the message names process and host.
     """
     folder = Path(output_dir)
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with _locked(folder):
+            yield
+    finally:
+        if made and os.listdir(folder) == [LOCK_FILE]:
+            (folder / LOCK_FILE).unlink()
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
     with open(folder / LOCK_FILE, "a+", encoding="utf-8") as file:
         try:
             if fcntl is not None:
@@ -40,12 +52,12 @@ def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise TrainingError(
-                f"Another trainer writes to {output_dir}: {file.read().strip() or 'a process that has just started'}. "
+                f"Another trainer writes to {folder}: {file.read().strip() or 'a process that has just started'}. "
                 "Let it end, or stop it, or give another --output_dir."
             ) from None
         except OSError as error:  # some network file systems have no locks
             _log.warning(
-                "%s cannot be locked (%s); see to it that no other trainer writes there.", output_dir, error.strerror
+                "%s cannot be locked (%s); see to it that no other trainer writes there.", folder, error.strerror
             )
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _INTERRUPTED = "interrupted; what was saved before is there."
@@ -34,6 +35,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.received = 0
         self._deferred = False
+        self._before: dict[int, Any] = {}  # handlers; none where the context was not entered
 
     def __enter__(self) -> StopSignals:
         # Python runs a handler only when TensorFlow has returned to it, which may take a step's time; the number of

@@ -117,7 +117,9 @@ class TrainStep:
         try:
             return self._step(whole, self._step_seed(step), np.float32(rate), apply, np.float32(stop))
         except LOST as error:
-            raise lost(error) from error
+            if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
+                raise lost(error) from error
+            raise
         except tf.errors.ResourceExhaustedError as error:
             parts, rows, source = batch["source"].shape
             lines = str(error.message).split("\n")

@@ -118,7 +118,8 @@ class Trainer:
             skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
-        scores = past_scores(self.output_dir)
+        # A killed run may have scores of steps that it will make again.
+        scores = {step: score for step, score in past_scores(self.output_dir).items() if step < first}
         if first > hparams.train_steps and self.workers.chiefs(self._step in scores):
             self._say(
                 f"{self.output_dir} is at step {first - 1:,} of {hparams.train_steps:,}: there is nothing to train."

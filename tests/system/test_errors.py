@@ -44,8 +44,8 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no devices": ((*TOY, "--devices=0"), 2, "'0' is not a whole number of at least 1"),
     "option of another problem": ((*TOY, "--languages=en-de"), 2, "The problem 'toy_ende' has no option 'languages'"),
     "no source_dir": (OWN, 2, "The problem 'text2text' needs --source_dir."),
-    "source_dir": ((*OWN, "--source_dir={new}"), 1, "{new} is not a folder; --source_dir is the folder that holds your "
-                   "text files."),
+    "source_dir": ((*OWN, "--source_dir={new}/x"), 1, "{new}/x is not a folder; --source_dir is the folder that holds "
+                   "your text files."),
     "languages": (("trainer", "--problem=text2text", "--source_dir={corpus}", "--languages=en", "--output_dir={new}"),
                   2, "--languages=en is not two different language codes"),
     "files of a language": (("trainer", "--problem=text2text", "--source_dir={corpus}", "--languages=en-fr",

@@ -68,3 +68,13 @@ def test_a_file_system_without_locks_is_told_and_used(
     assert caplog.messages == [
         f"{tmp_path} cannot be locked (No locks available); see to it that no other trainer writes there."
     ]
+
+
+def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
+    with only_trainer(tmp_path / "new"):
+        assert (tmp_path / "new" / LOCK_FILE).exists()
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "old").mkdir()
+    with only_trainer(tmp_path / "old"):
+        pass
+    assert (tmp_path / "old" / LOCK_FILE).exists()

@@ -1,4 +1,4 @@
-"""The number of devices changes the speed, never the result: 20 updates with dropout on 1, 2 and 4 logical CPUs.
+"""The number of devices changes the speed, never the result: 20 updates with dropout on 1 to 4 logical CPUs.
 
 The bounds are for rounding, as sums over micro-batches are added in another order on each number of devices. Seen on
 x86 CPUs: float32 losses differ by 1.5e-7 (relative) and weights by 2e-6 at most. In bfloat16 such a difference now and
@@ -15,7 +15,7 @@ LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
 # precision:dropout:micro_batches
 FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
-CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT,), 4: (FLOAT, BFLOAT)}
+CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT,), 3: (FLOAT,), 4: (FLOAT, BFLOAT)}  # of 3, two idle by turns
 
 Results = dict[int, dict[str, np.ndarray]]
 
@@ -55,7 +55,7 @@ def _assert_equal(run: dict[str, np.ndarray], case: str, other: dict[str, np.nda
         np.testing.assert_allclose(value, theirs[name], rtol=0, atol=weights, err_msg=name)
 
 
-@pytest.mark.parametrize(("devices", "case"), [(2, FLOAT), (4, FLOAT), (4, BFLOAT)])
+@pytest.mark.parametrize(("devices", "case"), [(2, FLOAT), (3, FLOAT), (4, FLOAT), (4, BFLOAT)])
 def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices: int, case: str) -> None:
     _assert_equal(results[devices], case, results[1], case)
 
@@ -64,7 +64,7 @@ def test_accumulating_four_micro_batches_equals_the_whole_batch_at_once(results:
     _assert_equal(results[1], PLAIN, results[1], UNCUT)
 
 
-@pytest.mark.parametrize("devices", [1, 2, 4])
+@pytest.mark.parametrize("devices", [1, 2, 3, 4])
 def test_all_replicas_hold_the_same_weights_and_moments_bit_for_bit(results: Results, devices: int) -> None:
     for case in CASES[devices]:
         assert results[devices][f"{case}/copies"] == devices
@@ -90,12 +90,3 @@ def test_bfloat16_follows_float32(results: Results) -> None:
     """Seen: 3e-4 at most, from rounding to 8 bits inside the model."""
     ratio = results[1][f"{BFLOAT}/losses"] / results[1][f"{FLOAT}/losses"]
     assert 1e-6 < np.abs(ratio - 1).max() < 3e-3
-
-
-def test_a_number_of_devices_that_does_not_divide_the_micro_batches_is_refused(results: Results) -> None:
-    message = str(results[4]["three devices"])
-    assert message.startswith("3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, or make ")
-
-
-def test_with_empty_micro_batches_it_gives_the_same_result(results: Results) -> None:
-    _assert_equal(results[4], "three devices", results[1], FLOAT)
