@@ -13,9 +13,9 @@ from t2t_lite import config, registry
 from t2t_lite.bin import cli
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
+from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 
 if TYPE_CHECKING:
-    from t2t_lite.train.cluster import Cluster
     from t2t_lite.train.devices import Devices
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
@@ -50,13 +50,13 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument(
         "--strategy",
-        choices=("auto", "one_device", "mirrored", "multi_worker"),
+        choices=STRATEGIES,
         default="auto",
         help="default: multi_worker where TF_CONFIG names several machines, mirrored on several devices",
     )
     parser.add_argument(
         "--all_reduce",
-        choices=("auto", "nccl", "hierarchical", "ring"),
+        choices=ALL_REDUCE,
         default="auto",
         help="how devices add up gradients; default: TensorFlow's choice",
     )
@@ -102,7 +102,6 @@ def _run(args: argparse.Namespace) -> int:
         return _describe(args)
     cli.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
-    from t2t_lite.train.cluster import read_cluster
     from t2t_lite.train.run_dir import has_run
     from t2t_lite.train.signals import Stopped, StopSignals
 

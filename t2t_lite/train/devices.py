@@ -12,9 +12,6 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.train.cluster import VARIABLE, Cluster, read_cluster
 
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
-ALL_REDUCE = ("auto", "nccl", "hierarchical", "ring")
-
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
@@ -22,9 +19,9 @@ class Devices:
 
     Attributes:
         number: of this process; None: all GPUs, or one CPU.
-        strategy: one of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
+        strategy: of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
             several devices, else one_device.
-        all_reduce: one of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
+        all_reduce: of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
             "ring" between several. "auto": TensorFlow's choice.
         fill: whether some may take empty micro-batches where they cannot share them equally.
     """
