@@ -9,8 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.decode import past
+from t2t_lite.decode.top_k import top_k
+
 PAD, EOS = 0, 1
-_CACHE_BLOCK = 16  # positions by which the caches grow
 _NEVER = -float("inf")
 
 
@@ -44,61 +46,116 @@ def beam_search(
     return _Search(model, source, beam_size, alpha, extra_length, early_stop).run()
 
 
+State = dict[str, Any]
+
+
 class _Search:
-    """One call of `beam_search`: what stays the same from step to step."""
+    """One call of `beam_search`.
+
+    Sentences that are done leave the batch when they are a quarter of it. So there are two loops: the inner one makes
+    steps, and ends when the batch should shrink or the past is full; the outer one sees to both.
+
+    What the inner loop does not change is in `fixed`, a row for each sentence there still is: "rows" in the result,
+    "memory" (keys and values of each layer), "memory_bias", "max_lengths". The rest is in `beams`.
+    """
 
     def __init__(
         self, model: Any, source: Any, beam_size: int, alpha: float, extra_length: int, early_stop: Any
     ) -> None:
         self.model, self.beam_size, self.alpha, self.early_stop = model, beam_size, alpha, early_stop
-        self.memory, self.memory_bias = model.encode({"source": source})
-        self.batch = tf.shape(source)[0]
-        self.max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
-        self.longest = tf.reduce_max(tf.concat([self.max_lengths, [1]], 0))  # a batch may be empty
-
-    def run(self) -> tuple[Any, Any]:
-        caches, self.memory_caches = self.model.start(self.memory, self.beam_size, _CACHE_BLOCK)
-        shape = (self.batch, self.beam_size, self.longest)
-        state = {
+        memory, memory_bias = model.encode({"source": source})
+        memory_caches, self.logits = model.start(memory, beam_size)
+        batch = tf.shape(source)[0]
+        max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
+        longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
+        self.fixed: State = {
+            "rows": tf.range(batch),
+            "memory": memory_caches,
+            "memory_bias": memory_bias,
+            "max_lengths": max_lengths,
+        }
+        shape = (batch, beam_size, longest)
+        self.beams: State = {
             "index": tf.constant(0),
-            "done": tf.zeros([self.batch], tf.bool),
-            "length": tf.zeros([self.batch], tf.int32),  # of the unfinished hypotheses
+            "done": tf.zeros([batch], tf.bool),
+            "length": tf.zeros([batch], tf.int32),  # of the unfinished hypotheses
             "alive": tf.zeros(shape, tf.int32),
             # At first all beams are equal, so only one may go on.
-            "alive_logp": tf.tile([[0.0] + [_NEVER] * (self.beam_size - 1)], [self.batch, 1]),
+            "alive_logp": tf.tile([[0.0] + [_NEVER] * (beam_size - 1)], [batch, 1]),
             "finished": tf.zeros(shape, tf.int32),
-            "scores": tf.fill([self.batch, self.beam_size], _NEVER),
-            "caches": caches,
+            "scores": tf.fill([batch, beam_size], _NEVER),
+            "past": past.empty(self.fixed["memory"], batch, beam_size),
         }
-        invariants: dict[str, Any] = {
-            name: tf.TensorShape([None] * len(value.shape)) for name, value in state.items() if name != "caches"
-        }
-        invariants["caches"] = [
-            tuple(tf.TensorShape([None, c.shape[1], None, c.shape[3]]) for c in pair) for pair in caches
-        ]
-        final = tf.while_loop(self._goes_on, lambda s: (self._step(s),), (state,), shape_invariants=(invariants,))[0]
-        return self._ranked(final)
+        self.result = tf.zeros(shape, tf.int32), tf.zeros(shape[:2])
 
-    def _goes_on(self, state: dict[str, Any]) -> Any:
-        return tf.reduce_any(~state["done"]) & (state["index"] < self.longest)
+    def run(self) -> tuple[Any, Any]:
+        state = (self.fixed, self.beams, self.result)
+        final = tf.while_loop(
+            lambda _, beams, __: tf.reduce_any(~beams["done"]),
+            self._block,
+            state,
+            shape_invariants=tf.nest.map_structure(_any_length, state),
+        )
+        return self._reported(*final)
 
-    def _step(self, state: dict[str, Any]) -> dict[str, Any]:
-        index = state["index"]
-        logp, symbols, parents, caches = self._candidates(state)
-        ids = _with_symbol(tf.gather(state["alive"], parents, batch_dims=1), index, symbols)
+    def _block(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[State, State, tuple[Any, Any]]:
+        state = tf.cond(
+            tf.reduce_any(beams["done"]),
+            lambda: self._without_done(fixed, beams, result),
+            lambda: tf.nest.map_structure(tf.identity, (fixed, beams, result)),
+        )
+        fixed, beams, result = state
+        beams["past"] = tf.cond(
+            tf.equal(beams["index"], past.capacity(beams["past"])),
+            lambda: past.grown(beams["past"], fixed["memory"]),
+            lambda: tf.nest.map_structure(tf.identity, beams["past"]),
+        )
+        (beams,) = tf.while_loop(
+            self._goes_on,
+            lambda state: (self._step(fixed, state),),
+            (beams,),
+            shape_invariants=(tf.nest.map_structure(_any_length, beams),),
+        )
+        return fixed, beams, result
+
+    def _goes_on(self, beams: State) -> Any:
+        done = tf.math.count_nonzero(beams["done"], dtype=tf.int32)
+        return (4 * done < tf.size(beams["done"])) & (beams["index"] < past.capacity(beams["past"]))
+
+    def _without_done(
+        self, fixed: State, beams: State, result: tuple[Any, Any]
+    ) -> tuple[State, State, tuple[Any, Any]]:
+        result = self._reported(fixed, beams, result)
+        stay = tf.where(~beams["done"])[:, 0]
+
+        def chosen(value: Any) -> Any:
+            return tf.gather(value, stay) if len(value.shape) else value  # all but the index
+
+        return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
+
+    def _reported(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
+        """The result with what has been found of the sentences there still are."""
+        ids, scores = (
+            tf.tensor_scatter_nd_update(old, fixed["rows"][:, None], new)
+            for old, new in zip(result, self._ranked(beams), strict=True)
+        )
+        return ids, scores
+
+    def _step(self, fixed: State, beams: State) -> State:
+        index = beams["index"]
+        logp, symbols, parents, view = self._candidates(fixed, beams)
+        ids = _with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
         ends = tf.equal(symbols, EOS)
 
         # Finished: those there were and the candidates that end here.
         scores = tf.where(ends, logp / length_penalty(index + 1, self.alpha), _NEVER)
-        scores, chosen = tf.math.top_k(tf.concat([state["scores"], scores], 1), self.beam_size)
-        finished = tf.gather(tf.concat([state["finished"], ids], 1), chosen, batch_dims=1)
+        scores, chosen = tf.math.top_k(tf.concat([beams["scores"], scores], 1), self.beam_size)
+        finished = tf.gather(tf.concat([beams["finished"], ids], 1), chosen, batch_dims=1)
 
         # Alive: the best candidates that do not end here.
         alive_logp, chosen = tf.math.top_k(tf.where(ends, _NEVER, logp), self.beam_size)
-        rows = tf.range(self.batch)[:, None] * self.beam_size + tf.gather(parents, chosen, batch_dims=1)
-        rows = tf.reshape(rows, [-1])
-        new: dict[str, Any] = {
-            "length": tf.fill([self.batch], index + 1),
+        new: State = {
+            "length": tf.zeros_like(beams["length"]) + (index + 1),
             "alive": tf.gather(ids, chosen, batch_dims=1),
             "alive_logp": alive_logp,
             "finished": finished,
@@ -106,40 +163,41 @@ class _Search:
         }
         # A sentence that is done stays as it is, whatever its neighbours need.
         for name, value in new.items():
-            done = tf.reshape(state["done"], [-1] + [1] * (len(value.shape) - 1))
-            new[name] = tf.where(done, state[name], value)
-        new["done"] = state["done"] | self._settled(index + 1, new["alive_logp"], new["scores"])
+            done = tf.reshape(beams["done"], [-1] + [1] * (len(value.shape) - 1))
+            new[name] = tf.where(done, beams[name], value)
+        new["done"] = beams["done"] | self._settled(fixed, index + 1, new["alive_logp"], new["scores"])
         new["index"] = index + 1
-        new["caches"] = [(tf.gather(k, rows), tf.gather(v, rows)) for k, v in caches]
+        new["past"] = view.after(tf.gather(parents, chosen, batch_dims=1))
         return new
 
-    def _candidates(self, state: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-        """The 2K best continuations: log-probabilities, symbols and parents [B, 2K]; and the caches of all beams."""
-        index = state["index"]
-        previous = tf.where(index > 0, state["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
-        caches = _grown(state["caches"], index)
+    def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, past.Past]:
+        """The 2K best continuations: log-probabilities, symbols and parents [B, 2K]; and the past with this step."""
+        index, bias = beams["index"], fixed["memory_bias"]
+        previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
+        view = past.Past(beams["past"], index)
         # Equal to memory_bias, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add for
         # oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch, and the
         # whole search would give empty arrays (it does so for models of one layer).
-        bias = tf.where(self.memory_bias < 0, self.memory_bias, 0.0)
-        logits, caches = self.model.step(previous, index, caches, self.memory_caches, bias)
+        bias = tf.where(bias < 0, bias, 0.0)
+        logits = self.model.step(previous, index, view, fixed["memory"], bias, self.logits)
         # The best of each beam first: no log-softmax over the whole vocabulary is ever written down.
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
-        best, symbols = tf.math.top_k(logits, number)
-        logp = best - tf.reduce_logsumexp(logits, -1, keepdims=True) + state["alive_logp"][:, :, None]
+        best, symbols = top_k(logits, number)
+        rest = tf.math.log(tf.reduce_sum(tf.exp(logits - best[:, :, :1]), -1, keepdims=True))
+        logp = best - best[:, :, :1] - rest + beams["alive_logp"][:, :, None]
         logp = tf.where(tf.equal(symbols, PAD), _NEVER, logp)  # padding is no output
-        flat = (self.batch, self.beam_size * number)
+        flat = (tf.shape(logp)[0], self.beam_size * number)
         # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.
         wanted = 2 * self.beam_size if self.beam_size > 1 else 1
         logp, chosen = tf.math.top_k(tf.reshape(logp, flat), min(wanted, self.beam_size * number))
-        return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, caches
+        return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, view
 
-    def _settled(self, length: Any, alive_logp: Any, scores: Any) -> Any:
+    def _settled(self, fixed: State, length: Any, alive_logp: Any, scores: Any) -> Any:
         """bool [B]: at the longest length, or nothing alive can change the result."""
-        could_reach = tf.reduce_max(alive_logp, 1) / length_penalty(self.max_lengths, self.alpha)
+        could_reach = tf.reduce_max(alive_logp, 1) / length_penalty(fixed["max_lengths"], self.alpha)
         to_beat = tf.where(self.early_stop, tf.reduce_max(scores, 1), tf.reduce_min(scores, 1))
-        return (length >= self.max_lengths) | ((to_beat >= could_reach) & (to_beat > _NEVER))
+        return (length >= fixed["max_lengths"]) | ((to_beat >= could_reach) & (to_beat > _NEVER))
 
     def _ranked(self, state: dict[str, Any]) -> tuple[Any, Any]:
         """Finished hypotheses in order, then unfinished ones in the places that are left."""
@@ -156,12 +214,7 @@ def _with_symbol(ids: Any, index: Any, symbols: Any) -> Any:
     return tf.where(here, symbols[:, :, None], ids)
 
 
-def _grown(caches: list[tuple[Any, Any]], index: Any) -> list[tuple[Any, Any]]:
-    """Adds a block of places when `index` is past the last: short outputs never pay for long ones."""
-    capacity = tf.shape(caches[0][0])[2]
-
-    def more() -> list[tuple[Any, Any]]:
-        paddings = [[0, 0], [0, 0], [0, _CACHE_BLOCK], [0, 0]]
-        return [(tf.pad(k, paddings), tf.pad(v, paddings)) for k, v in caches]
-
-    return tf.cond(tf.equal(index, capacity), more, lambda: [(tf.identity(k), tf.identity(v)) for k, v in caches])
+def _any_length(value: Any) -> tf.TensorShape:
+    """Sentences leave and positions are added: only the sizes of heads and beams stay."""
+    shape = [None if i % 2 == 0 else size for i, size in enumerate(value.shape)]
+    return tf.TensorShape(shape)

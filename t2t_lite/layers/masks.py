@@ -32,12 +32,6 @@ def causal_bias(length: Any) -> Any:
     return bias(at[:, None] >= at[None, :])[None, None]
 
 
-def step_bias(index: Any, length: Any, window: int = 0) -> Any:
-    """Row `index` of `causal_bias(length)`, of restricted self-attention where there is a window. float32 [T]."""
-    at = ops.arange(length)
-    return bias(near(index, at, window, causal=True) if window else at <= index)
-
-
 def near(query_at: Any, key_at: Any, window: int, causal: bool) -> Any:
     """Which keys restricted self-attention sees (section 4): |i - j| <= window // 2. int [...] -> bool [...]."""
     distance, reach = key_at - query_at, window // 2

@@ -1,18 +1,21 @@
 """The decoder stack (section 3.1, right half of Figure 1), whole and one position at a time.
 
-Legend: B batch, T target length, S source length, H heads, C capacity of a cache, R = B * beam rows of a step.
+Legend: B batch, T target length, S source length, H heads, K hypotheses of a sentence, N keys of all that came before.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops
 
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.models.sublayers import Sublayers
+
+Extend = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class DecoderLayer(Composite, keras.layers.Layer):
@@ -56,45 +59,28 @@ class DecoderLayer(Composite, keras.layers.Layer):
             x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 4)), seed=fold_in(seed, 5)
         )
 
-    def step(
-        self,
-        x: Any,
-        index: Any,
-        self_cache: tuple[Any, Any],
-        memory_cache: tuple[Any, Any],
-        self_bias: Any,
-        memory_bias: Any,
-    ) -> tuple[Any, tuple[Any, Any]]:
-        """One position of every beam: equal to column `index` of `call`.
+    def step(self, x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
+        """One position of every hypothesis: equal to that column of `call`.
 
         Args:
-            x: [B, beam, d_model].
-            index: int scalar, the position, below C.
-            self_cache: keys [R, H, C, d_k] and values [R, H, C, d_v] of the positions before.
-            memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; beams share them.
-            self_bias: float32 [C], hides the future.
+            x: [B, K, d_model].
+            extend: is told the keys [B, H, K, d_k] and values [B, H, K, d_v] of this position, and returns all that
+                there are to attend to, [B, H, N, d_k] and [B, H, N, d_v].
+            memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; hypotheses share them.
+            self_bias: float32 [B, 1, K, N], shows each hypothesis its own past and present.
             memory_bias: float32 [B, 1, 1, S].
 
         Returns:
-            [B, beam, d_model] and the self_cache with this position in it.
+            [B, K, d_model].
         """
-        shape = ops.shape(x)
-        cache = self_cache
 
         def attend_to_past(y: Any) -> Any:
-            nonlocal cache
-            rows = ops.reshape(y, (shape[0] * shape[1], 1, y.shape[-1]))
-            cache = _write(self_cache, index, self.self_attention.project_memory(rows))
-            return ops.reshape(self.self_attention.attend(rows, *cache, self_bias), shape)
+            keys, values = extend(*self.self_attention.project_memory(y))
+            return self.self_attention.attend(y, keys, values, self_bias)
 
         x = self.around_self(x, sublayer=attend_to_past)
         x = self.around_memory(x, sublayer=lambda y: self.memory_attention.attend(y, *memory_cache, memory_bias))
-        return self.around_feed_forward(x, sublayer=self.feed_forward), cache
-
-
-def _write(cache: tuple[Any, Any], index: Any, new: tuple[Any, Any]) -> tuple[Any, Any]:
-    here = (ops.arange(ops.shape(cache[0])[2]) == index)[:, None]
-    return ops.where(here, new[0], cache[0]), ops.where(here, new[1], cache[1])
+        return self.around_feed_forward(x, sublayer=self.feed_forward)
 
 
 class Decoder(Composite, keras.layers.Layer):
@@ -121,29 +107,13 @@ class Decoder(Composite, keras.layers.Layer):
         """Each layer's keys and values of `memory` [B, S, d_model], computed once per sentence."""
         return [block.memory_attention.project_memory(memory) for block in self.blocks]
 
-    def empty_caches(self, rows: Any, capacity: Any, dtype: str) -> list[tuple[Any, Any]]:
-        """Each layer's self_cache for `rows` hypotheses of up to `capacity` positions, filled with zeros."""
-        caches = []
-        for block in self.blocks:
-            attention = block.self_attention
-            shape = (rows, attention.num_heads, capacity)
-            caches.append(
-                (ops.zeros((*shape, attention.d_k), dtype=dtype), ops.zeros((*shape, attention.d_v), dtype=dtype))
-            )
-        return caches
+    def step(self, x: Any, past: Any, memory_caches: list[tuple[Any, Any]], self_bias: Any, memory_bias: Any) -> Any:
+        """One position through all layers; arguments as `DecoderLayer.step`.
 
-    def step(
-        self,
-        x: Any,
-        index: Any,
-        self_caches: list[tuple[Any, Any]],
-        memory_caches: list[tuple[Any, Any]],
-        self_bias: Any,
-        memory_bias: Any,
-    ) -> tuple[Any, list[tuple[Any, Any]]]:
-        """One position through all layers; arguments as `DecoderLayer.step`, one cache per layer."""
-        written = []
-        for block, self_cache, memory_cache in zip(self.blocks, self_caches, memory_caches, strict=True):
-            x, cache = block.step(x, index, self_cache, memory_cache, self_bias, memory_bias)
-            written.append(cache)
-        return (self.final_norm(x) if self.final_norm else x), written
+        Args:
+            past: its `extend` is that of a layer, but for the number of the layer in front.
+            memory_caches: one for each layer.
+        """
+        for i, (block, memory_cache) in enumerate(zip(self.blocks, memory_caches, strict=True)):
+            x = block.step(x, functools.partial(past.extend, i), memory_cache, self_bias, memory_bias)
+        return self.final_norm(x) if self.final_norm else x

@@ -16,7 +16,7 @@ from t2t_lite.config import HParams
 from t2t_lite.layers import masks
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
-from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.embedding import Embedding, Function
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
 from t2t_lite.models.decoder import Decoder
@@ -24,8 +24,6 @@ from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.sublayers import Sublayers
 from t2t_lite.registry import register_model
-
-Caches = list[tuple[Any, Any]]
 
 
 @register_model("transformer")
@@ -172,30 +170,46 @@ class Transformer(Composite, keras.Model):
         x = self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
         return self.softmax.logits(x)
 
-    def start(self, memory: Any, beam_size: int, capacity: int | Any) -> tuple[Caches, Caches]:
-        """Returns (self_caches, memory_caches) for decoding `beam_size` hypotheses per row of `memory`."""
-        rows = ops.shape(memory)[0] * beam_size
-        return self.decoder.empty_caches(rows, capacity, memory.dtype), self.decoder.memory_caches(memory)
-
-    def step(
-        self, ids: Any, index: Any, self_caches: Caches, memory_caches: Caches, memory_bias: Any
-    ) -> tuple[Any, Caches]:
-        """One position of every hypothesis; equal to column `index` of `decode`.
+    def start(self, memory: Any, beam_size: int) -> tuple[list[tuple[Any, Any]], Function]:
+        """What all steps of a search share.
 
         Args:
-            ids: int [B, beam], the symbols before this position; 0 at position 0.
+            memory: [B, S, d_model], from `encode`.
+            beam_size: K.
+
+        Returns:
+            Each layer's keys [B, H, S, d_k] and values [B, H, S, d_v] of the memory, which hypotheses share; and what
+            maps the decoder's output to logits.
+        """
+        logits = self.softmax.step_logits(ops.shape(memory)[0] * beam_size, memory.dtype)
+        return self.decoder.memory_caches(memory), logits
+
+    def step(
+        self,
+        ids: Any,
+        index: Any,
+        past: Any,
+        memory_caches: list[tuple[Any, Any]],
+        memory_bias: Any,
+        logits: Function,
+    ) -> Any:
+        """One position of K hypotheses for each sentence; equal to column `index` of `decode`.
+
+        Args:
+            ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
-            self_caches, memory_caches: from `start` or the step before.
+            past: keeps the keys and values of the positions, as `decode.past.Past`.
+            memory_caches, logits: from `start`; of the caches, rows may have been left out.
             memory_bias: float32 [B, 1, 1, S].
 
         Returns:
-            float32 logits [B, beam, target_vocab_size], and the self_caches with this position in them.
+            float32 logits [B, K, target_vocab_size].
         """
-        positions = ops.ones_like(ids) * index
-        x = self._embed(self.target_embedding, self.target_positions, ids, positions)
-        self_bias = masks.step_bias(index, ops.shape(self_caches[0][0])[2], self.window)
-        x, self_caches = self.decoder.step(x, index, self_caches, memory_caches, self_bias, memory_bias)
-        return self.softmax.logits(x), self_caches
+        x = self._embed(self.target_embedding, self.target_positions, ids, ops.ones_like(ids) * index)
+        bias = past.bias
+        if self.window:
+            bias = bias + masks.bias(masks.near(index, past.positions, self.window, causal=True))
+        return logits(self.decoder.step(x, past, memory_caches, bias, memory_bias))
 
     def _embed(self, embedding: Embedding, learned: Any, ids: Any, positions: Any, seed: Any = None) -> Any:
         if positions is None:

@@ -13,7 +13,7 @@ from t2t_lite.models.transformer import Transformer
 from tests import reference
 
 V = 30
-EXTRA = 27  # outputs of up to 36 symbols: the caches, of 16 places at first, grow twice
+EXTRA = 27  # outputs of up to 36 symbols: the past, of 16 positions at first, grows twice
 TINY = config.HParams(num_layers=1, d_model=16, d_ff=32, num_heads=2)
 PAD, EOS = 0, 1
 Hypotheses = list[tuple[tuple[int, ...], float]]
@@ -210,14 +210,14 @@ class _Chain:
         self._logits = tf.constant(logits, tf.float32)
 
     def encode(self, batch: dict[str, Any]) -> tuple[Any, Any]:
-        return tf.zeros([*batch["source"].shape, 1]), tf.zeros([1, 1, 1, 1])
+        rows = batch["source"].shape[0]
+        return tf.zeros([rows, 1]), tf.zeros([rows, 1, 1, 1])
 
-    def start(self, memory: Any, beam_size: int, capacity: int) -> tuple[Any, Any]:
-        cache = tf.zeros([memory.shape[0] * beam_size, 1, capacity, 1])
-        return [(cache, cache)], []
+    def start(self, *_: Any) -> tuple[Any, Any]:
+        return [], None
 
-    def step(self, ids: Any, index: Any, caches: Any, *_: Any) -> tuple[Any, Any]:
-        return tf.gather(self._logits, ids), caches
+    def step(self, ids: Any, *_: Any) -> Any:
+        return tf.gather(self._logits, ids)
 
 
 def test_padding_is_no_output_and_takes_no_candidates_place() -> None:

@@ -20,6 +20,7 @@ from t2t_lite import config, registry
 from t2t_lite.bin import datagen
 from t2t_lite.errors import UsageError
 from tests import reference
+from tests.plain_past import PlainPast
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "my_problem"
@@ -139,13 +140,13 @@ def test_cached_steps_equal_the_columns_of_decode(example: Any) -> None:
     _, model = _model("pre")
     memory, bias = model.encode({"source": SOURCE})
     wanted = np.asarray(model.decode({"target": TARGET}, memory, bias))
-    caches, memory_caches = model.start(memory, 1, TARGET.shape[1])
+    (memory_caches, logits_of), past = model.start(memory, 1), PlainPast(1)
     previous = np.zeros((2, 1), "int32")
     for at in range(TARGET.shape[1]):
-        logits, caches = model.step(previous, at, caches, memory_caches, bias)
+        logits = model.step(previous, at, past.at(at), memory_caches, bias, logits_of)
         np.testing.assert_allclose(np.asarray(logits)[:, 0], wanted[:, at], rtol=0, atol=2e-5)
         previous = TARGET[:, at : at + 1]
-    assert len(caches) == 3
+    assert len(memory_caches) == 3
 
 
 def test_it_has_the_weights_of_a_few_layers_and_the_arithmetic_of_all(example: Any) -> None:

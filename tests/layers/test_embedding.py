@@ -1,6 +1,7 @@
 """Embeddings and the tied softmax against section 3.4."""
 
 import numpy as np
+import pytest
 
 from t2t_lite.layers.embedding import Embedding
 from tests import reference
@@ -28,6 +29,17 @@ def test_logits_are_products_with_the_same_matrix() -> None:
     assert len(layer.weights) == 1
     x = np.random.default_rng(2).standard_normal((2, 3, D)).astype("float32")
     reference.assert_close(layer.logits(x), np.float64(x) @ np.asarray(layer.table, np.float64).T, 1e-5)
+
+
+@pytest.mark.parametrize("rows", [6, 1000])  # the table is laid out one way for few rows, another way for many
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_logits_of_steps_are_the_same(rows: int, dtype: str) -> None:
+    layer = _layer("mixed_bfloat16" if dtype == "bfloat16" else "float32")
+    x = np.random.default_rng(2).standard_normal((2, 3, D)).astype(dtype)
+    logits = layer.step_logits(np.int32(rows), dtype)(x)
+    assert logits.dtype == "float32"
+    wanted = np.float64(x) @ np.asarray(layer.table, np.float64).T
+    reference.assert_close(logits, wanted, 1e-5 if dtype == "float32" else 2**-6)
 
 
 def test_bfloat16_is_within_its_rounding_and_gives_float32_logits() -> None:

@@ -25,6 +25,7 @@ from t2t_lite.layers import attention, dropout, embedding, feed_forward, local_a
 import jax
 import keras
 from t2t_lite.models import decoder, encoder, flops, transformer
+from tests.plain_past import PlainPast
 
 assert keras.backend.backend() == "jax"
 stored = dict(np.load(sys.argv[1], allow_pickle=False))
@@ -42,12 +43,16 @@ for name in ("post", "pre"):
     np.testing.assert_array_equal(one, again)
     assert np.abs(one - other).max() > 1e-3 and np.isfinite(one).all()
     memory, bias = jax.jit(model.encode)(batch)
-    caches, memory_caches = jax.jit(lambda memory: model.start(memory, 1, 8))(memory)
-    step, previous = jax.jit(model.step), np.zeros((2, 1), "int32")
-    for at in range(3):
-        got, caches = step(previous, at, caches, memory_caches, bias)
-        np.testing.assert_allclose(np.asarray(got)[:, 0], logits[:, at], rtol=0, atol=1e-5 * np.abs(wanted).max())
-        previous = batch["target"][:, at : at + 1]
+
+    def three_steps(memory, bias):
+        (caches, logits_of), past, columns = model.start(memory, 1), PlainPast(1), []
+        for at in range(3):
+            previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
+            columns.append(model.step(previous, at, past.at(at), caches, bias, logits_of)[:, 0])
+        return columns
+
+    for at, got in enumerate(jax.jit(three_steps)(memory, bias)):
+        np.testing.assert_allclose(np.asarray(got), logits[:, at], rtol=0, atol=1e-5 * np.abs(wanted).max())
 left = [name for name in stored if "transformer/" in name]
 assert not left, left
 print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modules)))

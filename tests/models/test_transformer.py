@@ -9,6 +9,7 @@ import pytest
 from t2t_lite import config
 from t2t_lite.models.transformer import Transformer
 from tests import reference
+from tests.plain_past import PlainPast
 
 TINY = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, max_positions=24)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [1, 0, 0, 0, 0]], "int32")
@@ -131,17 +132,17 @@ def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
 
 
 def test_cached_steps_equal_the_columns_of_decode(model: Transformer) -> None:
-    beams, length, capacity = 3, 18, 20
+    beams, length = 3, 18
     rows = len(SOURCE)
     targets = np.random.default_rng(3).integers(1, V, (rows, beams, length), "int32")
     memory, bias = model.encode({"source": SOURCE})
     columns = []
     for beam in range(beams):
         columns.append(np.asarray(model.decode({"target": targets[:, beam]}, memory, bias)))
-    caches, memory_caches = model.start(memory, beams, capacity)
+    (memory_caches, logits_of), past = model.start(memory, beams), PlainPast(beams)
     previous = np.zeros((rows, beams), "int32")
     for at in range(length):
-        logits, caches = model.step(previous, at, caches, memory_caches, bias)
+        logits = model.step(previous, at, past.at(at), memory_caches, bias, logits_of)
         for beam in range(beams):
             np.testing.assert_allclose(np.asarray(logits)[:, beam], columns[beam][:, at], rtol=0, atol=2e-5)
         previous = targets[:, :, at]
