@@ -34,8 +34,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     cli.load_tensorflow()
-    step, batch_tokens, flops = _training_step(args.hparams_set, args.precision, args.micro_batches)
-    products = _products(args.precision)
+    hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
+    step, batch_tokens, flops = training_step(hparams, WORKLOADS[args.hparams_set], args.micro_batches)
+    products = matrix_products(args.precision)
     for warm in (step, step, *(call for call, _ in products)):
         warm()
     steps, rates = [], []
@@ -63,7 +64,9 @@ def main() -> None:
         )
 
 
-def _training_step(name: str, precision: str, micro_batches: int) -> tuple[Callable[[], Any], int, int]:
+def training_step(
+    hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int
+) -> tuple[Callable[[], Any], int, int]:
     """(a call that trains one step and waits for it, target tokens of a step, FLOPs of a step)."""
     import numpy as np
 
@@ -71,8 +74,7 @@ def _training_step(name: str, precision: str, micro_batches: int) -> tuple[Calla
     from t2t_lite.train.optimizer import Adam
     from t2t_lite.train.step import TrainStep
 
-    rows, source_length, target_length, vocab_size = WORKLOADS[name]
-    hparams = config.replace(registry.hparams(name), precision=precision)
+    rows, source_length, target_length, vocab_size = shape
     strategy = make_strategy(Devices())
     with strategy.scope():
         model: Any = registry.MODELS.get("transformer")
@@ -97,7 +99,7 @@ def _training_step(name: str, precision: str, micro_batches: int) -> tuple[Calla
     return lambda: float(step(batch, 1, 1e-4)["loss"]), rows * target_length, flops
 
 
-def _products(precision: str) -> list[tuple[Callable[[], Any], float]]:
+def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
     """(a call that multiplies and waits, its FLOPs) for each of PRODUCTS."""
     import tensorflow as tf
 

@@ -1,0 +1,195 @@
+"""Where the time of a workload goes: a table by part, beside the limits that arithmetic and memory set.
+
+    python benchmarks/ledger.py --workload=D1
+
+T1: a training step of base, 32 x (32 + 32) pieces, 37,000 pieces in the vocabulary. T2: 3 layers, d_model 256,
+d_ff 1024, 4 heads, 8,000 pieces, 64 x (32 + 32). D1: base decoding 64 sentences of 32 pieces, beam 4, 40 pieces out.
+D2: the same, greedy. D3: one sentence, beam 4. Random weights and ids.
+
+TensorFlow's profiler times every operation of one call; its name and type say which part it is. Operations run side by
+side, so the parts add up to more than the time of the call, and a share is of their sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import glob
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from train_step import matrix_products, training_step
+
+from t2t_lite import config, registry
+from t2t_lite.bin import cli
+
+TRAINING = {
+    "T1": ("", (32, 32, 32, 37000)),
+    "T2": ("num_layers=3,d_model=256,d_ff=1024,num_heads=4", (64, 32, 32, 8000)),
+}
+DECODING = {"D1": (64, 4), "D2": (64, 1), "D3": (1, 4)}  # sentences, beam size
+SOURCE_LENGTH, OUTPUT_LENGTH, VOCAB_SIZE = 32, 40, 37000
+
+# The first that is found in "type:name" decides. Names are those of layers; gradients have their layer's name as well.
+PARTS = (
+    ("update", "ResourceApplyAdam|L2Loss|global_norm"),
+    ("dropout", "/dropout|StatelessRandom"),
+    ("layer normalisation", "layer_norm"),
+    ("attention: products", "BatchMatMul"),
+    ("attention: softmax", "around_(self|memory|attention).*:.*Softmax|:.*Softmax.*around_"),
+    ("the past: writing and growing", "StridedSliceUpdate|:Pad$"),
+    ("transposes", "Transpose$"),
+    ("feed-forward: products", "feed_forward.*MatMul$"),
+    ("feed-forward: bias, ReLU", "feed_forward"),
+    ("attention: projections", "around_(self|memory|attention).*MatMul$|attention.*MatMul$|/dot.*MatMul$"),
+    ("logits: product", "MatMul$"),
+    ("embedding", "Gather|UnsortedSegmentSum|ScatterAdd"),
+    ("top-k, log-sum-exp, softmax, loss", "TopK|Softmax|:Exp$|:Max$|:Sum$|ScatterSub|:Sub$|:Log$|:Mean$"),
+)
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description="Prints where the time of a workload goes.")
+    parser.add_argument("--workload", choices=sorted((*TRAINING, *DECODING)), default="T1")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    cli.load_tensorflow()
+    make = _training if args.workload in TRAINING else _decoding
+    call, flops, read = make(args.workload, args.precision)
+    products = matrix_products(args.precision)
+    for warm in (call, call, *(product for product, _ in products)):
+        warm()
+    times, rates, bandwidths = [], [], []
+    for _ in range(args.rounds):
+        times.append(_seconds(call))
+        rates.append(max(work / _seconds(product) for product, work in products))
+        bandwidths.append(_bandwidth())
+    seconds, rate, bandwidth = (statistics.median(values) for values in (times, rates, bandwidths))
+    print(f"{args.workload} {args.precision}: {seconds:.3f} s ({min(times):.3f} to {max(times):.3f})")
+    print(f"arithmetic: {flops / 1e9:.0f} GFLOP at {rate / 1e9:.0f} GFLOP/s of products: {flops / rate:.3f} s at least")
+    print(f"weights:    {read / 1e9:.2f} GB at {bandwidth / 1e9:.1f} GB/s: {read / bandwidth:.3f} s at least\n")
+    _print_parts(_profile(call))
+
+
+def _training(workload: str, precision: str) -> tuple[Callable[[], Any], float, float]:
+    """(a call, its FLOPs, the bytes of weights it cannot but read: three times, and Adam's two moments)."""
+    overrides, shape = TRAINING[workload]
+    hparams = config.replace(config.override(registry.hparams("base"), overrides), precision=precision)
+    call, _, flops = training_step(hparams, shape, 1)
+    d_model, layers, vocab_size = hparams.d_model, hparams.num_layers, shape[3]
+    weights = layers * (12 * d_model**2 + 4 * d_model * hparams.d_ff) + vocab_size * d_model
+    return call, flops, weights * 4.0 * 5
+
+
+def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, float]:
+    """(a call, its FLOPs, the bytes of weights it cannot but read: the decoder's at each step)."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from t2t_lite.decode.beam_search import EOS, beam_search
+
+    sentences, beam_size = DECODING[workload]
+    hparams = config.replace(registry.hparams("base"), precision=precision)
+    keras.utils.set_random_seed(1)
+    model: Any = registry.MODELS.get("transformer")
+    model = model.from_hparams(hparams, VOCAB_SIZE, VOCAB_SIZE, True)
+    table = model.target_embedding.table.numpy()
+    table[EOS] = 0  # never the best symbol: all outputs are of full length
+    model.target_embedding.table.assign(table)
+    source = np.random.default_rng(1).integers(4, VOCAB_SIZE, (sentences, SOURCE_LENGTH), dtype=np.int32)
+    source[:, -1] = EOS
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(ids: Any) -> Any:
+        extra = OUTPUT_LENGTH - SOURCE_LENGTH
+        return beam_search(model, ids, beam_size=beam_size, alpha=0.6, extra_length=extra, early_stop=False)
+
+    ids, _ = search(source)
+    if np.count_nonzero(ids) != sentences * beam_size * OUTPUT_LENGTH:
+        raise SystemExit("An output ended early; the figures would be of another workload.")
+    layers, d, d_ff = hparams.num_layers, hparams.d_model, hparams.d_ff
+    s, t = SOURCE_LENGTH, OUTPUT_LENGTH
+    encoder = s * layers * (8 * d * d + 4 * d * d_ff + 4 * s * d) + s * layers * 4 * d * d
+    steps = t * (layers * (12 * d * d + 4 * d * d_ff + 4 * s * d) + 2 * d * VOCAB_SIZE) + layers * 2 * t * (t + 1) * d
+    per_step = layers * (6 * d * d + 2 * d * d_ff) + VOCAB_SIZE * d
+    size = 2 if precision == "bfloat16" else 4
+    return lambda: search(source), float(sentences * (encoder + beam_size * steps)), float(t * per_step * size)
+
+
+def _profile(call: Callable[[], Any]) -> dict[tuple[str, str], tuple[float, int]]:
+    """(phase, part) -> seconds and number of operations of one call."""
+    import tensorflow as tf
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
+        call()
+        tf.profiler.experimental.stop()
+        (path,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
+        space = xplane_pb2.XSpace()
+        with open(path, "rb") as file:
+            space.ParseFromString(file.read())
+    found: dict[tuple[str, str], tuple[float, int]] = collections.defaultdict(lambda: (0.0, 0))
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events:
+                where = _where(plane.event_metadata[event.metadata_id].name)
+                if where:
+                    seconds, number = found[where]
+                    found[where] = seconds + event.duration_ps / 1e12, number + 1
+    return found
+
+
+def _where(event: str) -> tuple[str, str] | None:
+    """Phase and part of an operation; None for what is none ("name:Type" are)."""
+    name, colon, kind = event.rpartition(":")
+    if not colon or not re.fullmatch("_?[A-Z][A-Za-z0-9]*", kind) or " " in event or "::" in event:
+        return None
+    key = f"{name}:{kind}".replace("MatMulV2", "MatMul")
+    if "gradient_tape" in name or name.startswith("AddN"):
+        phase = "backward"
+    elif "/while/" in name or name.startswith("while"):
+        phase = "steps"
+    else:
+        phase = "forward"
+    part = next((part for part, pattern in PARTS if re.search(pattern, key)), "all other operations")
+    return ("update" if part == "update" else phase), part
+
+
+def _print_parts(found: dict[tuple[str, str], tuple[float, int]]) -> None:
+    total = sum(seconds for seconds, _ in found.values())
+    print("| phase | part | ms | share | operations |\n|---|---|---|---|---|")
+    rest, few = 0.0, 0
+    for (phase, part), (seconds, number) in sorted(found.items(), key=lambda item: -item[1][0]):
+        if seconds < total / 200:
+            rest, few = rest + seconds, few + number
+            continue
+        print(f"| {phase} | {part} | {seconds * 1e3:,.0f} | {seconds / total:.1%} | {number:,} |")
+    print(f"| | parts below 0.5% | {rest * 1e3:,.0f} | {rest / total:.1%} | {few:,} |")
+    print(f"| | **sum of operations** | **{total * 1e3:,.0f}** | | {sum(n for _, n in found.values()):,} |")
+
+
+def _bandwidth() -> float:
+    """Bytes a second that are read from an array far larger than any cache."""
+    import tensorflow as tf
+
+    array = tf.ones([1 << 26])
+    seconds = [_seconds(lambda: float(tf.reduce_sum(array))) for _ in range(3)]
+    return (4 << 26) / min(seconds)
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
