@@ -18,11 +18,10 @@ import glob
 import re
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from typing import Any
 
-from train_step import matrix_products, training_step
+from train_step import matrix_products, seconds_of, training_step
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
@@ -67,8 +66,8 @@ def main() -> None:
         warm()
     times, rates, bandwidths = [], [], []
     for _ in range(args.rounds):
-        times.append(_seconds(call))
-        rates.append(max(work / _seconds(product) for product, work in products))
+        times.append(seconds_of(call))
+        rates.append(max(work / seconds_of(product) for product, work in products))
         bandwidths.append(_bandwidth())
     seconds, rate, bandwidth = (statistics.median(values) for values in (times, rates, bandwidths))
     print(f"{args.workload} {args.precision}: {seconds:.3f} s ({min(times):.3f} to {max(times):.3f})")
@@ -181,14 +180,8 @@ def _bandwidth() -> float:
     import tensorflow as tf
 
     array = tf.ones([1 << 26])
-    seconds = [_seconds(lambda: float(tf.reduce_sum(array))) for _ in range(3)]
+    seconds = [seconds_of(lambda: float(tf.reduce_sum(array))) for _ in range(3)]
     return (4 << 26) / min(seconds)
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def main() -> None:
         warm()
     steps, rates = [], []
     for _ in range(args.rounds):
-        steps.append(_seconds(step))
-        rates.append(max(work / _seconds(call) for call, work in products))
+        steps.append(seconds_of(step))
+        rates.append(max(work / seconds_of(call) for call, work in products))
     seconds, peak = statistics.median(steps), statistics.median(rates)
     result = {
         "workload": args.hparams_set,
@@ -121,7 +121,7 @@ def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
     return calls
 
 
-def _seconds(call: Callable[[], Any]) -> float:
+def seconds_of(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
