@@ -32,7 +32,7 @@ def beam_search(
     What happens to a sentence does not depend on the others in its batch.
 
     Args:
-        model: has encode, start and step as `Transformer`.
+        model: has encode and start as `Transformer`.
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         beam_size: K; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0.
@@ -62,9 +62,9 @@ class _Search:
     def __init__(
         self, model: Any, source: Any, beam_size: int, alpha: float, extra_length: int, early_stop: Any
     ) -> None:
-        self.model, self.beam_size, self.alpha, self.early_stop = model, beam_size, alpha, early_stop
+        self.beam_size, self.alpha, self.early_stop = beam_size, alpha, early_stop
         memory, memory_bias = model.encode({"source": source})
-        memory_caches, self.logits = model.start(memory, beam_size)
+        memory_caches, self.step_model = model.start(memory, beam_size)
         batch = tf.shape(source)[0]
         max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
         longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
@@ -179,7 +179,7 @@ class _Search:
         # oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch, and the
         # whole search would give empty arrays (it does so for models of one layer).
         bias = tf.where(bias < 0, bias, 0.0)
-        logits = self.model.step(previous, index, view, fixed["memory"], bias, self.logits)
+        logits = self.step_model(previous, index, view, fixed["memory"], bias)
         # The best of each beam first: no log-softmax over the whole vocabulary is ever written down.
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])

@@ -5,21 +5,18 @@ Legend: B batch, T queries, S keys, H heads (num_heads), K = d_k, V = d_v, D = d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from t2t_lite.layers.dot import Function, dot, step_dot
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
-from t2t_lite.layers.scaled_dot_product import Function, scaled_dot_product
+from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
-
-def dot(x: Any, kernel: Any) -> Any:
-    """Matrix product over the last axis in x's dtype. [..., I], [I, O] -> [..., O]."""
-    kernel = ops.cast(kernel, x.dtype)
-    rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
-    return ops.reshape(ops.matmul(rows, kernel), (*ops.shape(x)[:-1], kernel.shape[-1]))
+Extend = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -35,7 +32,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Call arguments:
         x: [B, T, D], the queries' side.
-        memory: [B, S, D], the keys' and values' side; x itself for self-attention.
+        memory: [B, S, D], the keys' and values' side; None: x itself, for self-attention.
         bias: float32, broadcastable to [B, H, T, S], added to the scores; or a `Window`, for restricted self-attention.
         seed: int32 [2], or None for inference.
 
@@ -49,43 +46,81 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = Dropout(dropout, name="dropout")
         self.watch: Function | None = None  # told the weights [B, H, T, S] of each call; for pictures
 
-    def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...]) -> None:
-        d_model = x_shape[-1]
+    def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...] | None = None) -> None:
+        d_model, d_memory = x_shape[-1], (memory_shape or x_shape)[-1]
 
         def kernel(name: str, shape: tuple[int | None, int | None]) -> Any:
             return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
 
         self.query = kernel("query", (d_model, self.num_heads * self.d_k))
-        self.key = kernel("key", (memory_shape[-1], self.num_heads * self.d_k))
-        self.value = kernel("value", (memory_shape[-1], self.num_heads * self.d_v))
+        self.key = kernel("key", (d_memory, self.num_heads * self.d_k))
+        self.value = kernel("value", (d_memory, self.num_heads * self.d_v))
         self.output_kernel = kernel("output", (self.num_heads * self.d_v, d_model))
 
-    def call(self, x: Any, memory: Any, bias: Any = None, seed: Any = None) -> Any:
-        key_BHSK, value_BHSV = self.project_memory(memory)
-        return self.attend(x, key_BHSK, value_BHSV, bias, seed)
+    def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
+        if memory is None:
+            heads = self._attend(*self._project_self(dot(x, self._self_kernel(x.dtype))), bias, seed)
+        else:
+            heads = self._attend(self._heads(dot(x, self.query)), *self.project_memory(memory), bias, seed)
+        return dot(heads, self.output_kernel)
 
     def project_memory(self, memory: Any) -> tuple[Any, Any]:
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; decoding computes them once."""
-        return self._split(dot(memory, self.key)), self._split(dot(memory, self.value))
+        return self._heads(dot(memory, self.key)), self._heads(dot(memory, self.value))
 
-    def attend(self, x: Any, key_BHSK: Any, value_BHSV: Any, bias: Any = None, seed: Any = None) -> Any:
-        """Attention of `x` [B, T, D] over given keys and values -> [B, T, D]."""
+    def memory_step(self, dtype: str) -> Callable[[Any, Any, Any, Any], Any]:
+        """Returns attention to a memory for the steps of a search.
+
+        A function of `x` [B, T, D] in `dtype`, keys [B, H, S, K], values [B, H, S, V] and `bias` to [B, T, D].
+        """
+        project, output = step_dot(self.query, dtype), step_dot(self.output_kernel, dtype)
+        return lambda x, key, value, bias: output(self._attend(self._heads(project(x)), key, value, bias))
+
+    def self_step(self, dtype: str) -> Callable[[Any, Extend, Any], Any]:
+        """Returns self-attention for the steps of a search.
+
+        A function of `x` [B, T, D] in `dtype`; of `extend`, which is told the keys [B, H, T, K] and values [B, H, T, V]
+        of x and returns those that are to be seen, [B, H, S, K] and [B, H, S, V]; and of `bias`; to [B, T, D].
+        """
+        project, output = step_dot(self._self_kernel(dtype), dtype), step_dot(self.output_kernel, dtype)
+
+        def step(x: Any, extend: Extend, bias: Any) -> Any:
+            query, key, value = self._project_self(project(x))
+            return output(self._attend(query, *extend(key, value), bias))
+
+        return step
+
+    def _self_kernel(self, dtype: str) -> Any:
+        """[D, H * (2K + V)]: W^Q, W^K and W^V side by side, head by head: one product is faster than three."""
+        kernels = [
+            ops.reshape(ops.cast(kernel, dtype), (kernel.shape[0], self.num_heads, kernel.shape[1] // self.num_heads))
+            for kernel in (self.query, self.key, self.value)
+        ]
+        return self._flat(ops.concatenate(kernels, axis=-1))
+
+    def _project_self(self, product: Any) -> tuple[Any, Any, Any]:
+        """[B, T, H * (2K + V)] -> [B, H, T, K], [B, H, T, K] and [B, H, T, V]."""
+        query, key, value = ops.split(self._heads(product), (self.d_k, 2 * self.d_k), axis=-1)
+        return query, key, value
+
+    def _attend(self, query_BHTK: Any, key_BHSK: Any, value_BHSV: Any, bias: Any = None, seed: Any = None) -> Any:
+        """The heads, side by side -> [B, T, H * V]."""
 
         def drop(weights: Any) -> Any:
             return self.dropout(weights, seed)
 
-        query_BHTK = self._split(dot(x, self.query))
         if isinstance(bias, Window) and not self.watch:
             heads_BHTV = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, drop)
         else:
             full_bias = bias.full_bias() if isinstance(bias, Window) else bias
             heads_BHTV = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch)
-        heads_BTHV = ops.transpose(heads_BHTV, (0, 2, 1, 3))
-        shape = ops.shape(heads_BTHV)
-        return dot(ops.reshape(heads_BTHV, (shape[0], shape[1], self.num_heads * self.d_v)), self.output_kernel)
+        return self._flat(ops.transpose(heads_BHTV, (0, 2, 1, 3)))
 
-    def _split(self, x: Any) -> Any:
-        """[B, T, H * K] -> [B, H, T, K]."""
-        shape = ops.shape(x)
-        split = ops.reshape(x, (shape[0], shape[1], self.num_heads, x.shape[-1] // self.num_heads))
+    def _heads(self, x: Any) -> Any:
+        """[B, T, H * E] -> [B, H, T, E]."""
+        split = ops.reshape(x, (*ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads))
         return ops.transpose(split, (0, 2, 1, 3))
+
+    def _flat(self, x: Any) -> Any:
+        """[..., H, E] -> [..., H * E]."""
+        return ops.reshape(x, (*ops.shape(x)[:-2], x.shape[-2] * x.shape[-1]))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from t2t_lite.layers.dot import Function, narrowed, widened
 from t2t_lite.layers.masks import PAD
 
-Function = Callable[[Any], Any]
 _FEW = 32
 
 
@@ -52,26 +51,27 @@ class Embedding(keras.layers.Layer):
         return ops.cast(ops.reshape(product, (*ops.shape(x)[:-1], self.vocab_size)), "float32")
 
     def step_logits(self, rows: Any, dtype: str) -> Function:
-        """Returns a function that does what `logits` does, for the steps of a search.
+        """Returns a function that does what `logits` does to x in `dtype`, for the steps of a search.
 
         The table does not change from step to step, so it is laid out once, as the product wants it: TensorFlow's own
         (without oneDNN, as on processors that lack AVX-512) rearranges a transposed matrix each time, which costs up to
         ten times as much as the product. For few rows it is cheaper to transpose the result.
 
         Args:
-            rows: int scalar, how many rows there will be, at most.
-            dtype: of what the function will be given.
+            rows: int scalar, how many rows x will have, at most.
         """
-        table, few = ops.cast(self.table, dtype), rows <= _FEW
+        few, table = rows <= _FEW, widened(ops.cast(self.table, dtype), 0)
+        size = table.shape[0]
         flat = ops.cond(few, lambda: ops.reshape(table, (-1,)), lambda: ops.reshape(ops.transpose(table), (-1,)))
 
         def logits(x: Any) -> Any:
             x_RD = ops.reshape(x, (-1, self.d_model))
             product = ops.cond(
                 few,
-                lambda: ops.transpose(ops.matmul(ops.reshape(flat, (-1, self.d_model)), ops.transpose(x_RD))),
-                lambda: ops.matmul(x_RD, ops.reshape(flat, (-1, self.vocab_size))),
+                lambda: ops.transpose(ops.matmul(ops.reshape(flat, (size, self.d_model)), ops.transpose(x_RD))),
+                lambda: ops.matmul(x_RD, ops.reshape(flat, (self.d_model, size))),
             )
-            return ops.cast(ops.reshape(product, (*ops.shape(x)[:-1], self.vocab_size)), "float32")
+            product = narrowed(ops.reshape(product, (*ops.shape(x)[:-1], size)), self.vocab_size)
+            return ops.cast(product, "float32")
 
         return logits

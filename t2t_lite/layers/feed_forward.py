@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.attention import dot
+from t2t_lite.layers.dot import Function, dot, step_dot
 from t2t_lite.layers.dropout import Dropout
 
 
@@ -39,6 +39,14 @@ class FeedForward(keras.layers.Layer):
         self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
 
     def call(self, x: Any, seed: Any = None) -> Any:
-        inner = ops.relu(dot(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
+        # On [rows, d_model], where TensorFlow makes product, bias and ReLU one operation.
+        rows = ops.reshape(x, (-1, x.shape[-1]))
+        inner = ops.relu(dot(rows, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
         inner = self.dropout(inner, seed=seed)
-        return dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)
+        return ops.reshape(dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype), ops.shape(x))
+
+    def step(self, dtype: str) -> Function:
+        """Returns what maps `x` in `dtype` to `self(x)`, for the steps of a search."""
+        first, second = step_dot(self.kernel_1, dtype), step_dot(self.kernel_2, dtype)
+        bias_1, bias_2 = ops.cast(self.bias_1, dtype), ops.cast(self.bias_2, dtype)
+        return lambda x: second(ops.relu(first(x) + bias_1)) + bias_2

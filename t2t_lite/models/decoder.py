@@ -11,11 +11,10 @@ from typing import Any
 
 import keras
 
+from t2t_lite.layers.attention import Extend
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.models.sublayers import Sublayers
-
-Extend = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class DecoderLayer(Composite, keras.layers.Layer):
@@ -47,7 +46,7 @@ class DecoderLayer(Composite, keras.layers.Layer):
     def call(self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, seed: Any = None) -> Any:
         x = self.around_self(
             x,
-            sublayer=lambda y: self.self_attention(y, y, bias=self_bias, seed=fold_in(seed, 0)),
+            sublayer=lambda y: self.self_attention(y, bias=self_bias, seed=fold_in(seed, 0)),
             seed=fold_in(seed, 1),
         )
         x = self.around_memory(
@@ -59,28 +58,30 @@ class DecoderLayer(Composite, keras.layers.Layer):
             x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 4)), seed=fold_in(seed, 5)
         )
 
-    def step(self, x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
-        """One position of every hypothesis: equal to that column of `call`.
+    def step(self, dtype: str) -> Callable[[Any, Extend, tuple[Any, Any], Any, Any], Any]:
+        """Returns the function of one position of every hypothesis, equal to that column of `call`.
 
-        Args:
-            x: [B, K, d_model].
-            extend: is told the keys [B, H, K, d_k] and values [B, H, K, d_v] of this position, and returns all that
-                there are to attend to, [B, H, N, d_k] and [B, H, N, d_v].
-            memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; hypotheses share them.
-            self_bias: float32 [B, 1, K, N], shows each hypothesis its own past and present.
-            memory_bias: float32 [B, 1, 1, S].
+        Its arguments:
 
-        Returns:
-            [B, K, d_model].
+        x: [B, K, d_model] in `dtype`.
+        extend: is told the keys [B, H, K, d_k] and values [B, H, K, d_v] of this position, and returns all that there
+            are to attend to, [B, H, N, d_k] and [B, H, N, d_v].
+        memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; hypotheses share them.
+        self_bias: float32 [B, 1, K, N], shows each hypothesis its own past and present.
+        memory_bias: float32 [B, 1, 1, S].
+
+        It returns [B, K, d_model].
         """
+        attend_to_past = self.self_attention.self_step(dtype)
+        attend_to_memory = self.memory_attention.memory_step(dtype)
+        feed_forward = self.feed_forward.step(dtype)
 
-        def attend_to_past(y: Any) -> Any:
-            keys, values = extend(*self.self_attention.project_memory(y))
-            return self.self_attention.attend(y, keys, values, self_bias)
+        def step(x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
+            x = self.around_self(x, sublayer=lambda y: attend_to_past(y, extend, self_bias))
+            x = self.around_memory(x, sublayer=lambda y: attend_to_memory(y, *memory_cache, memory_bias))
+            return self.around_feed_forward(x, sublayer=feed_forward)
 
-        x = self.around_self(x, sublayer=attend_to_past)
-        x = self.around_memory(x, sublayer=lambda y: self.memory_attention.attend(y, *memory_cache, memory_bias))
-        return self.around_feed_forward(x, sublayer=self.feed_forward)
+        return step
 
 
 class Decoder(Composite, keras.layers.Layer):
@@ -89,31 +90,42 @@ class Decoder(Composite, keras.layers.Layer):
     Args:
         num_layers: N.
         sublayers: makes the parts of each `DecoderLayer`.
+        remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
 
     Call arguments and result: as `DecoderLayer`.
     """
 
-    def __init__(self, num_layers: int, sublayers: Sublayers, **kwargs: Any) -> None:
+    def __init__(self, num_layers: int, sublayers: Sublayers, remat: bool, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
+        self.remat = remat
         self.blocks = [DecoderLayer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
         self.final_norm = sublayers.final_norm()
 
     def call(self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, seed: Any = None) -> Any:
         for i, block in enumerate(self.blocks):
-            x = block(x, memory, self_bias=self_bias, memory_bias=memory_bias, seed=fold_in(seed, i))
+            layer_seed = fold_in(seed, i)
+
+            def layer(x: Any, memory: Any, block: Any = block, seed: Any = layer_seed) -> Any:
+                return block(x, memory, self_bias=self_bias, memory_bias=memory_bias, seed=seed)
+
+            x = (keras.remat(layer) if self.remat and seed is not None else layer)(x, memory)
         return self.final_norm(x) if self.final_norm else x
 
     def memory_caches(self, memory: Any) -> list[tuple[Any, Any]]:
         """Each layer's keys and values of `memory` [B, S, d_model], computed once per sentence."""
         return [block.memory_attention.project_memory(memory) for block in self.blocks]
 
-    def step(self, x: Any, past: Any, memory_caches: list[tuple[Any, Any]], self_bias: Any, memory_bias: Any) -> Any:
-        """One position through all layers; arguments as `DecoderLayer.step`.
+    def step(self, dtype: str) -> Callable[[Any, Any, list[tuple[Any, Any]], Any, Any], Any]:
+        """Returns the function of one position through all layers; its arguments as those of `DecoderLayer.step`.
 
-        Args:
-            past: its `extend` is that of a layer, but for the number of the layer in front.
-            memory_caches: one for each layer.
+        The `extend` of `past` is that of a layer, but for the number of the layer in front, and there is a memory cache
+        for each layer.
         """
-        for i, (block, memory_cache) in enumerate(zip(self.blocks, memory_caches, strict=True)):
-            x = block.step(x, functools.partial(past.extend, i), memory_cache, self_bias, memory_bias)
-        return self.final_norm(x) if self.final_norm else x
+        layers = [block.step(dtype) for block in self.blocks]
+
+        def step(x: Any, past: Any, memory_caches: list[tuple[Any, Any]], self_bias: Any, memory_bias: Any) -> Any:
+            for i, layer in enumerate(layers):
+                x = layer(x, functools.partial(past.extend, i), memory_caches[i], self_bias, memory_bias)
+            return self.final_norm(x) if self.final_norm else x
+
+        return step

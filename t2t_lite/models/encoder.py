@@ -36,7 +36,7 @@ class EncoderLayer(Composite, keras.layers.Layer):
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         x = self.around_attention(
             x,
-            sublayer=lambda y: self.self_attention(y, y, bias=bias, seed=fold_in(seed, 0)),
+            sublayer=lambda y: self.self_attention(y, bias=bias, seed=fold_in(seed, 0)),
             seed=fold_in(seed, 1),
         )
         return self.around_feed_forward(
@@ -50,16 +50,23 @@ class Encoder(Composite, keras.layers.Layer):
     Args:
         num_layers: N.
         sublayers: makes the parts of each `EncoderLayer`.
+        remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
 
     Call arguments and result: as `EncoderLayer`.
     """
 
-    def __init__(self, num_layers: int, sublayers: Sublayers, **kwargs: Any) -> None:
+    def __init__(self, num_layers: int, sublayers: Sublayers, remat: bool, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
+        self.remat = remat
         self.blocks = [EncoderLayer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
         self.final_norm = sublayers.final_norm()
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         for i, block in enumerate(self.blocks):
-            x = block(x, bias=bias, seed=fold_in(seed, i))
+            layer_seed = fold_in(seed, i)
+
+            def layer(x: Any, block: Any = block, seed: Any = layer_seed) -> Any:
+                return block(x, bias=bias, seed=seed)
+
+            x = (keras.remat(layer) if self.remat and seed is not None else layer)(x)
         return self.final_norm(x) if self.final_norm else x

@@ -23,6 +23,7 @@ class Sizes:
     d_v: int
     target_vocab_size: int
     attention_window: int = 0  # r: keys counted for a query of self-attention, at most (Table 1); 0: all
+    remat: bool = False  # of one layer at a time all activations are kept, of the others only the inputs
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """FLOPs from ids to logits, with full (not causally halved) attention scores.
@@ -56,7 +57,10 @@ class Sizes:
         decoder = t * (4 * width + 16 * self.d_model + 3 * self.d_ff) * bytes_per_value
         scores = self.num_heads * (s * self._keys(s) + t * self._keys(t) + s * t) * (4 + 2 * bytes_per_value)
         logits = t * self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
-        return rows * (self.num_layers * (encoder + decoder + scores) + logits)
+        layers = self.num_layers * (encoder + decoder + scores)
+        if self.remat:
+            layers = encoder + decoder + scores + self.num_layers * (s + t) * self.d_model * bytes_per_value
+        return rows * (layers + logits)
 
     def _keys(self, lengths: Any) -> Any:
         """Keys counted for each query of self-attention in sequences of `lengths`."""

@@ -5,7 +5,7 @@ Legend: B batch, S source length, T target length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -16,7 +16,7 @@ from t2t_lite.config import HParams
 from t2t_lite.layers import masks
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
-from t2t_lite.layers.embedding import Embedding, Function
+from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
 from t2t_lite.models.decoder import Decoder
@@ -38,6 +38,7 @@ class Transformer(Composite, keras.Model):
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
         max_positions: rows of a table of learned positions; 0: sinusoids.
+        remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
         window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
 
     Call arguments:
@@ -61,6 +62,7 @@ class Transformer(Composite, keras.Model):
         tied: bool,
         max_positions: int,
         window: int,
+        remat: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(name="transformer", **kwargs)
@@ -70,6 +72,7 @@ class Transformer(Composite, keras.Model):
             d_model=d_model,
             target_vocab_size=target_vocab_size,
             attention_window=window,
+            remat=remat,
             **{name: getattr(sublayers, name) for name in ("d_ff", "num_heads", "d_k", "d_v")},
         )
         self.target_embedding = Embedding(target_vocab_size, d_model, name="target_embedding")
@@ -82,8 +85,8 @@ class Transformer(Composite, keras.Model):
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
         self.dropout = Dropout(sublayers.dropout, name="dropout")  # on the sums of embeddings and positions
-        self.encoder = Encoder(num_layers, sublayers, name="encoder")
-        self.decoder = Decoder(num_layers, sublayers, name="decoder")
+        self.encoder = Encoder(num_layers, sublayers, remat, name="encoder")
+        self.decoder = Decoder(num_layers, sublayers, remat, name="decoder")
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
@@ -126,6 +129,7 @@ class Transformer(Composite, keras.Model):
                 tied=hparams.share_embeddings,
                 max_positions=hparams.max_positions if hparams.positions == "learned" else 0,
                 window=hparams.attention_window,
+                remat=hparams.remat,
             )
         finally:
             keras.config.set_dtype_policy(previous)
@@ -170,46 +174,37 @@ class Transformer(Composite, keras.Model):
         x = self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
         return self.softmax.logits(x)
 
-    def start(self, memory: Any, beam_size: int) -> tuple[list[tuple[Any, Any]], Function]:
-        """What all steps of a search share.
+    def start(self, memory: Any, beam_size: int) -> tuple[list[tuple[Any, Any]], Callable[..., Any]]:
+        """What the steps of a search need.
 
         Args:
             memory: [B, S, d_model], from `encode`.
             beam_size: K.
 
         Returns:
-            Each layer's keys [B, H, S, d_k] and values [B, H, S, d_v] of the memory, which hypotheses share; and what
-            maps the decoder's output to logits.
-        """
-        logits = self.softmax.step_logits(ops.shape(memory)[0] * beam_size, memory.dtype)
-        return self.decoder.memory_caches(memory), logits
+            Each layer's keys [B, H, S, d_k] and values [B, H, S, d_v] of the memory, which hypotheses share; and a
+            function for one position of K hypotheses of each sentence, equal to that column of `decode`. Its
+            arguments:
 
-    def step(
-        self,
-        ids: Any,
-        index: Any,
-        past: Any,
-        memory_caches: list[tuple[Any, Any]],
-        memory_bias: Any,
-        logits: Function,
-    ) -> Any:
-        """One position of K hypotheses for each sentence; equal to column `index` of `decode`.
-
-        Args:
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
             past: keeps the keys and values of the positions, as `decode.past.Past`.
-            memory_caches, logits: from `start`; of the caches, rows may have been left out.
+            memory_caches: those keys and values; rows may have been left out.
             memory_bias: float32 [B, 1, 1, S].
 
-        Returns:
-            float32 logits [B, K, target_vocab_size].
+            It returns float32 logits [B, K, target_vocab_size].
         """
-        x = self._embed(self.target_embedding, self.target_positions, ids, ops.ones_like(ids) * index)
-        bias = past.bias
-        if self.window:
-            bias = bias + masks.bias(masks.near(index, past.positions, self.window, causal=True))
-        return logits(self.decoder.step(x, past, memory_caches, bias, memory_bias))
+        logits = self.softmax.step_logits(ops.shape(memory)[0] * beam_size, memory.dtype)
+        layers = self.decoder.step(memory.dtype)
+
+        def step(ids: Any, index: Any, past: Any, memory_caches: list[tuple[Any, Any]], memory_bias: Any) -> Any:
+            x = self._embed(self.target_embedding, self.target_positions, ids, ops.ones_like(ids) * index)
+            bias = past.bias
+            if self.window:
+                bias = bias + masks.bias(masks.near(index, past.positions, self.window, causal=True))
+            return logits(layers(x, past, memory_caches, bias, memory_bias))
+
+        return self.decoder.memory_caches(memory), step
 
     def _embed(self, embedding: Embedding, learned: Any, ids: Any, positions: Any, seed: Any = None) -> Any:
         if positions is None:

@@ -31,7 +31,7 @@ _IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str 
 # Fields that may change when a run goes on: they steer it, but the updates stay the same.
 _MAY_CHANGE = frozenset(
     "train_steps log_every eval_every eval_lines save_every save_minutes keep_checkpoints average_checkpoints "
-    "early_stopping jit beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
+    "early_stopping jit remat beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
 )
 # Fields of the optimizer alone, which may change with --reset_optimizer.
 _OPTIMIZER = frozenset("adam_beta1 adam_beta2 adam_epsilon learning_rate_factor warmup_steps clip_norm".split())

@@ -214,10 +214,7 @@ class _Chain:
         return tf.zeros([rows, 1]), tf.zeros([rows, 1, 1, 1])
 
     def start(self, *_: Any) -> tuple[Any, Any]:
-        return [], None
-
-    def step(self, ids: Any, *_: Any) -> Any:
-        return tf.gather(self._logits, ids)
+        return [], lambda ids, *_: tf.gather(self._logits, ids)
 
 
 def test_padding_is_no_output_and_takes_no_candidates_place() -> None:

@@ -140,10 +140,10 @@ def test_cached_steps_equal_the_columns_of_decode(example: Any) -> None:
     _, model = _model("pre")
     memory, bias = model.encode({"source": SOURCE})
     wanted = np.asarray(model.decode({"target": TARGET}, memory, bias))
-    (memory_caches, logits_of), past = model.start(memory, 1), PlainPast(1)
+    (memory_caches, step), past = model.start(memory, 1), PlainPast(1)
     previous = np.zeros((2, 1), "int32")
     for at in range(TARGET.shape[1]):
-        logits = model.step(previous, at, past.at(at), memory_caches, bias, logits_of)
+        logits = step(previous, at, past.at(at), memory_caches, bias)
         np.testing.assert_allclose(np.asarray(logits)[:, 0], wanted[:, at], rtol=0, atol=2e-5)
         previous = TARGET[:, at : at + 1]
     assert len(memory_caches) == 3

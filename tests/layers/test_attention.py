@@ -68,12 +68,21 @@ def test_bfloat16_is_within_its_rounding() -> None:
     reference.assert_close(np.float32(got), _wanted(layer, x, memory, None), 2**-6)
 
 
-def test_projected_memory_gives_the_same() -> None:
+def test_self_attention_in_one_product_gives_the_same() -> None:
+    layer, x = _layer(), _draw(B, T, D)
+    wanted = _wanted(layer, x, x, None)
+    reference.assert_close(layer(x), wanted, 1e-5)
+    reference.assert_close(layer(x, x), wanted, 1e-5)
+
+
+def test_steps_give_the_same() -> None:
     layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
     keys, values = layer.project_memory(memory)
     assert tuple(keys.shape) == (B, H, S, K)
     assert tuple(values.shape) == (B, H, S, V)
-    np.testing.assert_array_equal(layer.attend(x, keys, values), layer(x, memory))
+    reference.assert_close(layer.memory_step("float32")(x, keys, values, None), layer(x, memory), 1e-6)
+    got = layer.self_step("float32")(x, lambda *of_x: of_x, None)
+    reference.assert_close(got, layer(x), 1e-6)
 
 
 def test_attention_dropout_needs_a_seed() -> None:

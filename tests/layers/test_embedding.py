@@ -10,8 +10,8 @@ V, D = 50, 16
 IDS = np.array([[3, 49, 1, 0], [1, 0, 0, 0]], "int32")
 
 
-def _layer(dtype: str = "float32") -> Embedding:
-    layer = Embedding(V, D, dtype=dtype)
+def _layer(dtype: str = "float32", vocab_size: int = V) -> Embedding:
+    layer = Embedding(vocab_size, D, dtype=dtype)
     layer.build((None, None))
     return layer
 
@@ -31,10 +31,11 @@ def test_logits_are_products_with_the_same_matrix() -> None:
     reference.assert_close(layer.logits(x), np.float64(x) @ np.asarray(layer.table, np.float64).T, 1e-5)
 
 
+@pytest.mark.parametrize("vocab_size", [V, 256])  # one of them is laid out with columns more
 @pytest.mark.parametrize("rows", [6, 1000])  # the table is laid out one way for few rows, another way for many
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_logits_of_steps_are_the_same(rows: int, dtype: str) -> None:
-    layer = _layer("mixed_bfloat16" if dtype == "bfloat16" else "float32")
+def test_logits_of_steps_are_the_same(vocab_size: int, rows: int, dtype: str) -> None:
+    layer = _layer("mixed_bfloat16" if dtype == "bfloat16" else "float32", vocab_size)
     x = np.random.default_rng(2).standard_normal((2, 3, D)).astype(dtype)
     logits = layer.step_logits(np.int32(rows), dtype)(x)
     assert logits.dtype == "float32"

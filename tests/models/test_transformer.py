@@ -139,10 +139,10 @@ def test_cached_steps_equal_the_columns_of_decode(model: Transformer) -> None:
     columns = []
     for beam in range(beams):
         columns.append(np.asarray(model.decode({"target": targets[:, beam]}, memory, bias)))
-    (memory_caches, logits_of), past = model.start(memory, beams), PlainPast(beams)
+    (memory_caches, step), past = model.start(memory, beams), PlainPast(beams)
     previous = np.zeros((rows, beams), "int32")
     for at in range(length):
-        logits = model.step(previous, at, past.at(at), memory_caches, bias, logits_of)
+        logits = step(previous, at, past.at(at), memory_caches, bias)
         for beam in range(beams):
             np.testing.assert_allclose(np.asarray(logits)[:, beam], columns[beam][:, at], rtol=0, atol=2e-5)
         previous = targets[:, :, at]

@@ -43,7 +43,10 @@ def train(
     """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
     size = store.source_vocabulary.size
-    hparams = HParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout, precision=precision)
+    # On two devices layers are computed again for the gradients, which changes no more than their number does.
+    remat = strategy.num_replicas_in_sync == 2
+    sizes = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2}
+    hparams = HParams(**sizes, dropout=dropout, precision=precision, remat=remat)
     keras.utils.set_random_seed(1)
     with strategy.scope():
         model = Transformer.from_hparams(hparams, size, size, shared=True)

@@ -1,0 +1,236 @@
+"""How time and memory grow with length, batch, vocabulary, layers and beam, beside what theory says.
+
+    python benchmarks/growth.py --output=docs/growth.svg
+
+Updates and searches of a small model (2 layers, d_model 128, d_ff 512, 4 heads, 1,000 pieces) of which one size grows.
+Each point is a process of its own: the median time of some calls, and by how much they raise the peak memory. Theory
+is the FLOPs of the matrix products, and the bytes that must be kept: activations in training, keys, values and logits
+in a search.
+
+An exponent is the slope of log value over log size, fitted to the three largest sizes. The exit status is 1 if one is
+larger than theory's by more than 0.25.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from train_step import seconds_of, training_step
+
+from t2t_lite import config, registry
+from t2t_lite.bin import cli
+from t2t_lite.models.flops import Sizes
+
+SMALL = "num_layers=2,d_model=128,d_ff=512,num_heads=4"
+TOLERANCE, FITTED, CALLS = 0.25, 3, 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What one process does; `length` of source and target alike."""
+
+    searching: bool = False
+    overrides: str = ""
+    rows: int = 1
+    length: int = 64
+    vocab_size: int = 1000
+    beam_size: int = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """A curve: the work at each size, on a panel of the figure."""
+
+    panel: str
+    name: str
+    sizes: tuple[int, ...]
+    work: Callable[[int], Work]
+
+
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+SERIES = (
+    Series("training: length", "all positions", LENGTHS, lambda n: Work(length=n)),
+    Series("training: length", "remat=true", LENGTHS, lambda n: Work(length=n, overrides="remat=true")),
+    Series("training: length", "window of 64", LENGTHS, lambda n: Work(length=n, overrides="attention_window=64")),
+    Series("training: batch", "rows of 64", (8, 16, 32, 64, 128, 256), lambda n: Work(rows=n)),
+    Series("training: vocabulary", "8 rows of 64", (4000, 16000, 64000), lambda n: Work(rows=8, vocab_size=n)),
+    Series("training: layers", "8 rows of 64", (2, 4, 8, 16), lambda n: Work(rows=8, overrides=f"num_layers={n}")),
+    Series(
+        "training: layers",
+        "remat=true",
+        (2, 4, 8, 16),
+        lambda n: Work(rows=8, overrides=f"num_layers={n},remat=true"),
+    ),
+    Series("search: length", "beam 4", (64, 128, 256, 512, 1024), lambda n: Work(True, length=n)),
+    Series("search: length", "greedy", (64, 128, 256, 512, 1024), lambda n: Work(True, length=n, beam_size=1)),
+    Series("search: beam", "16 sentences", (2, 4, 8, 16, 32), lambda n: Work(True, rows=16, beam_size=n)),
+    Series("search: batch", "beam 4", (8, 16, 32, 64, 128), lambda n: Work(True, rows=n)),
+    Series("search: vocabulary", "16 sentences", (4000, 16000, 64000), lambda n: Work(True, rows=16, vocab_size=n)),
+)
+
+
+def main() -> int:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description="Measures how time and memory grow, and draws the curves.")
+    parser.add_argument("--output", help="where the figure goes, .svg")
+    parser.add_argument("--work", help=argparse.SUPPRESS)  # the process that is measured
+    args = parser.parse_args()
+    if args.work:
+        print(json.dumps(measured(Work(**json.loads(args.work)))))
+        return 0
+    print("| what grows | | sizes | seconds | exponent | of FLOPs | MB | exponent | of bytes |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    missed, points = 0, []
+    for series in SERIES:
+        found = [_in_process(series.work(size)) for size in series.sizes]
+        points.append(found)
+        columns = {name: [point[name] for point in found] for name in found[0]}
+        slopes = {name: exponent(series.sizes, values) for name, values in columns.items()}
+        missed += slopes["seconds"] > slopes["flops"] + TOLERANCE
+        missed += slopes["megabytes"] > slopes["theory_megabytes"] + TOLERANCE
+        print(
+            f"| {series.panel} | {series.name} | {', '.join(f'{size:,}' for size in series.sizes)} | "
+            f"{', '.join(f'{value:.2f}' for value in columns['seconds'])} | {slopes['seconds']:.2f} | "
+            f"{slopes['flops']:.2f} | {', '.join(f'{value:,.0f}' for value in columns['megabytes'])} | "
+            f"{slopes['megabytes']:.2f} | {slopes['theory_megabytes']:.2f} |",
+            flush=True,
+        )
+    if args.output:
+        draw(points, args.output)
+    return 1 if missed else 0
+
+
+def _in_process(work: Work) -> dict[str, float]:
+    command = [sys.executable, __file__, f"--work={json.dumps(dataclasses.asdict(work))}"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def measured(work: Work) -> dict[str, float]:
+    """Seconds of a call and the megabytes it adds, and both as theory has them."""
+    cli.load_tensorflow()
+    hparams = config.override(config.override(registry.hparams("base"), SMALL), work.overrides)
+    call, flops, kept = (_search if work.searching else _update)(hparams, work)
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak from here on
+    before = _peak_megabytes()
+    call()  # traces the graph as well, which takes no more memory than it does
+    times = [seconds_of(call) for _ in range(CALLS)]
+    return {
+        "seconds": statistics.median(times),
+        "megabytes": max(_peak_megabytes() - before, 1.0),
+        "flops": flops,
+        "theory_megabytes": kept / 1e6,
+    }
+
+
+def _update(hparams: config.HParams, work: Work) -> tuple[Callable[[], Any], float, float]:
+    shape = (work.rows, work.length, work.length, work.vocab_size)
+    call, _, flops = training_step(hparams, shape, 1)
+    sizes = _sizes(hparams, work)
+    # A gradient and an update of Adam are of the size of the weights.
+    return call, flops, sizes.activation_bytes(work.rows, work.length, work.length, 4) + 4.0 * _weights(hparams, work)
+
+
+def _search(hparams: config.HParams, work: Work) -> tuple[Callable[[], Any], float, float]:
+    import numpy as np
+    import tensorflow as tf
+
+    from t2t_lite.decode.beam_search import EOS, beam_search
+
+    model: Any = registry.MODELS.get("transformer")
+    model = model.from_hparams(hparams, work.vocab_size, work.vocab_size, True)
+    table = model.target_embedding.table.numpy()
+    table[EOS] = 0  # never the best symbol: all outputs are of full length
+    model.target_embedding.table.assign(table)
+    source = np.random.default_rng(1).integers(4, work.vocab_size, (work.rows, work.length), dtype=np.int32)
+    source[:, -1] = EOS
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(ids: Any) -> Any:
+        return beam_search(model, ids, beam_size=work.beam_size, alpha=0.6, extra_length=0, early_stop=False)
+
+    sizes, hypotheses = _sizes(hparams, work), work.rows * work.beam_size
+    # The past of a sentence's hypotheses is one, so each sees the positions of all.
+    width, n = sizes.num_heads * (sizes.d_k + sizes.d_v), work.length
+    seen = sizes.num_layers * width * n * (n + 1) * (work.beam_size - 1)
+    flops = hypotheses * (sizes.forward_flops(n, n) + seen)
+    kept = sizes.num_layers * width * n * (hypotheses + work.rows) + 2 * hypotheses * work.vocab_size
+    return lambda: search(source), float(flops), 4.0 * (kept + _weights(hparams, work))
+
+
+def _sizes(hparams: config.HParams, work: Work) -> Sizes:
+    per_head = hparams.d_model // hparams.num_heads
+    return Sizes(
+        num_layers=hparams.num_layers,
+        d_model=hparams.d_model,
+        d_ff=hparams.d_ff,
+        num_heads=hparams.num_heads,
+        d_k=per_head,
+        d_v=per_head,
+        target_vocab_size=work.vocab_size,
+        attention_window=hparams.attention_window,
+        remat=hparams.remat,
+    )
+
+
+def _weights(hparams: config.HParams, work: Work) -> int:
+    """Parameters of matrices."""
+    d = hparams.d_model
+    return work.vocab_size * d + hparams.num_layers * (12 * d * d + 4 * d * hparams.d_ff)
+
+
+def exponent(sizes: tuple[int, ...], values: list[float]) -> float:
+    """Slope of log value over log size, by least squares, at the largest sizes."""
+    x, y = ([math.log(v) for v in numbers[-FITTED:]] for numbers in (sizes, values))
+    return statistics.linear_regression(x, y).slope
+
+
+def _peak_megabytes() -> float:
+    # Of this process alone; ru_maxrss would begin with that of the process that started it.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1e3
+
+
+def draw(points: list[list[dict[str, float]]], output: str) -> None:
+    """Times above, memory below: points as measured, lines as theory has it through the largest size."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams |= {"svg.hashsalt": "growth", "svg.fonttype": "none", "font.size": 8}  # the same file each time
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(series.panel for series in SERIES))
+    figure, panels = pyplot.subplots(2, len(names), figsize=(2.2 * len(names), 4.6), layout="constrained")
+    for column, name in enumerate(names):
+        mine = [(series, found) for series, found in zip(SERIES, points, strict=True) if series.panel == name]
+        for row, (value, theory) in enumerate((("seconds", "flops"), ("megabytes", "theory_megabytes"))):
+            panel = panels[row][column]
+            for colour, (series, found) in zip(("#0072b2", "#d55e00", "#009e73"), mine, strict=False):
+                last = found[-1]
+                line = [last[value] * point[theory] / last[theory] for point in found]
+                panel.plot(series.sizes, line, color=colour, linewidth=1)
+                panel.plot(series.sizes, [p[value] for p in found], "o", color=colour, markersize=3, label=series.name)
+            panel.set(xscale="log", yscale="log")
+            sizes = sorted({size for series, _ in mine for size in series.sizes})
+            panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=45)
+            panel.minorticks_off()
+            panel.grid(color="#dddddd", linewidth=0.5)
+            panel.legend(frameon=False)
+        panels[0][column].set_title(name)
+    panels[0][0].set_ylabel("seconds a call")
+    panels[1][0].set_ylabel("MB that a call adds")
+    figure.savefig(output, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
