@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +15,16 @@ from t2t_lite.data.pipeline import assemble
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import DataError
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Score
 from t2t_lite.train.loss import smoothed_cross_entropy
 
 _BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
+_LONGEST = 1024  # pieces of a pair's longer side: attention's memory grows with its square
+
+_log = logging.getLogger("t2t_lite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,17 +97,27 @@ class Evaluator:
         return Scores(self.loss(split), score, texts, references, sum(h.repaired for h in hypotheses))
 
     def loss(self, split: str) -> float:
-        """Cross entropy per target token, in nats."""
+        """Cross entropy per target token, in nats; very long pairs are left out, and counted in a warning.
+
+        Raises:
+            DataError: all pairs are that long.
+        """
         tokens = self._store.split(split)
         source, target = tokens.source.lengths, tokens.target.lengths
-        order = np.argsort(-np.maximum(source, target), kind="stable")
+        longer = np.maximum(source, target)
+        left_out = int((longer > _LONGEST).sum())
+        if left_out:
+            what = f"{left_out} of {len(longer)} pairs of {split} are longer than {_LONGEST:,} pieces"
+            if left_out == len(longer):
+                raise DataError(f"{what}: there is none to compute a loss of. Cut its lines into sentences.")
+            _log.warning("%s; its loss is that of the others.", what)
+        order = np.argsort(-longer, kind="stable")[left_out:]
         total = 0.0
         start = 0
         while start < len(order):
-            longest = int(max(source[order[start]], target[order[start]]))
-            ids = order[start : start + max(_BATCH_TOKENS // longest, 1)]
+            ids = order[start : start + max(_BATCH_TOKENS // int(longer[order[start]]), 1)]
             planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
             batch = assemble(tokens, planned, micro_batches=1, packing=False)
             total += float(self._loss_sum(batch["source"][0], batch["target"][0]))
             start += len(ids)
-        return total / int(target.sum(dtype=np.int64))
+        return total / int(target[order].sum(dtype=np.int64))

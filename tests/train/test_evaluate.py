@@ -2,14 +2,18 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.translate import Hypothesis, Translator
+from t2t_lite.errors import DataError
 from t2t_lite.metrics import bleu
 from t2t_lite.text.vocabulary import EOS
 from t2t_lite.train import evaluate
@@ -66,6 +70,45 @@ def test_the_dev_loss_is_the_cross_entropy_per_target_token_of_all_pairs(
     # However the pairs are cut into batches.
     monkeypatch.setattr(evaluate, "_BATCH_TOKENS", 70)
     assert evaluator.loss("dev") == pytest.approx(total / tokens, rel=1e-5)
+
+
+def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
+    make_model: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [f"{a}{b}" for a in "bdfgk" for b in "aeiou"]
+    sentences = [" ".join(np.random.default_rng(i).choice(words, 8)) for i in range(120)]
+    short, long = (
+        sentences[:20],
+        [*sentences[:20], " ".join(sentences * 200)],
+    )  # attention over all of it: 100 GB a head
+    stores = {}
+    for name, dev in (("short", short), ("long", long)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for side in ("en", "de"):
+            (folder / f"train.{side}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+            (folder / f"dev.{side}").write_text("\n".join(dev) + "\n", encoding="utf-8")
+        problem = registry.problem("text2text", source_dir=str(folder), languages="en-de", vocab_size=60)
+        stores[name] = prepare(problem, folder / "data")
+    assert stores["long"].split("dev").target.lengths.max() > 100_000
+    vocabulary = stores["long"].source_vocabulary
+    model = make_model(vocabulary.size)
+    translator = Translator(model, vocabulary, vocabulary, **OPTIONS)
+    scores = Evaluator(model, stores["long"], translator, "bleu")("dev")
+    assert scores.loss == pytest.approx(Evaluator(model, stores["short"], translator, "bleu").loss("dev"), rel=1e-6)
+    assert len(scores.hypotheses) == 21
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 of 21 inputs are longer than max_source_length=40 pieces; only their beginning is translated.",
+        "1 of 21 pairs of dev are longer than 1,024 pieces; its loss is that of the others.",
+    ]
+
+
+def test_where_all_pairs_are_too_long_there_is_no_loss(
+    model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "_LONGEST", 1)
+    with pytest.raises(DataError, match="^40 of 40 pairs of dev are longer than 1 pieces: there is none"):
+        Evaluator(model, toy_store, translator, "bleu").loss("dev")
 
 
 def test_the_score_is_that_of_the_translations_of_the_whole_split(
