@@ -4,8 +4,8 @@
 
 Whole trainer processes on prepared `toy_ende` data, which are killed after their second update; recipes as they are,
 apart from batches of 1,024 tokens in `base`, so that an update takes seconds. "before" is what comes before the first
-update, if that takes as long as the second: starting TensorFlow, opening data, building or restoring the model, tracing,
-and trying the largest micro-batch.
+update, if that takes as long as the second: starting TensorFlow, opening data, building or restoring the model,
+tracing, and trying the largest micro-batch.
 """
 
 from __future__ import annotations
