@@ -66,8 +66,8 @@ def main() -> None:
 
 def training_step(
     hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int
-) -> tuple[Callable[[], Any], int, int]:
-    """(a call that trains one step and waits for it, target tokens of a step, FLOPs of a step)."""
+) -> tuple[Callable[..., Any], int, int]:
+    """(a call that trains one step, or its beginning of some length, and waits; its target tokens; its FLOPs)."""
     import numpy as np
 
     from t2t_lite.train.devices import Devices, make_strategy, use_jit
@@ -96,7 +96,11 @@ def training_step(
         for side, length in (("source", source_length), ("target", target_length))
     }
     flops = rows * model.sizes.training_flops(source_length, target_length)
-    return lambda: float(step(batch, 1, 1e-4)["loss"]), rows * target_length, flops
+
+    def call(length: int | None = None) -> float:
+        return float(step({side: ids[:, :, :length] for side, ids in batch.items()}, 1, 1e-4)["loss"])
+
+    return call, rows * target_length, flops
 
 
 def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
