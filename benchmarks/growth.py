@@ -4,8 +4,8 @@
 
 Updates and searches of a small model (2 layers, d_model 128, d_ff 512, 4 heads, 1,000 pieces) of which one size grows.
 Each point is a process of its own: the median time of some calls, and by how much they raise the peak memory, after a
-very short one. Theory is the FLOPs of the matrix products, and the bytes that must be kept: activations in training, keys,
-values and logits in a search.
+very short one. Theory is the FLOPs of the matrix products, and the bytes that must be kept: activations in training,
+keys, values and logits in a search.
 
 An exponent is the slope of log value over log size, fitted to the three largest sizes. The exit status is 1 if one is
 larger than theory's by more than 0.25.
