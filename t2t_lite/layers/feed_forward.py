@@ -39,11 +39,9 @@ class FeedForward(keras.layers.Layer):
         self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
 
     def call(self, x: Any, seed: Any = None) -> Any:
-        # On [rows, d_model], where TensorFlow makes product, bias and ReLU one operation.
-        rows = ops.reshape(x, (-1, x.shape[-1]))
-        inner = ops.relu(dot(rows, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
+        inner = ops.relu(dot(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
         inner = self.dropout(inner, seed=seed)
-        return ops.reshape(dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype), ops.shape(x))
+        return dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)
 
     def step(self, dtype: str) -> Function:
         """Returns what maps `x` in `dtype` to `self(x)`, for the steps of a search."""

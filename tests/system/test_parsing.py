@@ -66,7 +66,7 @@ def test_the_best_checkpoint_is_by_f1(parser: Path) -> None:
     rows = [json.loads(line) for line in (parser / "metrics.jsonl").read_text().splitlines()]
     scores = {row["step"]: row for row in rows if "dev_f1" in row}
     assert list(scores) == [60, 120]
-    assert scores[120]["dev_f1"] > 50
+    assert scores[120]["dev_f1"] > 40
     assert all(0 <= row["dev_repaired"] <= 1 for row in scores.values())
     best = max(scores, key=lambda step: (scores[step]["dev_f1"], -step))
     assert (parser / "best" / f"model-{best}.index").exists()
