@@ -24,11 +24,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ledger import search_call
 from train_step import seconds_of, training_step
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
-from t2t_lite.models.flops import Sizes
 
 SMALL = "num_layers=2,d_model=128,d_ff=512,num_heads=4"
 TOLERANCE, FITTED, CALLS = 0.25, 3, 3
@@ -134,53 +134,21 @@ def measured(work: Work) -> dict[str, float]:
 
 
 def _update(hparams: config.HParams, work: Work) -> tuple[Callable[..., Any], float, float]:
-    shape = (work.rows, work.length, work.length, work.vocab_size)
-    call, _, flops = training_step(hparams, shape, 1)
-    sizes = _sizes(hparams, work)
+    call, sizes = training_step(hparams, (work.rows, work.length, work.length, work.vocab_size), 1)
+    flops = work.rows * sizes.training_flops(work.length, work.length)
     # Gradients are as large as the weights.
     return call, flops, sizes.activation_bytes(work.rows, work.length, work.length, 4) + 4.0 * _weights(hparams, work)
 
 
 def _search(hparams: config.HParams, work: Work) -> tuple[Callable[..., Any], float, float]:
-    import numpy as np
-    import tensorflow as tf
-
-    from t2t_lite.decode.beam_search import EOS, beam_search
-
-    model: Any = registry.MODELS.get("transformer")
-    model = model.from_hparams(hparams, work.vocab_size, work.vocab_size, True)
-    table = model.target_embedding.table.numpy()
-    table[EOS] = 0  # never the best symbol: all outputs are of full length
-    model.target_embedding.table.assign(table)
-    source = np.random.default_rng(1).integers(4, work.vocab_size, (work.rows, work.length), dtype=np.int32)
-    source[:, -1] = EOS
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def search(ids: Any) -> Any:
-        return beam_search(model, ids, beam_size=work.beam_size, alpha=0.6, extra_length=0, early_stop=False)
-
-    sizes, hypotheses = _sizes(hparams, work), work.rows * work.beam_size
+    call, sizes = search_call(hparams, (work.rows, work.length, work.length, work.vocab_size), work.beam_size)
+    hypotheses = work.rows * work.beam_size
     # The past of a sentence's hypotheses is one, so each sees the positions of all.
     width, n = sizes.num_heads * (sizes.d_k + sizes.d_v), work.length
     seen = sizes.num_layers * width * n * (n + 1) * (work.beam_size - 1)
     flops = hypotheses * (sizes.forward_flops(n, n) + seen)
     kept = sizes.num_layers * width * n * (hypotheses + work.rows) + 2 * hypotheses * work.vocab_size
-    return lambda length=None: search(source[:, :length]), float(flops), 4.0 * (kept + _weights(hparams, work))
-
-
-def _sizes(hparams: config.HParams, work: Work) -> Sizes:
-    per_head = hparams.d_model // hparams.num_heads
-    return Sizes(
-        num_layers=hparams.num_layers,
-        d_model=hparams.d_model,
-        d_ff=hparams.d_ff,
-        num_heads=hparams.num_heads,
-        d_k=per_head,
-        d_v=per_head,
-        target_vocab_size=work.vocab_size,
-        attention_window=hparams.attention_window,
-        remat=hparams.remat,
-    )
+    return call, float(flops), 4.0 * (kept + _weights(hparams, work))
 
 
 def _weights(hparams: config.HParams, work: Work) -> int:

@@ -80,37 +80,21 @@ def _training(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
     """(a call, its FLOPs, the bytes of weights it cannot but read: three times, and Adam's two moments)."""
     overrides, shape = TRAINING[workload]
     hparams = config.replace(config.override(registry.hparams("base"), overrides), precision=precision)
-    call, _, flops = training_step(hparams, shape, 1)
-    d_model, layers, vocab_size = hparams.d_model, hparams.num_layers, shape[3]
+    call, sizes = training_step(hparams, shape, 1)
+    rows, source_length, target_length, vocab_size = shape
+    d_model, layers = hparams.d_model, hparams.num_layers
     weights = layers * (12 * d_model**2 + 4 * d_model * hparams.d_ff) + vocab_size * d_model
-    return call, flops, weights * 4.0 * 5
+    return call, rows * sizes.training_flops(source_length, target_length), weights * 4.0 * 5
 
 
 def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, float]:
     """(a call, its FLOPs, the bytes of weights it cannot but read: the decoder's at each step)."""
-    import keras
     import numpy as np
-    import tensorflow as tf
-
-    from t2t_lite.decode.beam_search import EOS, beam_search
 
     sentences, beam_size = DECODING[workload]
     hparams = config.replace(registry.hparams("base"), precision=precision)
-    keras.utils.set_random_seed(1)
-    model: Any = registry.MODELS.get("transformer")
-    model = model.from_hparams(hparams, VOCAB_SIZE, VOCAB_SIZE, True)
-    table = model.target_embedding.table.numpy()
-    table[EOS] = 0  # never the best symbol: all outputs are of full length
-    model.target_embedding.table.assign(table)
-    source = np.random.default_rng(1).integers(4, VOCAB_SIZE, (sentences, SOURCE_LENGTH), dtype=np.int32)
-    source[:, -1] = EOS
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def search(ids: Any) -> Any:
-        extra = OUTPUT_LENGTH - SOURCE_LENGTH
-        return beam_search(model, ids, beam_size=beam_size, alpha=0.6, extra_length=extra, early_stop=False)
-
-    ids, _ = search(source)
+    call, _ = search_call(hparams, (sentences, SOURCE_LENGTH, OUTPUT_LENGTH, VOCAB_SIZE), beam_size)
+    ids, _ = call()
     if np.count_nonzero(ids) != sentences * beam_size * OUTPUT_LENGTH:
         raise SystemExit("An output ended early; the figures would be of another workload.")
     layers, d, d_ff = hparams.num_layers, hparams.d_model, hparams.d_ff
@@ -119,7 +103,39 @@ def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
     steps = t * (layers * (12 * d * d + 4 * d * d_ff + 4 * s * d) + 2 * d * VOCAB_SIZE) + layers * 2 * t * (t + 1) * d
     per_step = layers * (6 * d * d + 2 * d * d_ff) + VOCAB_SIZE * d
     size = 2 if precision == "bfloat16" else 4
-    return lambda: search(source), float(sentences * (encoder + beam_size * steps)), float(t * per_step * size)
+    return call, float(sentences * (encoder + beam_size * steps)), float(t * per_step * size)
+
+
+def search_call(
+    hparams: config.HParams, shape: tuple[int, int, int, int], beam_size: int
+) -> tuple[Callable[..., Any], Any]:
+    """(a call that searches full outputs for sources, or for their beginnings of some length; the model's `Sizes`).
+
+    Args:
+        shape: sentences, source pieces, output pieces, pieces in the vocabulary.
+    """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from t2t_lite.decode.beam_search import EOS, beam_search
+
+    sentences, source_length, output_length, vocab_size = shape
+    keras.utils.set_random_seed(1)
+    model: Any = registry.MODELS.get("transformer")
+    model = model.from_hparams(hparams, vocab_size, vocab_size, True)
+    table = model.target_embedding.table.numpy()
+    table[EOS] = 0  # never the best symbol: all outputs are of full length
+    model.target_embedding.table.assign(table)
+    source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
+    source[:, -1] = EOS
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(ids: Any) -> Any:
+        extra = output_length - source_length
+        return beam_search(model, ids, beam_size=beam_size, alpha=0.6, extra_length=extra, early_stop=False)
+
+    return lambda length=None: search(source[:, :length]), model.sizes
 
 
 def _profile(call: Callable[[], Any]) -> dict[tuple[str, str], tuple[float, int]]:

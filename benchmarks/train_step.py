@@ -35,7 +35,9 @@ def main() -> None:
     args = parser.parse_args()
     cli.load_tensorflow()
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
-    step, batch_tokens, flops = training_step(hparams, WORKLOADS[args.hparams_set], args.micro_batches)
+    rows, source_length, target_length, _ = WORKLOADS[args.hparams_set]
+    step, sizes = training_step(hparams, WORKLOADS[args.hparams_set], args.micro_batches)
+    batch_tokens, flops = rows * target_length, rows * sizes.training_flops(source_length, target_length)
     products = matrix_products(args.precision)
     for warm in (step, step, *(call for call, _ in products)):
         warm()
@@ -66,8 +68,8 @@ def main() -> None:
 
 def training_step(
     hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int
-) -> tuple[Callable[..., Any], int, int]:
-    """(a call that trains one step, or its beginning of some length, and waits; its target tokens; its FLOPs)."""
+) -> tuple[Callable[..., Any], Any]:
+    """(a call that trains one step, or its beginning of some length, and waits; the model's `Sizes`)."""
     import numpy as np
 
     from t2t_lite.train.devices import Devices, make_strategy, use_jit
@@ -95,12 +97,11 @@ def training_step(
         side: random.integers(4, vocab_size, (micro_batches, rows // micro_batches, length), dtype=np.int32)
         for side, length in (("source", source_length), ("target", target_length))
     }
-    flops = rows * model.sizes.training_flops(source_length, target_length)
 
     def call(length: int | None = None) -> float:
         return float(step({side: ids[:, :, :length] for side, ids in batch.items()}, 1, 1e-4)["loss"])
 
-    return call, rows * target_length, flops
+    return call, model.sizes
 
 
 def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:

@@ -68,7 +68,7 @@ class HParams:
     early_stopping: int = 0  # stop after this many evaluations without a better dev score; 0: never
     seed: int = 1
     precision: Literal["float32", "bfloat16"] = "float32"
-    remat: bool = False  # keep only the inputs of layers, and compute the rest again: less memory, a third more time
+    remat: bool = False  # keep only the inputs of layers, and compute the rest again: less memory, a quarter more time
     jit: Literal["auto", "on", "off"] = "auto"  # XLA; auto: on GPUs only
     # Decoding (section 6.1).
     beam_size: int = 4

@@ -14,7 +14,7 @@ import keras
 from t2t_lite.layers.attention import Extend
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.models.sublayers import Sublayers
+from t2t_lite.models.sublayers import Sublayers, apply_layer
 
 
 class DecoderLayer(Composite, keras.layers.Layer):
@@ -102,13 +102,9 @@ class Decoder(Composite, keras.layers.Layer):
         self.final_norm = sublayers.final_norm()
 
     def call(self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, seed: Any = None) -> Any:
+        biases = {"self_bias": self_bias, "memory_bias": memory_bias}
         for i, block in enumerate(self.blocks):
-            layer_seed = fold_in(seed, i)
-
-            def layer(x: Any, memory: Any, block: Any = block, seed: Any = layer_seed) -> Any:
-                return block(x, memory, self_bias=self_bias, memory_bias=memory_bias, seed=seed)
-
-            x = (keras.remat(layer) if self.remat and seed is not None else layer)(x, memory)
+            x = apply_layer(block, x, memory, remat=self.remat, **biases, seed=fold_in(seed, i))
         return self.final_norm(x) if self.final_norm else x
 
     def memory_caches(self, memory: Any) -> list[tuple[Any, Any]]:

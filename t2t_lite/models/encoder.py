@@ -8,7 +8,7 @@ import keras
 
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.models.sublayers import Sublayers
+from t2t_lite.models.sublayers import Sublayers, apply_layer
 
 
 class EncoderLayer(Composite, keras.layers.Layer):
@@ -63,10 +63,5 @@ class Encoder(Composite, keras.layers.Layer):
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         for i, block in enumerate(self.blocks):
-            layer_seed = fold_in(seed, i)
-
-            def layer(x: Any, block: Any = block, seed: Any = layer_seed) -> Any:
-                return block(x, bias=bias, seed=seed)
-
-            x = (keras.remat(layer) if self.remat and seed is not None else layer)(x)
+            x = apply_layer(block, x, remat=self.remat, bias=bias, seed=fold_in(seed, i))
         return self.final_norm(x) if self.final_norm else x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import keras
 
@@ -36,3 +37,17 @@ class Sublayers:
     def final_norm(self) -> keras.layers.LayerNormalization | None:
         """The layer normalisation after the last layer of a pre-norm stack."""
         return layer_norm("final_norm") if self.norm == "pre" else None
+
+
+def apply_layer(layer: Any, *inputs: Any, remat: bool, **given: Any) -> Any:
+    """Returns layer(*inputs, **given).
+
+    Args:
+        remat: in training (`given` has a seed), keep nothing but the inputs, and compute the rest again for the
+            gradients, which are those of the inputs and of the layer's weights.
+    """
+
+    def call(*inputs: Any) -> Any:
+        return layer(*inputs, **given)
+
+    return (keras.remat(call) if remat and given["seed"] is not None else call)(*inputs)

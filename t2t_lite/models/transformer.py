@@ -62,7 +62,7 @@ class Transformer(Composite, keras.Model):
         tied: bool,
         max_positions: int,
         window: int,
-        remat: bool = False,
+        remat: bool,
         **kwargs: Any,
     ) -> None:
         super().__init__(name="transformer", **kwargs)

@@ -194,8 +194,8 @@ What it is and how well it does: model_card.json. Run in this folder:
 CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6)^alpha, and this model was made for
 alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
 symbol counted. CTranslate2 also ends a search with the first {beam_size} finished
-outputs; patience=2 looks at more. With length_penalty=0 both search alike and find the same outputs, but for rounding
-and rare ties.
+outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
+twice as many. So with length_penalty=0 both find nearly always the same outputs.
 """
 _README_OF_TREES = """
 This model is a parser. Its sentences are words parted by single spaces, with -LRB- and -RRB- for ( and ). The program

@@ -77,10 +77,8 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
 ) -> None:
     words = [f"{a}{b}" for a in "bdfgk" for b in "aeiou"]
     sentences = [" ".join(np.random.default_rng(i).choice(words, 8)) for i in range(120)]
-    short, long = (
-        sentences[:20],
-        [*sentences[:20], " ".join(sentences * 200)],
-    )  # attention over all of it: 100 GB a head
+    short = sentences[:20]
+    long = [*short, " ".join(sentences * 200)]  # attention over all of it: 100 GB a head
     stores = {}
     for name, dev in (("short", short), ("long", long)):
         folder = tmp_path / name
