@@ -107,7 +107,7 @@ class _Search:
         fixed, beams, result = state
         beams["past"] = tf.cond(
             tf.equal(beams["index"], past.capacity(beams["past"])),
-            lambda: past.grown(beams["past"], fixed["memory"]),
+            lambda: past.grown(beams["past"], fixed["memory"], tf.shape(beams["alive"])[2]),
             lambda: tf.nest.map_structure(tf.identity, beams["past"]),
         )
         (beams,) = tf.while_loop(

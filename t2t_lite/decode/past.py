@@ -79,15 +79,16 @@ def capacity(state: State) -> Any:
     return tf.shape(state["owners"])[2]
 
 
-def grown(state: State, memory_caches: Sequence[tuple[Any, Any]]) -> State:
-    """With room for a block of positions more; `memory_caches` as for `empty`."""
-    places = _BLOCK * state["owners"].shape[1]
+def grown(state: State, memory_caches: Sequence[tuple[Any, Any]], longest: Any) -> State:
+    """With room for a block of positions more, `longest` at most; `memory_caches` as for `empty`."""
+    positions = tf.minimum(_BLOCK, longest - capacity(state))
+    places = positions * state["owners"].shape[1]
 
     def more(slots: Any, like: Any) -> Any:
         return tf.pad(slots, [[0, 0], [0, 0], [0, places * like.shape[3]]])
 
     return {
-        "owners": tf.pad(state["owners"], [[0, 0], [0, 0], [0, _BLOCK]], constant_values=_UNWRITTEN),
+        "owners": tf.pad(state["owners"], [[0, 0], [0, 0], [0, positions]], constant_values=_UNWRITTEN),
         "slots": tf.nest.map_structure(more, state["slots"], list(memory_caches)),
     }
 

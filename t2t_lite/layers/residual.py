@@ -9,8 +9,7 @@ import keras
 
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout
-
-LAYER_NORM_EPSILON = 1e-6  # not in the paper; tensor2tensor's value
+from t2t_lite.layers.layer_norm import LayerNorm
 
 
 class Residual(Composite, keras.layers.Layer):
@@ -32,15 +31,10 @@ class Residual(Composite, keras.layers.Layer):
     def __init__(self, norm: str, dropout: float, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.norm_first = norm == "pre"
-        self.layer_norm = layer_norm(dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(name="layer_norm", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout")
 
     def call(self, x: Any, sublayer: Callable[[Any], Any], seed: Any = None) -> Any:
         if self.norm_first:
             return x + self.dropout(sublayer(self.layer_norm(x)), seed=seed)
         return self.layer_norm(x + self.dropout(sublayer(x), seed=seed))
-
-
-def layer_norm(name: str = "layer_norm", dtype: Any = None) -> keras.layers.LayerNormalization:
-    """Layer normalisation over d_model with scale and offset, its statistics in float32."""
-    return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)

@@ -9,7 +9,8 @@ import keras
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.feed_forward import FeedForward
-from t2t_lite.layers.residual import Residual, layer_norm
+from t2t_lite.layers.layer_norm import LayerNorm
+from t2t_lite.layers.residual import Residual
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Sublayers:
     def residual(self, name: str) -> Residual:
         return Residual(self.norm, self.dropout, name=name)
 
-    def final_norm(self) -> keras.layers.LayerNormalization | None:
+    def final_norm(self) -> LayerNorm | None:
         """The layer normalisation after the last layer of a pre-norm stack."""
-        return layer_norm("final_norm") if self.norm == "pre" else None
+        return LayerNorm(name="final_norm") if self.norm == "pre" else None
 
 
 def apply_layer(layer: Any, *inputs: Any, remat: bool, **given: Any) -> Any:
