@@ -5,7 +5,7 @@
 Updates and searches of a small model (2 layers, d_model 128, d_ff 512, 4 heads, 1,000 pieces) of which one size grows.
 Each point is a process of its own: the median time of some calls, and by how much they raise the peak memory, after a
 very short one. Theory is the FLOPs of the matrix products, and the bytes that must be kept: activations in training,
-keys, values and logits in a search.
+keys, values and logits in a search, and the attention weights of one layer of its encoder.
 
 An exponent is the slope of log value over log size, fitted to the three largest sizes. The exit status is 1 if one is
 larger than theory's by more than 0.25.
@@ -148,6 +148,7 @@ def _search(hparams: config.HParams, work: Work) -> tuple[Callable[..., Any], fl
     seen = sizes.num_layers * width * n * (n + 1) * (work.beam_size - 1)
     flops = hypotheses * (sizes.forward_flops(n, n) + seen)
     kept = sizes.num_layers * width * n * (hypotheses + work.rows) + 2 * hypotheses * work.vocab_size
+    kept += 2 * work.rows * sizes.num_heads * n * n  # an encoder layer's scores and their softmax
     return call, float(flops), 4.0 * (kept + _weights(hparams, work))
 
 
