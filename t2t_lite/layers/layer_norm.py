@@ -26,6 +26,8 @@ class LayerNorm(keras.layers.Layer):
         [..., D].
     """
 
+    epsilon = EPSILON
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.layers.layer_norm import EPSILON
 from t2t_lite.layers.positions import sinusoids
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
@@ -111,7 +110,7 @@ def _spec(translator: Translator) -> Any:
     spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = EPSILON
+    spec.config.layer_norm_epsilon = model.encoder.blocks[0].around_feed_forward.layer_norm.epsilon
     return spec
 
 
