@@ -143,13 +143,11 @@ def _update(hparams: config.HParams, work: Work) -> tuple[Callable[..., Any], fl
 def _search(hparams: config.HParams, work: Work) -> tuple[Callable[..., Any], float, float]:
     call, sizes = search_call(hparams, (work.rows, work.length, work.length, work.vocab_size), work.beam_size)
     hypotheses = work.rows * work.beam_size
-    # The past of a sentence's hypotheses is one, so each sees the positions of all.
+    # Hypotheses share most of their past, and have room for 16 steps each.
     width, n = sizes.num_heads * (sizes.d_k + sizes.d_v), work.length
-    seen = sizes.num_layers * width * n * (n + 1) * (work.beam_size - 1)
-    flops = hypotheses * (sizes.forward_flops(n, n) + seen)
-    kept = sizes.num_layers * width * n * (hypotheses + work.rows) + 2 * hypotheses * work.vocab_size
+    kept = sizes.num_layers * width * (2 * work.rows * n + 16 * hypotheses) + 2 * hypotheses * work.vocab_size
     kept += 2 * work.rows * sizes.num_heads * n * n  # an encoder layer's scores and their softmax
-    return call, float(flops), 4.0 * (kept + _weights(hparams, work))
+    return call, float(hypotheses * sizes.forward_flops(n, n)), 4.0 * (kept + _weights(hparams, work))
 
 
 def _weights(hparams: config.HParams, work: Work) -> int:

@@ -39,8 +39,12 @@ PARTS = (
     ("dropout", "/dropout|StatelessRandom"),
     ("layer normalisation", "layer_norm"),
     ("attention: products", "BatchMatMul"),
-    ("attention: softmax", "around_(self|memory|attention).*:.*Softmax|:.*Softmax.*around_"),
-    ("the past: writing and growing", "StridedSliceUpdate|:Pad$"),
+    (
+        "attention: softmax",
+        "around_(self|memory|attention).*:.*Softmax|:.*Softmax.*around_"
+        "|while/.*around_(self|memory).*:(Max|Sub|Exp|Sum|RealDiv)$",
+    ),
+    ("the past: writing and renewing", "StridedSliceUpdate|:Pad$|while/cond.*:GatherV2$"),
     ("transposes", "Transpose$"),
     ("feed-forward: products", "feed_forward.*MatMul$"),
     ("feed-forward: bias, ReLU", "feed_forward"),

@@ -30,6 +30,7 @@ class PlainPast:
         return self
 
     def extend(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
+        key, value = ops.swapaxes(key, 1, 2), ops.swapaxes(value, 1, 2)
         hidden = [ops.zeros_like(key[:, :, :1])], [ops.zeros_like(value[:, :, :1])]
         keys, values = self._kept.setdefault(layer, hidden)
         keys.append(key)

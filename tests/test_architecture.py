@@ -34,7 +34,10 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "models": (("layers", "config", "registry"), ("keras", "numpy")),  # registry: models register themselves
     "problem": (("text", "metrics"), ()),
     "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?")),
-    "decode": (("models", "layers.masks", "text", *LEAVES), ("keras", "numpy", "tensorflow", "tensorflow_text?")),
+    "decode": (
+        ("models", "layers.masks", "layers.step_attention", "text", *LEAVES),
+        ("keras", "numpy", "tensorflow", "tensorflow_text?"),
+    ),
     "train": (
         # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
         ("models", "layers.dropout", "data", "problem", "decode", "text", *LEAVES),

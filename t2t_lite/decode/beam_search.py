@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.decode import past
+from t2t_lite.decode.products import vector_product
 from t2t_lite.decode.top_k import top_k
 
 PAD, EOS = 0, 1
@@ -64,7 +65,8 @@ class _Search:
     ) -> None:
         self.beam_size, self.alpha, self.early_stop = beam_size, alpha, early_stop
         memory, memory_bias = model.encode({"source": source})
-        memory_caches, self.step_model = model.start(memory, beam_size)
+        product = vector_product(memory.dtype.name, beam_size)
+        memory_caches, self.step_model = model.start(memory, beam_size, product)
         batch = tf.shape(source)[0]
         max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
         longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
@@ -84,7 +86,7 @@ class _Search:
             "alive_logp": tf.tile([[0.0] + [_NEVER] * (beam_size - 1)], [batch, 1]),
             "finished": tf.zeros(shape, tf.int32),
             "scores": tf.fill([batch, beam_size], _NEVER),
-            "past": past.empty(self.fixed["memory"], batch, beam_size),
+            "past": past.empty(memory_caches, batch, beam_size, longest),
         }
         self.result = tf.zeros(shape, tf.int32), tf.zeros(shape[:2])
 
@@ -106,8 +108,8 @@ class _Search:
         )
         fixed, beams, result = state
         beams["past"] = tf.cond(
-            tf.equal(beams["index"], past.capacity(beams["past"])),
-            lambda: past.grown(beams["past"], fixed["memory"], tf.shape(beams["alive"])[2]),
+            past.full(beams["past"]),
+            lambda: past.renewed(beams["past"], tf.shape(beams["alive"])[2] - beams["index"]),
             lambda: tf.nest.map_structure(tf.identity, beams["past"]),
         )
         (beams,) = tf.while_loop(
@@ -120,7 +122,7 @@ class _Search:
 
     def _goes_on(self, beams: State) -> Any:
         done = tf.math.count_nonzero(beams["done"], dtype=tf.int32)
-        return (4 * done < tf.size(beams["done"])) & (beams["index"] < past.capacity(beams["past"]))
+        return (4 * done < tf.size(beams["done"])) & ~past.full(beams["past"])
 
     def _without_done(
         self, fixed: State, beams: State, result: tuple[Any, Any]

@@ -1,11 +1,11 @@
 """What a beam search remembers of the positions before: self-attention's keys and values.
 
-Hypotheses change places from step to step, and what was written of them never moves. Each position has K slots, one for
-each hypothesis there was at that step, and `owners` says in which of them a hypothesis of now finds its own past.
-Attention sees the slots of all K hypotheses of its sentence, and a bias hides those of the others: more products, but
-no copy of what was read anyway.
+Hypotheses change places from step to step, and what was written of them never moves. Each step fills K slots, one for
+each hypothesis there is then, and `mine` says which of all slots are a hypothesis' own past. Attention sees the slots
+of all hypotheses of its sentence, and a bias hides those of the others: no copy is made when hypotheses change places.
+When the slots are used up, those that no hypothesis looks at any more are left out, and there is room again.
 
-Legend: B sentences, K beam size, H heads, C capacity in positions, N = C * K slots, E = d_k or d_v.
+Legend: B sentences, K beam size, H heads, N slots, E = d_k or d_v.
 """
 
 from __future__ import annotations
@@ -17,92 +17,118 @@ import tensorflow as tf
 
 from t2t_lite.layers import masks
 
-_BLOCK = 16  # positions by which the capacity grows: short outputs never pay for long ones
-_UNWRITTEN = -1
+_BLOCK = 16  # steps for which there is new room: short outputs never pay for long ones
 
-State = dict[str, Any]  # "owners": int32 [B, K, C]; "slots": for each layer keys and values, [B, H, C * K * E]
+# "count": int32 scalar, the slots in use, the same for all sentences; "mine": bool [B, K, N]; "positions":
+# int32 [B, 1, N], of what is in the slots; "slots": for each layer keys and values, [B, H, N, E].
+State = dict[str, Any]
 
 
 class Past:
     """The view of one step: what `Transformer.step` asks of a memory.
 
     Args:
-        state: from `empty` or the step before; has room for `index`.
+        state: from `empty` or the step before; not `full`.
         index: int scalar, the position of this step.
 
     Attributes:
         bias: float32 [B, 1, K, N]; shows each hypothesis its own past and present.
-        positions: int32 [N], of the slots.
+        positions: int32 [B, 1, 1, N], of the slots.
     """
 
     def __init__(self, state: State, index: Any) -> None:
-        self._index, self._slots = index, list(state["slots"])
-        batch, _, capacity = tf.unstack(tf.shape(state["owners"]))
-        self._beam_size = beam_size = state["owners"].shape[1]
-        places = tf.range(beam_size)
-        self._owners = tf.where(tf.range(capacity) == index, places[:, None], state["owners"])
-        mine = tf.equal(self._owners[:, :, :, None], places)
-        self.bias = tf.reshape(masks.bias(mine), [batch, 1, beam_size, capacity * beam_size])
-        self.positions = tf.repeat(tf.range(capacity), beam_size)
+        self._count, self._slots = state["count"], list(state["slots"])
+        beam_size = state["mine"].shape[1]
+        self._room = tf.shape(state["mine"])[2]
+        place = tf.range(self._room) - self._count
+        self._mine = state["mine"] | tf.equal(place, tf.range(beam_size)[:, None])
+        self._positions = tf.where((place >= 0) & (place < beam_size), index, state["positions"])
+        self.bias = masks.bias(self._mine)[:, None]
+        self.positions = self._positions[:, None]
 
     def extend(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
-        """Writes this position's `key` and `value` [B, H, K, E] of one layer; returns all there are, [B, H, N, E]."""
-        self._slots[layer] = tuple(
-            _write(slots, self._index, tf.reshape(new, [-1, self._beam_size * new.shape[3]]))
-            for slots, new in zip(self._slots[layer], (key, value), strict=True)
-        )
-        keys, values = (
-            tf.reshape(slots, [-1, new.shape[1], tf.size(self.positions), new.shape[3]])
-            for slots, new in zip(self._slots[layer], (key, value), strict=True)
-        )
-        return keys, values
+        """Writes this position's `key` and `value` [B, K, H, E] of one layer; returns all slots, [B, H, N, E]."""
+        keys, values = self._slots[layer]
+        at = self._count, self._room
+        self._slots[layer] = _written(keys, *at, key), _written(values, *at, value)
+        return self._slots[layer]
 
     def after(self, parents: Any) -> State:
         """The state of the next step, in which hypothesis k continues hypothesis parents[:, k] (int32 [B, K])."""
-        return {"owners": tf.gather(self._owners, parents, batch_dims=1), "slots": self._slots}
+        return {
+            "count": self._count + self._mine.shape[1],
+            "mine": tf.gather(self._mine, parents, batch_dims=1),
+            "positions": self._positions,
+            "slots": self._slots,
+        }
 
 
-def empty(memory_caches: Sequence[tuple[Any, Any]], batch: Any, beam_size: int) -> State:
-    """Nothing remembered. `memory_caches`: keys and values [B, H, S, E] of the layers' other attention, as wide."""
+def empty(memory_caches: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, steps: Any) -> State:
+    """Nothing remembered, and room for `steps` steps or a block of them.
 
-    def slots(like: Any) -> Any:
-        return tf.zeros([batch, like.shape[1], 0], like.dtype)
-
+    `memory_caches`: keys and values [B, H, S, E] of the layers' other attention, as wide.
+    """
+    room = _room(steps, beam_size)
     return {
-        "owners": tf.zeros([batch, beam_size, 0], tf.int32),
-        "slots": [(slots(key), slots(value)) for key, value in memory_caches],
+        "count": tf.constant(0),
+        "mine": tf.zeros([batch, beam_size, room], tf.bool),
+        "positions": tf.zeros([batch, 1, room], tf.int32),
+        "slots": [
+            tuple(tf.zeros([batch, like.shape[1], room, like.shape[3]], like.dtype) for like in caches)
+            for caches in memory_caches
+        ],
     }
 
 
-def capacity(state: State) -> Any:
-    """C, int32 scalar."""
-    return tf.shape(state["owners"])[2]
+def full(state: State) -> Any:
+    """Whether there is no room for another step, bool scalar."""
+    return state["count"] >= tf.shape(state["mine"])[2]
 
 
-def grown(state: State, memory_caches: Sequence[tuple[Any, Any]], longest: Any) -> State:
-    """With room for a block of positions more, `longest` at most; `memory_caches` as for `empty`."""
-    positions = tf.minimum(_BLOCK, longest - capacity(state))
-    places = positions * state["owners"].shape[1]
-
-    def more(slots: Any, like: Any) -> Any:
-        return tf.pad(slots, [[0, 0], [0, 0], [0, places * like.shape[3]]])
-
+def renewed(state: State, steps: Any) -> State:
+    """Without the slots that no hypothesis looks at, and with room for `steps` more steps or a block of them."""
+    seen = tf.reduce_any(state["mine"], 1)
+    count = tf.reduce_max(tf.math.count_nonzero(seen, 1, dtype=tf.int32))
+    _, kept = tf.math.top_k(tf.cast(seen, tf.int32), count)  # in their old order; fewer than `count` may be seen
+    room = [[0, 0], [0, 0], [0, _room(steps, state["mine"].shape[1])]]
+    copied = tf.pad(kept, room[1:])  # anything may be in the room, as nobody sees it before it is written
     return {
-        "owners": tf.pad(state["owners"], [[0, 0], [0, 0], [0, positions]], constant_values=_UNWRITTEN),
-        "slots": tf.nest.map_structure(more, state["slots"], list(memory_caches)),
+        "count": count,
+        "mine": tf.pad(tf.gather(state["mine"], kept, axis=2, batch_dims=1), room),
+        "positions": tf.pad(tf.gather(state["positions"], kept, axis=2, batch_dims=1), room),
+        "slots": tf.nest.map_structure(lambda slots: tf.gather(slots, copied, axis=2, batch_dims=1), state["slots"]),
     }
 
 
-def _write(slots: Any, index: Any, new: Any) -> Any:
-    """In place, as nothing else holds the buffer; over two axes, because each one more makes it slower."""
-    width = new.shape[1]
+def _room(steps: Any, beam_size: int) -> Any:
+    return tf.minimum(_BLOCK, steps) * beam_size
+
+
+def _written(slots: Any, first: Any, room: Any, new: Any) -> Any:
+    """`slots` [B, H, room, E] with `new` [B, K, H, E] from slot `first` on; in place, as nothing else holds the buffer.
+
+    TensorFlow's operation for it is slower with each axis more, and copies number by number: so over two axes, and if
+    they come out even, with numbers of 16 bytes.
+    """
+    beam_size, heads, size = new.shape[1:]
+    number = slots.dtype if size * slots.dtype.size % tf.complex128.size else tf.complex128
+    together = number.size // slots.dtype.size
+    width = size // together
+
+    def flat(x: Any, places: Any) -> Any:
+        rows = tf.reshape(x, [-1, places * width] + [together] * (together > 1))
+        return tf.bitcast(rows, number)
+
+    # As integers: oneDNN, which TensorFlow gives floating numbers to, is slower where there is little to transpose.
+    integer = tf.int32 if new.dtype.size == 4 else tf.int16
+    new_BHKE = tf.transpose(tf.bitcast(new, integer), [0, 2, 1, 3])
     written = tf.raw_ops.TensorStridedSliceUpdate(
-        input=tf.reshape(slots, [-1, tf.shape(slots)[2]]),
-        begin=[0, index * width],
-        end=[0, (index + 1) * width],
+        input=flat(slots, room),
+        begin=[0, first * width],
+        end=[0, (first + beam_size) * width],
         strides=[1, 1],
-        value=new,
+        value=flat(new_BHKE, beam_size),
         begin_mask=0b01,  # all of the first axis
         end_mask=0b01,
     )
-    return tf.reshape(written, tf.shape(slots))
+    return tf.reshape(tf.bitcast(written, slots.dtype), [-1, heads, room, size])

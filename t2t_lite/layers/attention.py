@@ -11,10 +11,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, dot, step_dot
+from t2t_lite.layers.dot import Function, dot, step_dot, step_dots
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
+from t2t_lite.layers.step_attention import Product, step_attention
 
 Extend = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -59,7 +60,9 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
         if memory is None:
-            heads = self._attend(*self._project_self(dot(x, self._self_kernel(x.dtype))), bias, seed)
+            product = self._heads(dot(x, self._self_kernel(x.dtype)))
+            query, key, value = ops.split(product, (self.d_k, 2 * self.d_k), axis=-1)
+            heads = self._attend(query, key, value, bias, seed)
         else:
             heads = self._attend(self._heads(dot(x, self.query)), *self.project_memory(memory), bias, seed)
         return dot(heads, self.output_kernel)
@@ -68,25 +71,27 @@ class MultiHeadAttention(keras.layers.Layer):
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; decoding computes them once."""
         return self._heads(dot(memory, self.key)), self._heads(dot(memory, self.value))
 
-    def memory_step(self, dtype: str) -> Callable[[Any, Any, Any, Any], Any]:
-        """Returns attention to a memory for the steps of a search.
+    def memory_step(self, dtype: str, product: Product | None = None) -> Callable[[Any, Any, Any, Any], Any]:
+        """Returns attention to a memory for the steps of a search; `product` as for `step_attention`.
 
         A function of `x` [B, T, D] in `dtype`, keys [B, H, S, K], values [B, H, S, V] and `bias` to [B, T, D].
         """
         project, output = step_dot(self.query, dtype), step_dot(self.output_kernel, dtype)
-        return lambda x, key, value, bias: output(self._attend(self._heads(project(x)), key, value, bias))
+        return lambda x, key, value, bias: output(step_attention(self._split(project(x)), key, value, bias, product))
 
-    def self_step(self, dtype: str) -> Callable[[Any, Extend, Any], Any]:
-        """Returns self-attention for the steps of a search.
+    def self_step(self, dtype: str, product: Product | None = None) -> Callable[[Any, Extend, Any], Any]:
+        """Returns self-attention for the steps of a search; `product` as for `step_attention`.
 
-        A function of `x` [B, T, D] in `dtype`; of `extend`, which is told the keys [B, H, T, K] and values [B, H, T, V]
+        A function of `x` [B, T, D] in `dtype`; of `extend`, which is told the keys [B, T, H, K] and values [B, T, H, V]
         of x and returns those that are to be seen, [B, H, S, K] and [B, H, S, V]; and of `bias`; to [B, T, D].
         """
-        project, output = step_dot(self._self_kernel(dtype), dtype), step_dot(self.output_kernel, dtype)
+        project = step_dots((self.query, self.key, self.value), dtype)
+        output = step_dot(self.output_kernel, dtype)
 
         def step(x: Any, extend: Extend, bias: Any) -> Any:
-            query, key, value = self._project_self(project(x))
-            return output(self._attend(query, *extend(key, value), bias))
+            query, key, value = (self._split(part) for part in project(x))
+            keys, values = extend(key, value)
+            return output(step_attention(query, keys, values, bias, product))
 
         return step
 
@@ -97,11 +102,6 @@ class MultiHeadAttention(keras.layers.Layer):
             for kernel in (self.query, self.key, self.value)
         ]
         return self._flat(ops.concatenate(kernels, axis=-1))
-
-    def _project_self(self, product: Any) -> tuple[Any, Any, Any]:
-        """[B, T, H * (2K + V)] -> [B, H, T, K], [B, H, T, K] and [B, H, T, V]."""
-        query, key, value = ops.split(self._heads(product), (self.d_k, 2 * self.d_k), axis=-1)
-        return query, key, value
 
     def _attend(self, query_BHTK: Any, key_BHSK: Any, value_BHSV: Any, bias: Any = None, seed: Any = None) -> Any:
         """The heads, side by side -> [B, T, H * V]."""
@@ -118,8 +118,11 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _heads(self, x: Any) -> Any:
         """[B, T, H * E] -> [B, H, T, E]."""
-        split = ops.reshape(x, (*ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads))
-        return ops.transpose(split, (0, 2, 1, 3))
+        return ops.transpose(self._split(x), (0, 2, 1, 3))
+
+    def _split(self, x: Any) -> Any:
+        """[..., H * E] -> [..., H, E]."""
+        return ops.reshape(x, (*ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads))
 
     def _flat(self, x: Any) -> Any:
         """[..., H, E] -> [..., H * E]."""

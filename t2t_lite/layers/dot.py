@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras import ops
@@ -21,28 +22,37 @@ def dot(x: Any, kernel: Any) -> Any:
 
 
 def step_dot(kernel: Any, dtype: str) -> Function:
-    """Returns the function that maps x to `dot(x, kernel)`, for the many steps of a search.
+    """As `step_dots` for one kernel: the function returns its product alone."""
+    products = step_dots((kernel,), dtype)
+    return lambda x: products(x)[0]
+
+
+def step_dots(kernels: Sequence[Any], dtype: str) -> Callable[[Any], Sequence[Any]]:
+    """Returns the function that maps x to `dot(x, kernel)` of each kernel, for the many steps of a search.
 
     With few rows in x, reading the kernel is what takes time, and where its own rows are a power of two apart, they
     push each other out of the processor's cache: with some columns more, products of 64 to 256 rows are up to 1.8 times
     as fast. A kernel does not change during a search, so it is cast and laid out once.
 
     Args:
-        kernel: [I, O].
+        kernels: [I, O] each, O may differ; side by side they are one product.
         dtype: of what the function will be given.
     """
-    columns = kernel.shape[-1]
-    wide = widened(ops.cast(kernel, dtype), 1)
-    return lambda x: narrowed(dot(x, wide), columns)
+    cast = [ops.cast(kernel, dtype) for kernel in kernels]
+    wide = widened(ops.concatenate(cast, axis=1) if len(cast) > 1 else cast[0], 1)
+    ends = [0, *itertools.accumulate(kernel.shape[-1] for kernel in kernels)]
+
+    def products(x: Any) -> list[Any]:
+        product = dot(x, wide)
+        if wide.shape[-1] == kernels[0].shape[-1]:
+            return [product]
+        return [product[..., start:end] for start, end in itertools.pairwise(ends)]
+
+    return products
 
 
-def widened(matrix: Any, axis: int) -> Any:
-    """With some zeros more along `axis`, where that is to be the columns' and their number asks for it."""
-    if matrix.shape[axis] % _APART:
-        return matrix
-    return ops.pad(matrix, tuple((0, _MORE * (i == axis)) for i in range(2)))
-
-
-def narrowed(product: Any, columns: int) -> Any:
-    """[..., columns or more] -> [..., columns]."""
-    return product if product.shape[-1] == columns else product[..., :columns]
+def widened(array: Any, axis: int) -> Any:
+    """With some zeros more along `axis`, where its size asks for it as that of a matrix's columns."""
+    if array.shape[axis] % _APART:
+        return array
+    return ops.pad(array, tuple((0, _MORE * (i == axis)) for i in range(len(array.shape))))

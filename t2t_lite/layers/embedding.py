@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, narrowed, widened
+from t2t_lite.layers.dot import Function, widened
 from t2t_lite.layers.masks import PAD
 
 _FEW = 32
@@ -71,7 +71,7 @@ class Embedding(keras.layers.Layer):
                 lambda: ops.transpose(ops.matmul(ops.reshape(flat, (size, self.d_model)), ops.transpose(x_RD))),
                 lambda: ops.matmul(x_RD, ops.reshape(flat, (self.d_model, size))),
             )
-            product = narrowed(ops.reshape(product, (*ops.shape(x)[:-1], size)), self.vocab_size)
-            return ops.cast(product, "float32")
+            product = ops.reshape(product, (*ops.shape(x)[:-1], size))
+            return ops.cast(product if size == self.vocab_size else product[..., : self.vocab_size], "float32")
 
         return logits

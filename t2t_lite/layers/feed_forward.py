@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, dot, step_dot
+from t2t_lite.layers.dot import Function, dot, step_dot, widened
 from t2t_lite.layers.dropout import Dropout
 
 
@@ -45,6 +45,8 @@ class FeedForward(keras.layers.Layer):
 
     def step(self, dtype: str) -> Function:
         """Returns what maps `x` in `dtype` to `self(x)`, for the steps of a search."""
-        first, second = step_dot(self.kernel_1, dtype), step_dot(self.kernel_2, dtype)
-        bias_1, bias_2 = ops.cast(self.bias_1, dtype), ops.cast(self.bias_2, dtype)
-        return lambda x: second(ops.relu(first(x) + bias_1)) + bias_2
+        kernel_1, bias_1, bias_2 = (ops.cast(weight, dtype) for weight in (self.kernel_1, self.bias_1, self.bias_2))
+        # With zeros for inner units as well, the inner layer goes from one product to the other as it is.
+        kernel_1, bias_1 = widened(kernel_1, 1), widened(bias_1, 0)
+        second = step_dot(widened(self.kernel_2, 0), dtype)
+        return lambda x: second(ops.relu(dot(x, kernel_1) + bias_1)) + bias_2

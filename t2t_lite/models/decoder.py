@@ -14,6 +14,7 @@ import keras
 from t2t_lite.layers.attention import Extend
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
+from t2t_lite.layers.step_attention import Product
 from t2t_lite.models.sublayers import Sublayers, apply_layer
 
 
@@ -58,13 +59,13 @@ class DecoderLayer(Composite, keras.layers.Layer):
             x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 4)), seed=fold_in(seed, 5)
         )
 
-    def step(self, dtype: str) -> Callable[[Any, Extend, tuple[Any, Any], Any, Any], Any]:
+    def step(self, dtype: str, product: Product | None) -> Callable[[Any, Extend, tuple[Any, Any], Any, Any], Any]:
         """Returns the function of one position of every hypothesis, equal to that column of `call`.
 
         Its arguments:
 
         x: [B, K, d_model] in `dtype`.
-        extend: is told the keys [B, H, K, d_k] and values [B, H, K, d_v] of this position, and returns all that there
+        extend: is told the keys [B, K, H, d_k] and values [B, K, H, d_v] of this position, and returns all that there
             are to attend to, [B, H, N, d_k] and [B, H, N, d_v].
         memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; hypotheses share them.
         self_bias: float32 [B, 1, K, N], shows each hypothesis its own past and present.
@@ -72,8 +73,8 @@ class DecoderLayer(Composite, keras.layers.Layer):
 
         It returns [B, K, d_model].
         """
-        attend_to_past = self.self_attention.self_step(dtype)
-        attend_to_memory = self.memory_attention.memory_step(dtype)
+        attend_to_past = self.self_attention.self_step(dtype, product)
+        attend_to_memory = self.memory_attention.memory_step(dtype, product)
         feed_forward = self.feed_forward.step(dtype)
 
         def step(x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
@@ -111,13 +112,13 @@ class Decoder(Composite, keras.layers.Layer):
         """Each layer's keys and values of `memory` [B, S, d_model], computed once per sentence."""
         return [block.memory_attention.project_memory(memory) for block in self.blocks]
 
-    def step(self, dtype: str) -> Callable[[Any, Any, list[tuple[Any, Any]], Any, Any], Any]:
+    def step(self, dtype: str, product: Product | None) -> Callable[[Any, Any, list[tuple[Any, Any]], Any, Any], Any]:
         """Returns the function of one position through all layers; its arguments as those of `DecoderLayer.step`.
 
         The `extend` of `past` is that of a layer, but for the number of the layer in front, and there is a memory cache
         for each layer.
         """
-        layers = [block.step(dtype) for block in self.blocks]
+        layers = [block.step(dtype, product) for block in self.blocks]
 
         def step(x: Any, past: Any, memory_caches: list[tuple[Any, Any]], self_bias: Any, memory_bias: Any) -> Any:
             for i, layer in enumerate(layers):

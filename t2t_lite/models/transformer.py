@@ -19,6 +19,7 @@ from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
+from t2t_lite.layers.step_attention import Product
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
@@ -174,12 +175,15 @@ class Transformer(Composite, keras.Model):
         x = self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
         return self.softmax.logits(x)
 
-    def start(self, memory: Any, beam_size: int) -> tuple[list[tuple[Any, Any]], Callable[..., Any]]:
+    def start(
+        self, memory: Any, beam_size: int, product: Product | None = None
+    ) -> tuple[list[tuple[Any, Any]], Callable[..., Any]]:
         """What the steps of a search need.
 
         Args:
             memory: [B, S, d_model], from `encode`.
             beam_size: K.
+            product: for attention's many small products, as for `step_attention`.
 
         Returns:
             Each layer's keys [B, H, S, d_k] and values [B, H, S, d_v] of the memory, which hypotheses share; and a
@@ -195,7 +199,7 @@ class Transformer(Composite, keras.Model):
             It returns float32 logits [B, K, target_vocab_size].
         """
         logits = self.softmax.step_logits(ops.shape(memory)[0] * beam_size, memory.dtype)
-        layers = self.decoder.step(memory.dtype)
+        layers = self.decoder.step(memory.dtype, product)
 
         def step(ids: Any, index: Any, past: Any, memory_caches: list[tuple[Any, Any]], memory_bias: Any) -> Any:
             x = self._embed(self.target_embedding, self.target_positions, ids, ops.ones_like(ids) * index)

@@ -13,7 +13,7 @@ from t2t_lite.models.transformer import Transformer
 from tests import reference
 
 V = 30
-EXTRA = 27  # outputs of up to 36 symbols: the past, of 16 positions at first, grows twice
+EXTRA = 27  # outputs of up to 36 symbols: the past, with room for 16 steps at first, is renewed twice
 TINY = config.HParams(num_layers=1, d_model=16, d_ff=32, num_heads=2)
 PAD, EOS = 0, 1
 Hypotheses = list[tuple[tuple[int, ...], float]]

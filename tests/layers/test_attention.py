@@ -5,6 +5,7 @@ import pytest
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.masks import ILLEGAL
+from t2t_lite.layers.step_attention import Product
 from tests import reference
 
 B, T, S, D, H, K, V = 3, 5, 7, 16, 4, 3, 6
@@ -75,13 +76,26 @@ def test_self_attention_in_one_product_gives_the_same() -> None:
     reference.assert_close(layer(x, x), wanted, 1e-5)
 
 
-def test_steps_give_the_same() -> None:
+def _product(x: np.ndarray, y: np.ndarray, transpose: bool) -> np.ndarray:
+    return np.matmul(x, np.swapaxes(y, -1, -2) if transpose else y)
+
+
+def _swapped(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [np.swapaxes(x, 1, 2) for x in arrays]
+
+
+@pytest.mark.parametrize("product", [None, _product])
+def test_steps_give_the_same(product: Product | None) -> None:
     layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
     keys, values = layer.project_memory(memory)
     assert tuple(keys.shape) == (B, H, S, K)
     assert tuple(values.shape) == (B, H, S, V)
-    reference.assert_close(layer.memory_step("float32")(x, keys, values, None), layer(x, memory), 1e-6)
-    got = layer.self_step("float32")(x, lambda *of_x: of_x, None)
+    allowed = np.random.default_rng(1).random((B, 1, T, S)) < 0.5
+    for bias in (None, np.where(allowed[:, :, :1], 0, ILLEGAL), np.where(allowed, 0, ILLEGAL)):
+        bias = bias if bias is None else bias.astype("float32")
+        got = layer.memory_step("float32", product)(x, keys, values, bias)
+        reference.assert_close(got, layer(x, memory, bias=bias), 1e-6)
+    got = layer.self_step("float32", product)(x, _swapped, None)
     reference.assert_close(got, layer(x), 1e-6)
 
 
