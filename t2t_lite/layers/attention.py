@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, dot, step_dot, step_dots
+from t2t_lite.layers.dot import Function, dot, leading, step_dot, step_dots
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
@@ -60,16 +60,16 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
         if memory is None:
-            product = self._heads(dot(x, self._self_kernel(x.dtype)))
+            product = self._heads(x, self._self_kernel(x.dtype))
             query, key, value = ops.split(product, (self.d_k, 2 * self.d_k), axis=-1)
             heads = self._attend(query, key, value, bias, seed)
         else:
-            heads = self._attend(self._heads(dot(x, self.query)), *self.project_memory(memory), bias, seed)
+            heads = self._attend(self._heads(x, self.query), *self.project_memory(memory), bias, seed)
         return dot(heads, self.output_kernel)
 
     def project_memory(self, memory: Any) -> tuple[Any, Any]:
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; decoding computes them once."""
-        return self._heads(dot(memory, self.key)), self._heads(dot(memory, self.value))
+        return self._heads(memory, self.key), self._heads(memory, self.value)
 
     def memory_step(self, dtype: str, product: Product | None = None) -> Callable[[Any, Any, Any, Any], Any]:
         """Returns attention to a memory for the steps of a search; `product` as for `step_attention`.
@@ -116,14 +116,14 @@ class MultiHeadAttention(keras.layers.Layer):
             heads_BHTV = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch)
         return self._flat(ops.transpose(heads_BHTV, (0, 2, 1, 3)))
 
-    def _heads(self, x: Any) -> Any:
-        """[B, T, H * E] -> [B, H, T, E]."""
-        return ops.transpose(self._split(x), (0, 2, 1, 3))
+    def _heads(self, x: Any, kernel: Any) -> Any:
+        """[B, T, D], [D, H * E] -> [B, H, T, E]."""
+        return ops.transpose(dot(x, kernel, self.num_heads), (0, 2, 1, 3))
 
     def _split(self, x: Any) -> Any:
         """[..., H * E] -> [..., H, E]."""
-        return ops.reshape(x, (*ops.shape(x)[:-1], self.num_heads, x.shape[-1] // self.num_heads))
+        return ops.reshape(x, (*leading(x), self.num_heads, x.shape[-1] // self.num_heads))
 
     def _flat(self, x: Any) -> Any:
         """[..., H, E] -> [..., H * E]."""
-        return ops.reshape(x, (*ops.shape(x)[:-2], x.shape[-2] * x.shape[-1]))
+        return ops.reshape(x, (*leading(x)[:-1], x.shape[-2] * x.shape[-1]))

@@ -14,11 +14,21 @@ _MORE = 16
 _APART = 256  # numbers: rows whose distance is a multiple of it fall into few sets of a cache
 
 
-def dot(x: Any, kernel: Any) -> Any:
-    """Matrix product over the last axis in x's dtype. [..., I], [I, O] -> [..., O]."""
+def dot(x: Any, kernel: Any, heads: int | None = None) -> Any:
+    """Matrix product over the last axis in x's dtype. [..., I], [I, O] -> [..., O], or [..., heads, O / heads]."""
     kernel = ops.cast(kernel, x.dtype)
     rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
-    return ops.reshape(ops.matmul(rows, kernel), (*ops.shape(x)[:-1], kernel.shape[-1]))
+    size = kernel.shape[-1]
+    return ops.reshape(ops.matmul(rows, kernel), (*leading(x), *((heads, size // heads) if heads else (size,))))
+
+
+def leading(x: Any) -> tuple[Any, ...]:
+    """The sizes of all axes of `x` [B, ..., I] but the last, as `ops.reshape` takes them.
+
+    Where the others are known, the first is -1: nothing has to be looked up when the graph runs.
+    """
+    known = x.shape[1:-1]
+    return tuple(ops.shape(x)[:-1]) if None in known else (-1, *known)
 
 
 def step_dot(kernel: Any, dtype: str) -> Function:

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, widened
+from t2t_lite.layers.dot import Function, leading, widened
 from t2t_lite.layers.masks import PAD
 
 _FEW = 32
@@ -48,7 +48,7 @@ class Embedding(keras.layers.Layer):
         """[..., d_model] -> float32 [..., vocab_size]: x times the transposed table, without bias."""
         rows = ops.reshape(x, (-1, self.d_model))
         product = ops.matmul(rows, ops.transpose(ops.cast(self.table, x.dtype)))
-        return ops.cast(ops.reshape(product, (*ops.shape(x)[:-1], self.vocab_size)), "float32")
+        return ops.cast(ops.reshape(product, (*leading(x), self.vocab_size)), "float32")
 
     def step_logits(self, rows: Any, dtype: str) -> Function:
         """Returns a function that does what `logits` does to x in `dtype`, for the steps of a search.
@@ -71,7 +71,7 @@ class Embedding(keras.layers.Layer):
                 lambda: ops.transpose(ops.matmul(ops.reshape(flat, (size, self.d_model)), ops.transpose(x_RD))),
                 lambda: ops.matmul(x_RD, ops.reshape(flat, (self.d_model, size))),
             )
-            product = ops.reshape(product, (*ops.shape(x)[:-1], size))
+            product = ops.reshape(product, (*leading(x), size))
             return ops.cast(product if size == self.vocab_size else product[..., : self.vocab_size], "float32")
 
         return logits
