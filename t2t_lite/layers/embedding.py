@@ -22,17 +22,17 @@ class Embedding(keras.layers.Layer):
     Args:
         vocab_size: rows.
         d_model: columns.
-        compute_dtype: dtype of what `call` returns.
 
     Call arguments:
         ids: int [...].
 
     Returns:
-        [..., d_model].
+        float32 [..., d_model].
     """
 
     def __init__(self, vocab_size: int, d_model: int, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
+        # Where a layer of mixed precision is not called by another, Keras 3.15 casts all of its weights in each call.
+        super().__init__(autocast=False, dtype="float32", **kwargs)
         self.vocab_size, self.d_model = vocab_size, d_model
 
     def build(self, ids_shape: tuple[int | None, ...]) -> None:
@@ -41,8 +41,8 @@ class Embedding(keras.layers.Layer):
         self.table = self.add_weight(name="table", shape=(self.vocab_size, self.d_model), initializer=initializer)
 
     def call(self, ids: Any) -> Any:
-        scale = ops.cast(ops.not_equal(ids, PAD), self.compute_dtype) * math.sqrt(self.d_model)
-        return ops.cast(ops.take(self.table, ids, axis=0), self.compute_dtype) * scale[..., None]
+        scale = ops.cast(ops.not_equal(ids, PAD), "float32") * math.sqrt(self.d_model)
+        return ops.cast(ops.take(self.table, ids, axis=0), "float32") * scale[..., None]
 
     def logits(self, x: Any) -> Any:
         """[..., d_model] -> float32 [..., vocab_size]: x times the transposed table, without bias."""

@@ -42,7 +42,7 @@ class LearnedPositions(keras.layers.Layer):
     """
 
     def __init__(self, max_positions: int, d_model: int, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(autocast=False, dtype="float32", **kwargs)
         self.max_positions, self.d_model = max_positions, d_model
 
     def build(self, positions_shape: tuple[int | None, ...]) -> None:
@@ -50,4 +50,4 @@ class LearnedPositions(keras.layers.Layer):
         self.table = self.add_weight(name="table", shape=(self.max_positions, self.d_model), initializer=initializer)
 
     def call(self, positions: Any) -> Any:
-        return ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
+        return ops.cast(ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0), "float32")

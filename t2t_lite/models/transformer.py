@@ -136,8 +136,12 @@ class Transformer(Composite, keras.Model):
             keras.config.set_dtype_policy(previous)
 
     def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        return self.softmax.logits(self.hidden(batch, seed))
+
+    def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """Returns what the softmax layer is given, [B, T, d_model] in the layers' precision; arguments as for a call."""
         memory, memory_bias = self.encode(batch, fold_in(seed, 0))
-        return self.decode(batch, memory, memory_bias, fold_in(seed, 1))
+        return self._decode(batch, memory, memory_bias, fold_in(seed, 1))
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
         """Returns the encoder's output [B, S, d_model] and the float32 bias that hides padding from the decoder."""
@@ -156,8 +160,12 @@ class Transformer(Composite, keras.Model):
         x = self._embed(self.source_embedding, self.source_positions, source, positions, fold_in(seed, 0))
         return self.encoder(x, bias=bias, seed=fold_in(seed, 1)), memory_bias
 
-    def decode(self, batch: Mapping[str, Any], memory: Any, memory_bias: Any, seed: Any = None) -> Any:
+    def decode(self, batch: Mapping[str, Any], memory: Any, memory_bias: Any) -> Any:
         """Returns float32 logits [B, T, target_vocab_size] for all positions at once (teacher forcing)."""
+        return self.softmax.logits(self._decode(batch, memory, memory_bias, None))
+
+    def _decode(self, batch: Mapping[str, Any], memory: Any, memory_bias: Any, seed: Any) -> Any:
+        """-> [B, T, d_model]."""
         target = batch["target"]
         segments = batch.get("target_segment")
         shifted = ops.pad(target[:, :-1], ((0, 0), (1, 0)))
@@ -172,8 +180,7 @@ class Transformer(Composite, keras.Model):
         x = self._embed(
             self.target_embedding, self.target_positions, shifted, batch.get("target_position"), fold_in(seed, 0)
         )
-        x = self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
-        return self.softmax.logits(x)
+        return self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
 
     def start(
         self, memory: Any, beam_size: int, product: Product | None = None
@@ -214,5 +221,4 @@ class Transformer(Composite, keras.Model):
         if positions is None:
             positions = ops.arange(ops.shape(ids)[1])[None, :]
         encoding = learned(positions) if learned else sinusoids(positions, self.d_model)
-        x = embedding(ids)
-        return self.dropout(x + ops.cast(encoding, x.dtype), seed=seed)
+        return self.dropout(ops.cast(embedding(ids) + encoding, self.compute_dtype), seed=seed)

@@ -19,7 +19,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Score
-from t2t_lite.train.loss import smoothed_cross_entropy
+from t2t_lite.train.loss import batch_loss
 
 _BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
 _LONGEST = 1024  # pieces of a pair's longer side: attention's memory grows with its square
@@ -76,10 +76,7 @@ class Evaluator:
         self._metric = Bracketing() if metric == "evalb" else bleu.metric(metric, language)
 
         def loss_sum(source: Any, target: Any) -> Any:
-            logits = model({"source": source, "target": target})
-            labels = tf.reshape(target, [-1])
-            weights = tf.cast(labels > 0, tf.float32)
-            return smoothed_cross_entropy(tf.reshape(logits, [-1, logits.shape[-1]]), labels, weights, 0.0)
+            return batch_loss(model, {"source": source, "target": target}, 1.0, 0.0)
 
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._loss_sum = tf.function(loss_sum, input_signature=signature, autograph=False)

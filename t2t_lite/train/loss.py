@@ -1,26 +1,49 @@
-"""Cross entropy with label smoothing (section 5.4), summed over real target tokens.
+"""Softmax and cross entropy with label smoothing (section 5.4), summed over real target tokens.
 
-Legend: N positions, V vocabulary.
+Legend: N positions, V vocabulary, D d_model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+_SMALL = 1e-30
+
+
+def batch_loss(
+    model: Any, batch: Mapping[str, Any], tokens: Any, label_smoothing: float, over: str = "all", seed: Any = None
+) -> Any:
+    """The `smoothed_cross_entropy` of a batch's real target tokens, divided by `tokens`.
+
+    Args:
+        model: as `Transformer`.
+        batch, seed: what the model is called with.
+    """
+    x = model.hidden(batch, seed)
+    labels = tf.reshape(batch["target"], [-1])
+    weights = tf.cast(labels > 0, tf.float32) / tokens
+    table = tf.cast(model.softmax.table.value, x.dtype)
+    return smoothed_cross_entropy(tf.reshape(x, [-1, x.shape[-1]]), table, labels, weights, label_smoothing, over)
+
 
 def smoothed_cross_entropy(
-    logits_NV: Any, labels_N: Any, weights_N: Any, label_smoothing: float, over: str = "all"
+    x_ND: Any, table_VD: Any, labels_N: Any, weights_N: Any, label_smoothing: float, over: str = "all"
 ) -> Any:
-    """Sum over positions of weight * H(q, softmax(logits)).
+    """Sum over positions of weight * H(q, softmax(x table^T)).
 
     The target distribution q depends on `over`. "all" is Szegedy et al. (2015), which section 5.4 cites: 1 - epsilon_ls
     on the label plus epsilon_ls / V on every symbol. "others" is tensor2tensor's code: 1 - epsilon_ls on the label and
     epsilon_ls / (V - 1) on every other symbol. (It also subtracts q's entropy, a constant; here nothing is subtracted.)
 
+    Arrays [N, V] are by far the largest of a training step. With the product in here, few are made: what smoothing
+    gives to all symbols, and the weights, enter on the other side of the products.
+
     Args:
-        logits_NV: float32.
+        x_ND: the decoder's output.
+        table_VD: the softmax layer's weights, in x's dtype; logits are made in it, everything else in float32.
         labels_N: int32.
         weights_N: float32; 0 leaves a position out.
         label_smoothing: epsilon_ls.
@@ -29,26 +52,41 @@ def smoothed_cross_entropy(
     Returns:
         float32 scalar, in nats.
     """
-    vocab_size = logits_NV.shape[-1]
+    vocab_size = table_VD.shape[0]
     if over == "others":  # the same q as "all" with a little more
         label_smoothing *= vocab_size / (vocab_size - 1)
+    on_label, on_all = 1 - label_smoothing, label_smoothing / vocab_size
 
     # The gradient by hand, (softmax - q) * weight, keeps one [N, V] array from the forward pass and builds no q.
     @tf.custom_gradient
-    def loss(logits: Any) -> tuple[Any, Any]:
-        softmax = tf.nn.softmax(logits)
-        # log sum exp through the largest entry, whose probability is at least 1 / V and never underflows.
-        log_sum = tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(softmax, -1))
+    def loss(x: Any, table: Any) -> tuple[Any, Any]:
         at_label = tf.stack([tf.range(tf.shape(labels_N)[0]), labels_N], axis=1)
+        of_all = tf.reduce_sum(tf.cast(table, tf.float32), 0)
+        logits = tf.cast(tf.matmul(x, table, transpose_b=True), tf.float32)
+        softmax = tf.nn.softmax(logits)
         of_label = tf.gather_nd(logits, at_label)
-        mean = tf.reduce_mean(logits, -1)
-        losses = log_sum - (1 - label_smoothing) * of_label - label_smoothing * mean
+        all_logits = tf.linalg.matvec(tf.cast(x, tf.float32), of_all)
+        losses = _log_sum(logits, softmax, at_label, of_label) - on_label * of_label - on_all * all_logits
 
-        def gradient(upstream: Any) -> Any:
-            weights = weights_N * upstream
-            all_symbols = (softmax - label_smoothing / vocab_size) * weights[:, None]
-            return tf.tensor_scatter_nd_sub(all_symbols, at_label, (1 - label_smoothing) * weights)
+        def gradient(upstream: Any) -> tuple[Any, Any]:
+            weights = (weights_N * upstream)[:, None]
+            surplus = tf.cast(tf.tensor_scatter_nd_sub(softmax, at_label, tf.fill(tf.shape(labels_N), on_label)), x.dtype)
+            weighted_x = weights * tf.cast(x, tf.float32)
+            to_x = tf.cast(tf.matmul(surplus, table), tf.float32) - on_all * of_all
+            to_table = tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True)
+            return tf.cast(weights * to_x, x.dtype), to_table - tf.cast(on_all * tf.reduce_sum(weighted_x, 0), x.dtype)
 
         return tf.reduce_sum(losses * weights_N), gradient
 
-    return loss(logits_NV)
+    return loss(x_ND, table_VD)
+
+
+def _log_sum(logits: Any, softmax: Any, at_label: Any, of_label: Any) -> Any:
+    """log sum exp of each row, from a symbol's logit and probability: one pass less than from the logits."""
+    probability = tf.gather_nd(softmax, at_label)
+    return tf.cond(
+        tf.reduce_min(probability) > _SMALL,
+        lambda: of_label - tf.math.log(probability),
+        # The most probable symbol's probability is at least 1 / V, and never underflows.
+        lambda: tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(softmax, -1)),
+    )

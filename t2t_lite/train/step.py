@@ -16,7 +16,7 @@ import tensorflow as tf
 from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.train.devices import turns
-from t2t_lite.train.loss import smoothed_cross_entropy
+from t2t_lite.train.loss import batch_loss
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.workers import LOST, lost
 
@@ -177,10 +177,6 @@ class TrainStep:
     def _micro_gradients(self, part: Mapping[str, Any], seed: Any, tokens: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of one micro-batch, both divided by the global number of target tokens."""
         with tf.GradientTape() as tape:
-            logits = self._model(part, seed=seed)
-            labels = tf.reshape(part["target"], [-1])
-            logits = tf.reshape(logits, [-1, logits.shape[-1]])
-            weights = tf.cast(labels > 0, tf.float32) / tokens
-            loss = smoothed_cross_entropy(logits, labels, weights, *self._smoothing)
+            loss = batch_loss(self._model, part, tokens, *self._smoothing, seed=seed)
         gradients = tape.gradient(loss, self._optimizer.variables)
         return loss, [tf.convert_to_tensor(g) for g in gradients]
