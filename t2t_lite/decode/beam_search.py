@@ -182,12 +182,13 @@ class _Search:
         # whole search would give empty arrays (it does so for models of one layer).
         bias = tf.where(bias < 0, bias, 0.0)
         logits = self.step_model(previous, index, view, fixed["memory"], bias)
-        # The best of each beam first: no log-softmax over the whole vocabulary is ever written down.
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
         best, symbols = top_k(logits, number)
-        rest = tf.math.log(tf.reduce_sum(tf.exp(logits - best[:, :, :1]), -1, keepdims=True))
-        logp = best - best[:, :, :1] - rest + beams["alive_logp"][:, :, None]
+        # Log-probabilities from that of the best symbol, which is never too small for its probability to be known:
+        # one pass over the logits instead of the three of a log-softmax.
+        of_best = tf.math.log(tf.gather(tf.nn.softmax(logits), symbols[:, :, :1], batch_dims=2))
+        logp = best - best[:, :, :1] + of_best + beams["alive_logp"][:, :, None]
         logp = tf.where(tf.equal(symbols, PAD), _NEVER, logp)  # padding is no output
         flat = (tf.shape(logp)[0], self.beam_size * number)
         # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.

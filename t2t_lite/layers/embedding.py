@@ -8,7 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, leading, widened
+from t2t_lite.layers.dot import Function, is_bfloat16, leading, widened
 from t2t_lite.layers.masks import PAD
 
 _FEW = 32
@@ -46,21 +46,22 @@ class Embedding(keras.layers.Layer):
 
     def logits(self, x: Any) -> Any:
         """[..., d_model] -> float32 [..., vocab_size]: x times the transposed table, without bias."""
-        rows = ops.reshape(x, (-1, self.d_model))
-        product = ops.matmul(rows, ops.transpose(ops.cast(self.table, x.dtype)))
-        return ops.cast(ops.reshape(product, (*leading(x), self.vocab_size)), "float32")
+        return self._logits(x, ops.cast(self.table, x.dtype))
 
     def step_logits(self, rows: Any, dtype: str) -> Function:
         """Returns a function that does what `logits` does to x in `dtype`, for the steps of a search.
 
-        The table does not change from step to step, so it is laid out once, as the product wants it: TensorFlow's own
-        (without oneDNN, as on processors that lack AVX-512) rearranges a transposed matrix each time, which costs up to
-        ten times as much as the product. For few rows it is cheaper to transpose the result.
+        The table does not change from step to step, so it is laid out once, as the product wants it: in float32
+        TensorFlow's own (without oneDNN, as on processors that lack AVX-512) rearranges a transposed matrix each time,
+        which costs up to ten times as much as the product. For few rows it is cheaper to transpose the result.
 
         Args:
             rows: int scalar, how many rows x will have, at most.
         """
-        few, table = rows <= _FEW, widened(ops.cast(self.table, dtype), 0)
+        table = ops.cast(self.table, dtype)
+        if is_bfloat16(dtype):
+            return lambda x: self._logits(x, table)
+        few, table = rows <= _FEW, widened(table, 0)
         size = table.shape[0]
         flat = ops.cond(few, lambda: ops.reshape(table, (-1,)), lambda: ops.reshape(ops.transpose(table), (-1,)))
 
@@ -75,3 +76,7 @@ class Embedding(keras.layers.Layer):
             return ops.cast(product if size == self.vocab_size else product[..., : self.vocab_size], "float32")
 
         return logits
+
+    def _logits(self, x: Any, table: Any) -> Any:
+        rows = ops.reshape(x, (-1, self.d_model))
+        return ops.cast(ops.reshape(ops.matmul(rows, ops.transpose(table)), (*leading(x), self.vocab_size)), "float32")

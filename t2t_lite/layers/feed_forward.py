@@ -45,8 +45,9 @@ class FeedForward(keras.layers.Layer):
 
     def step(self, dtype: str) -> Function:
         """Returns what maps `x` in `dtype` to `self(x)`, for the steps of a search."""
-        kernel_1, bias_1, bias_2 = (ops.cast(weight, dtype) for weight in (self.kernel_1, self.bias_1, self.bias_2))
+        weights = self.kernel_1, self.bias_1, self.kernel_2, self.bias_2
+        kernel_1, bias_1, kernel_2, bias_2 = (ops.cast(weight, dtype) for weight in weights)
         # With zeros for inner units as well, the inner layer goes from one product to the other as it is.
-        kernel_1, bias_1 = widened(kernel_1, 1), widened(bias_1, 0)
-        second = step_dot(widened(self.kernel_2, 0), dtype)
-        return lambda x: second(ops.relu(dot(x, kernel_1) + bias_1)) + bias_2
+        first, bias_1 = step_dot(widened(kernel_1, 1), dtype), widened(bias_1, 0)
+        second = step_dot(widened(kernel_2, 0), dtype)
+        return lambda x: second(ops.relu(first(x) + bias_1)) + bias_2
