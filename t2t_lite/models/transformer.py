@@ -76,11 +76,13 @@ class Transformer(Composite, keras.Model):
             remat=remat,
             **{name: getattr(sublayers, name) for name in ("d_ff", "num_heads", "d_k", "d_v")},
         )
-        self.target_embedding = Embedding(target_vocab_size, d_model, name="target_embedding")
-        self.source_embedding = (
-            self.target_embedding if shared else Embedding(source_vocab_size, d_model, name="source_embedding")
-        )
-        self.softmax = self.target_embedding if tied else Embedding(target_vocab_size, d_model, name="softmax")
+
+        def embedding(vocab_size: int, name: str) -> Embedding:
+            return Embedding(vocab_size, d_model, self.compute_dtype, name=name)
+
+        self.target_embedding = embedding(target_vocab_size, "target_embedding")
+        self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
+        self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
         self.source_positions = self.target_positions = None
         if max_positions:
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
@@ -139,7 +141,7 @@ class Transformer(Composite, keras.Model):
         return self.softmax.logits(self.hidden(batch, seed))
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """Returns what the softmax layer is given, [B, T, d_model] in the layers' precision; arguments as for a call."""
+        """Returns what the softmax layer is given, [B, T, d_model] in the layers' precision; arguments as of a call."""
         memory, memory_bias = self.encode(batch, fold_in(seed, 0))
         return self._decode(batch, memory, memory_bias, fold_in(seed, 1))
 
@@ -205,7 +207,7 @@ class Transformer(Composite, keras.Model):
 
             It returns float32 logits [B, K, target_vocab_size].
         """
-        logits = self.softmax.step_logits(ops.shape(memory)[0] * beam_size, memory.dtype)
+        logits = self.softmax.step_logits(memory.dtype)
         layers = self.decoder.step(memory.dtype, product)
 
         def step(ids: Any, index: Any, past: Any, memory_caches: list[tuple[Any, Any]], memory_bias: Any) -> Any:
@@ -221,4 +223,5 @@ class Transformer(Composite, keras.Model):
         if positions is None:
             positions = ops.arange(ops.shape(ids)[1])[None, :]
         encoding = learned(positions) if learned else sinusoids(positions, self.d_model)
-        return self.dropout(ops.cast(embedding(ids) + encoding, self.compute_dtype), seed=seed)
+        x = embedding(ids)
+        return self.dropout(x + ops.cast(encoding, x.dtype), seed=seed)

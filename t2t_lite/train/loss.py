@@ -70,7 +70,9 @@ def smoothed_cross_entropy(
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]
-            surplus = tf.cast(tf.tensor_scatter_nd_sub(softmax, at_label, tf.fill(tf.shape(labels_N), on_label)), x.dtype)
+            surplus = tf.cast(
+                tf.tensor_scatter_nd_sub(softmax, at_label, tf.fill(tf.shape(labels_N), on_label)), x.dtype
+            )
             weighted_x = weights * tf.cast(x, tf.float32)
             to_x = tf.cast(tf.matmul(surplus, table), tf.float32) - on_all * of_all
             to_table = tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True)

@@ -25,7 +25,7 @@ class TrainStep:
     """Callable that makes one update.
 
     Args:
-        model: maps (batch, seed) to logits; its variables were created under `strategy`.
+        model: as `Transformer`; its variables were created under `strategy`.
         optimizer: made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
         micro_batches: K, a multiple of the number of replicas.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t_lite.train.loss import smoothed_cross_entropy
 from tests import reference
 
-N, V = 7, 11
+N, V, D = 7, 11, 5
 RNG = np.random.default_rng(8)
 LOGITS = (3 * RNG.standard_normal((N, V))).astype("float32")
 LABELS = RNG.integers(0, V, N, "int32")
@@ -36,7 +36,7 @@ def _loss_and_gradient(
     def both(x: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = smoothed_cross_entropy(x, LABELS, WEIGHTS, smoothing, over)
+            loss = smoothed_cross_entropy(x, tf.eye(V), LABELS, WEIGHTS, smoothing, over)  # x is the logits
             result = factor * loss
         return loss, tape.gradient(result, x)
 
@@ -78,6 +78,23 @@ def test_gradient_equals_that_of_the_definition(smoothing: float, over: str, fac
     np.testing.assert_array_equal(gradient[WEIGHTS == 0], 0)
 
 
+@pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("bfloat16", 2**-6)])
+@pytest.mark.parametrize("over", ["all", "others"])
+def test_gradients_of_both_sides_of_the_product(over: str, dtype: str, relative: float) -> None:
+    x, table = (tf.cast(RNG.standard_normal(shape), dtype) for shape in ((N, D), (V, D)))
+    with tf.GradientTape() as tape:
+        tape.watch((x, table))
+        loss = smoothed_cross_entropy(x, table, LABELS, WEIGHTS, 0.1, over)
+    got = tape.gradient(loss, (x, table))
+    x_ND, table_VD = (np.float64(tf.cast(value, tf.float32)) for value in (x, table))
+    logits = x_ND @ table_VD.T
+    of_logits = (np.exp(reference.log_softmax(logits)) - _distribution(0.1, over)) * WEIGHTS[:, None]
+    np.testing.assert_allclose(loss, _wanted(logits, 0.1, over), rtol=relative)
+    for gradient, wanted in zip(got, (of_logits @ table_VD, of_logits.T @ x_ND), strict=True):
+        assert gradient.dtype == dtype
+        reference.assert_close(np.float32(tf.cast(gradient, tf.float32)), wanted, relative)
+
+
 @pytest.mark.parametrize("over", ["all", "others"])
 def test_the_smoothed_minimum_is_the_entropy_of_the_target_distribution(over: str) -> None:
     q = _distribution(0.1, over)
@@ -96,7 +113,7 @@ def test_large_logits_overflow_nothing(shift: float) -> None:
 
 
 def test_logits_rounded_to_bfloat16_lose_no_more_than_their_rounding() -> None:
-    # The model casts its logits to float32 before they come here; the loss itself adds no error of bfloat16.
+    # The loss itself adds no error of bfloat16.
     rounded = np.float32(LOGITS.astype("bfloat16"))
     loss, _ = _loss_and_gradient(rounded, 0.1)
     np.testing.assert_allclose(loss, _wanted(rounded, 0.1), rtol=1e-5)
@@ -104,5 +121,5 @@ def test_logits_rounded_to_bfloat16_lose_no_more_than_their_rounding() -> None:
 
 
 def test_no_position_at_all_is_zero() -> None:
-    empty = smoothed_cross_entropy(tf.zeros([0, V]), tf.zeros([0], tf.int32), tf.zeros([0]), 0.1)
+    empty = smoothed_cross_entropy(tf.zeros([0, D]), tf.zeros([V, D]), tf.zeros([0], tf.int32), tf.zeros([0]), 0.1)
     assert empty.numpy() == 0
