@@ -25,7 +25,7 @@ def batch_loss(
     x = model.hidden(batch, seed)
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.cast(labels > 0, tf.float32) / tokens
-    table = tf.cast(model.softmax.table.value, x.dtype)
+    table = tf.convert_to_tensor(model.softmax.table.value)
     return smoothed_cross_entropy(tf.reshape(x, [-1, x.shape[-1]]), table, labels, weights, label_smoothing, over)
 
 
@@ -42,8 +42,8 @@ def smoothed_cross_entropy(
     gives to all symbols, and the weights, enter on the other side of the products.
 
     Args:
-        x_ND: the decoder's output.
-        table_VD: the softmax layer's weights, in x's dtype; logits are made in it, everything else in float32.
+        x_ND: the decoder's output; products with as many terms as there are symbols or positions are made in its dtype.
+        table_VD: float32, the softmax layer's weights.
         labels_N: int32.
         weights_N: float32; 0 leaves a position out.
         label_smoothing: epsilon_ls.
@@ -61,22 +61,22 @@ def smoothed_cross_entropy(
     @tf.custom_gradient
     def loss(x: Any, table: Any) -> tuple[Any, Any]:
         at_label = tf.stack([tf.range(tf.shape(labels_N)[0]), labels_N], axis=1)
-        of_all = tf.reduce_sum(tf.cast(table, tf.float32), 0)
-        logits = tf.cast(tf.matmul(x, table, transpose_b=True), tf.float32)
+        rounded = tf.cast(table, x.dtype)
+        logits = tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32)
         softmax = tf.nn.softmax(logits)
         of_label = tf.gather_nd(logits, at_label)
-        all_logits = tf.linalg.matvec(tf.cast(x, tf.float32), of_all)
-        losses = _log_sum(logits, softmax, at_label, of_label) - on_label * of_label - on_all * all_logits
+        sum_of_table = tf.reduce_sum(table, 0)
+        of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
+        losses = _log_sum(logits, softmax, at_label, of_label) - on_label * of_label - on_all * of_all
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]
-            surplus = tf.cast(
-                tf.tensor_scatter_nd_sub(softmax, at_label, tf.fill(tf.shape(labels_N), on_label)), x.dtype
-            )
+            surplus = tf.tensor_scatter_nd_sub(softmax, at_label, tf.fill(tf.shape(labels_N), on_label))
+            surplus = tf.cast(surplus, x.dtype)
             weighted_x = weights * tf.cast(x, tf.float32)
-            to_x = tf.cast(tf.matmul(surplus, table), tf.float32) - on_all * of_all
-            to_table = tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True)
-            return tf.cast(weights * to_x, x.dtype), to_table - tf.cast(on_all * tf.reduce_sum(weighted_x, 0), x.dtype)
+            to_x = tf.cast(tf.matmul(surplus, rounded), tf.float32) - on_all * sum_of_table
+            to_table = tf.cast(tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True), tf.float32)
+            return tf.cast(weights * to_x, x.dtype), to_table - on_all * tf.reduce_sum(weighted_x, 0)
 
         return tf.reduce_sum(losses * weights_N), gradient
 
