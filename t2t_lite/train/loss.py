@@ -64,15 +64,15 @@ def smoothed_cross_entropy(
         rounded = tf.cast(table, x.dtype)
         logits = tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32)
         softmax = tf.nn.softmax(logits)
-        of_label = tf.gather_nd(logits, at_label)
+        of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
         sum_of_table = tf.reduce_sum(table, 0)
         of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
-        losses = _log_sum(logits, softmax, at_label, of_label) - on_label * of_label - on_all * of_all
+        losses = _log_sum(logits, softmax, of_label, probability) - on_label * of_label - on_all * of_all
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]
-            surplus = tf.tensor_scatter_nd_sub(softmax, at_label, tf.fill(tf.shape(labels_N), on_label))
-            surplus = tf.cast(surplus, x.dtype)
+            at_labels = tf.cast(probability - on_label, x.dtype)
+            surplus = tf.tensor_scatter_nd_update(tf.cast(softmax, x.dtype), at_label, at_labels)
             weighted_x = weights * tf.cast(x, tf.float32)
             to_x = tf.cast(tf.matmul(surplus, rounded), tf.float32) - on_all * sum_of_table
             to_table = tf.cast(tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True), tf.float32)
@@ -83,9 +83,8 @@ def smoothed_cross_entropy(
     return loss(x_ND, table_VD)
 
 
-def _log_sum(logits: Any, softmax: Any, at_label: Any, of_label: Any) -> Any:
-    """log sum exp of each row, from a symbol's logit and probability: one pass less than from the logits."""
-    probability = tf.gather_nd(softmax, at_label)
+def _log_sum(logits: Any, softmax: Any, of_label: Any, probability: Any) -> Any:
+    """log sum exp of each row, from the label's logit and probability: passes over all logits are slow."""
     return tf.cond(
         tf.reduce_min(probability) > _SMALL,
         lambda: of_label - tf.math.log(probability),

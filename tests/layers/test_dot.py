@@ -1,9 +1,12 @@
 """Products with weight matrices, plain and laid out for the steps of a search."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_lite.layers.dot import dot, step_dot
+from t2t_lite.layers.dot import dot, step_dot, step_dots
 from tests import reference
 
 
@@ -17,3 +20,29 @@ def test_both_are_the_product(columns: int, dtype: str) -> None:
         assert got.dtype == dtype
         assert tuple(got.shape) == (2, 3, columns)
         reference.assert_close(np.float32(got), wanted, 1e-6 if dtype == "float32" else 2**-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_several_kernels_side_by_side_are_their_products(dtype: str) -> None:
+    draw = np.random.default_rng(6)
+    x = draw.standard_normal((2, 3, 16)).astype(dtype)
+    kernels = [draw.standard_normal((16, columns)).astype("float32") for columns in (256, 5, 251)]
+    for kernel, got in zip(kernels, step_dots(kernels, dtype)(x), strict=True):
+        wanted = np.float64(x) @ np.float64(kernel)
+        reference.assert_close(np.float32(got), wanted, 1e-6 if dtype == "float32" else 2**-7)
+
+
+@pytest.mark.parametrize("open_sizes", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("rows", [2, 0])
+def test_whatever_sizes_a_graph_leaves_open(open_sizes: tuple[int, ...], rows: int) -> None:
+    draw = np.random.default_rng(7)
+    x, kernel = draw.standard_normal((rows, 3, 16)).astype("float32"), draw.standard_normal((16, 8)).astype("float32")
+    spec = tf.TensorSpec([None if i in open_sizes else size for i, size in enumerate(x.shape)], tf.float32)
+
+    @tf.function(input_signature=[spec], autograph=False)
+    def both(x: Any) -> tuple[Any, Any]:
+        return dot(x, kernel), dot(x, kernel, heads=2)
+
+    whole, heads = both(x)
+    reference.assert_close(whole, np.float64(x) @ np.float64(kernel), 1e-6)
+    np.testing.assert_array_equal(heads, np.reshape(whole, (rows, 3, 2, 4)))

@@ -14,7 +14,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 _RECIPE = (
     "norm=post,num_layers=1,d_model=64,d_ff=64,num_heads=2,dropout=0,batch_tokens=1024,max_length=32,warmup_steps=40,"
-    "learning_rate_factor=1,extra_length=40,train_steps=240,log_every=120,eval_every=120,eval_lines=4,save_every=120,"
+    "learning_rate_factor=1,extra_length=40,train_steps=480,log_every=240,eval_every=240,eval_lines=4,save_every=240,"
     "average_checkpoints=0"
 )
 _SUBJECTS = ("the cat", "a dog", "the old man", "this small bird")
@@ -65,8 +65,8 @@ def parser(run: Run, trees: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def test_the_best_checkpoint_is_by_f1(parser: Path) -> None:
     rows = [json.loads(line) for line in (parser / "metrics.jsonl").read_text().splitlines()]
     scores = {row["step"]: row for row in rows if "dev_f1" in row}
-    assert list(scores) == [120, 240]
-    assert scores[240]["dev_f1"] > 50
+    assert list(scores) == [240, 480]
+    assert scores[480]["dev_f1"] > 50
     assert all(0 <= row["dev_repaired"] <= 1 for row in scores.values())
     best = max(scores, key=lambda step: (scores[step]["dev_f1"], -step))
     assert (parser / "best" / f"model-{best}.index").exists()
