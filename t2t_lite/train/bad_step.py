@@ -122,8 +122,9 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
     """
 
     def on_replica(batch: Any, index: Any) -> Any:
+        loss, gradients = step_function.micro_batch(batch, step, index)
         with _watched(model) as outputs:
-            loss, gradients = step_function.micro_batch(batch, step, index)
+            step_function.micro_logits(batch, step, index)
         paths[:] = [path for path, _ in outputs]
         return loss, [tf.norm(gradient) for gradient in gradients], [value for _, value in outputs]
 

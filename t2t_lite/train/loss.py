@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_SMALL = 1e-30
+_SMALL = 1e-30  # float32 knows smaller numbers, down to 1e-38, with fewer and fewer digits
 
 
 def batch_loss(
@@ -42,7 +42,7 @@ def smoothed_cross_entropy(
     gives to all symbols, and the weights, enter on the other side of the products.
 
     Args:
-        x_ND: the decoder's output; products with as many terms as there are symbols or positions are made in its dtype.
+        x_ND: the decoder's output; the products for logits and gradients are made in its dtype.
         table_VD: float32, the softmax layer's weights.
         labels_N: int32.
         weights_N: float32; 0 leaves a position out.

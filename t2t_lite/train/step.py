@@ -103,8 +103,16 @@ class TrainStep:
     def micro_batch(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of one micro-batch of update `step`, as the update adds them up."""
         tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
+        return self._micro_gradients(*self._part(batch, step, index), tokens)
+
+    def micro_logits(self, batch: Mapping[str, Any], step: Any, index: Any) -> Any:
+        """Logits of the same micro-batch and dropout, which the loss makes by itself; to look at."""
+        part, seed = self._part(batch, step, index)
+        return self._model(part, seed=seed)
+
+    def _part(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[dict[str, Any], Any]:
         part = {name: array[index] for name, array in batch.items()}
-        return self._micro_gradients(part, fold_in(self._step_seed(step), index), tokens)
+        return part, fold_in(self._step_seed(step), index)
 
     def _step_seed(self, step: Any) -> np.ndarray:
         return np.array([self._seed % 2**31, step], np.int32)
