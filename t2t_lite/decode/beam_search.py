@@ -182,6 +182,8 @@ class _Search:
         # whole search would give empty arrays (it does so for models of one layer).
         bias = tf.where(bias < 0, bias, 0.0)
         logits = self.step_model(previous, index, view, fixed["memory"], bias)
+        # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits anew for each use in another shape.
+        logits = tf.ensure_shape(logits, logits.shape)
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
         best, symbols = top_k(logits, number)
