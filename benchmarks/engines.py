@@ -2,15 +2,17 @@
 
     python benchmarks/engines.py --hparams_set=base
 
-Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with this length the work is the same for all. The
-engines take turns, so that all see the same machine; medians over the rounds, with the smallest and the largest. Needs
-the extra t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
+Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with this length the work is the same for all. Each
+engine has a process of its own, as in one process the threads of one slow down the other, up to twice. They take turns,
+so that all see the same machine; medians over the rounds, with the smallest and the largest. Needs the extra
+t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import multiprocessing
 import os
 import platform
 import random
@@ -19,16 +21,19 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
 
+ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "CTranslate2 float32", "CTranslate2 int8")
 PIECES_IN, PIECES_OUT, BEAM, THREADS = 32, 40, 4, 2
 VOCABULARY = {"base": 37000, "tiny": 8000}  # pieces
 BATCHES = (1, 32)
-EOS, FIRST = 1, 4  # the end symbol, the first ordinary piece
+EOS, FIRST, SEED = 1, 4, 1  # the end symbol, the first ordinary piece
+PROCESSES = multiprocessing.get_context("spawn")
 Call = Callable[[], Any]
 
 
@@ -51,43 +56,60 @@ def main() -> None:
     parser.add_argument("--hparams_set", choices=sorted(VOCABULARY), default="base")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
-    cli.load_tensorflow()
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    print(machine())
+    print(f"{args.hparams_set}, {PIECES_IN} pieces in, {PIECES_OUT} out, beam {BEAM}, {THREADS} threads each\n")
+    print("| batch | engine | seconds, median (min to max) | sentences/s | to ours in float32 |")
+    print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="t2t-lite-engines-") as folder:
-        print(machine())
-        print(f"{args.hparams_set}, {PIECES_IN} pieces in, {PIECES_OUT} out, beam {BEAM}, {THREADS} threads each\n")
-        print("| batch | engine | seconds, median (min to max) | sentences/s | to ours in float32 |")
-        print("|---|---|---|---|---|")
-        make = engines(args.hparams_set, folder)
+        exporter = PROCESSES.Process(target=export, args=(args.hparams_set, folder))
+        exporter.start()
+        exporter.join()
+        started = {engine: start(engine, args.hparams_set, folder) for engine in ENGINES}
         for batch in BATCHES:
-            report(batch, measure({name: made(batch) for name, made in make.items()}, args.rounds))
+            report(batch, measure(started, batch, args.rounds))
+        for engine in started.values():
+            engine.send(None)
 
 
-def engines(hparams_set: str, folder: str) -> dict[str, Callable[[int], Call]]:
-    """By name: a function of the batch's size that returns a call that translates a batch."""
-    import ctranslate2
+def export(hparams_set: str, folder: str) -> None:
+    """Writes the weights as models for CTranslate2, each as version 1 of a folder."""
+    cli.load_tensorflow()
+    from t2t_lite.serving import ctranslate2_export
 
-    from t2t_lite.serving.ctranslate2_export import export
-
-    first = translator(hparams_set, "float32")
-    second = translator(hparams_set, "bfloat16")
-    second.model.set_weights(first.model.get_weights())
-    made = {"t2t-lite float32": ours(first), "t2t-lite bfloat16": ours(second)}
     for precision in ("float32", "int8"):
-        version = export(first, os.path.join(folder, precision), {}, precision=precision)
-        made[f"CTranslate2 {precision}"] = theirs(
-            ctranslate2.Translator(str(version), intra_threads=THREADS), first.source_vocabulary
-        )
-    return made
+        base = os.path.join(folder, precision)
+        ctranslate2_export.export(translator(hparams_set, "float32"), base, {}, precision=precision)
+
+
+def start(engine: str, hparams_set: str, folder: str) -> Connection:
+    """A process that, told a batch's size, translates such a batch and answers with the seconds it took."""
+    ours, theirs = PROCESSES.Pipe()
+    PROCESSES.Process(target=answer, args=(engine, hparams_set, folder, theirs), daemon=True).start()
+    theirs.close()
+    return ours
+
+
+def answer(engine: str, hparams_set: str, folder: str, asked: Connection) -> None:
+    """What a process of `start` runs."""
+    name, precision = engine.split()
+    if name == "t2t-lite":
+        make = search(hparams_set, precision)
+    else:
+        make = ctranslate2_search(hparams_set, os.path.join(folder, precision, "1"))
+    calls = {batch: make(batch) for batch in BATCHES}
+    for batch in iter(asked.recv, None):
+        began = time.perf_counter()
+        calls[batch]()
+        asked.send(time.perf_counter() - began)
 
 
 def translator(hparams_set: str, precision: str) -> Any:
     """Random weights that never give the end symbol: its logit is 0, which is far from the best of thousands."""
+    import keras
+
     from t2t_lite.decode.translate import Translator
 
+    keras.utils.set_random_seed(SEED)
     decoding = {"beam_size": BEAM, "extra_length": PIECES_OUT - PIECES_IN}
     hparams = config.replace(registry.hparams(hparams_set), precision=precision, **decoding)
     names: Any = Names(VOCABULARY[hparams_set])
@@ -99,26 +121,32 @@ def translator(hparams_set: str, precision: str) -> Any:
     return Translator.from_hparams(model, names, names, hparams)
 
 
-def ours(made: Any) -> Callable[[int], Call]:
-    """The graph that t2t-lite-decoder runs."""
+def search(hparams_set: str, precision: str) -> Callable[[int], Call]:
+    """The graph that t2t-lite-decoder runs; a call for a batch's size."""
+    cli.load_tensorflow()
     import tensorflow as tf
 
     from t2t_lite.decode.translate import SEARCH_SIGNATURE
 
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    made = translator(hparams_set, precision)
     search = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
     def of_size(batch: int) -> Call:
-        ids = tf.constant([[*row, EOS] for row in sources(batch, made.source_vocabulary.size)])
+        ids = tf.constant([[*row, EOS] for row in sources(batch, VOCABULARY[hparams_set])])
         return lambda: check([int((row != 0).sum()) for row in search(ids, True)[0][:, 0].numpy()])
 
     return of_size
 
 
-def theirs(engine: Any, names: Any) -> Callable[[int], Call]:
+def ctranslate2_search(hparams_set: str, model: str) -> Callable[[int], Call]:
     """CTranslate2, which adds the end symbol to a source itself."""
+    import ctranslate2
+
+    engine = ctranslate2.Translator(model, intra_threads=THREADS)
 
     def of_size(batch: int) -> Call:
-        pieces = [names.pieces(row) for row in sources(batch, names.size)]
+        pieces = [[f"w{i}" for i in row] for row in sources(batch, VOCABULARY[hparams_set])]
         length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
         return lambda: check(
             [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=BEAM, **length)]
@@ -134,20 +162,20 @@ def sources(batch: int, size: int) -> list[list[int]]:
 
 
 def check(lengths: list[int]) -> None:
-    """Ends the benchmark if an engine did less than its work, or more."""
+    """Ends the process, and so the benchmark, if an engine did less than its work, or more."""
     if set(lengths) != {PIECES_OUT}:
         raise SystemExit(f"outputs of {sorted(set(lengths))} pieces instead of {PIECES_OUT}")
 
 
-def measure(calls: dict[str, Call], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each call, in turns; each is run once before."""
-    taken: dict[str, list[float]] = {name: [] for name in calls}
+def measure(started: dict[str, Connection], batch: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each engine's calls, in turns; each is run once before."""
+    taken: dict[str, list[float]] = {name: [] for name in started}
     for turn in range(rounds + 1):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
+        for name, engine in started.items():
+            engine.send(batch)
+            seconds = engine.recv()
             if turn:
-                taken[name].append(time.perf_counter() - start)
+                taken[name].append(seconds)
     return taken
 
 

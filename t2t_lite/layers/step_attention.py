@@ -11,6 +11,7 @@ from typing import Any
 
 from keras import ops
 
+from t2t_lite.layers.dot import is_bfloat16
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
 Product = Callable[[Any, Any, bool], Any]
@@ -33,8 +34,16 @@ def step_attention(query: Any, key: Any, value: Any, bias: Any = None, product: 
     if product:
         heads = _one_by_one(query, key, value, bias, product)
     else:
-        heads = ops.swapaxes(scaled_dot_product(ops.swapaxes(query, 1, 2), key, value, bias), 1, 2)
+        heads = _swapped(scaled_dot_product(_swapped(query), key, value, bias))
     return ops.reshape(heads, (-1, query.shape[1], query.shape[2] * value.shape[3]))
+
+
+def _swapped(x: Any) -> Any:
+    """[B, T, H, E] -> [B, H, T, E], or back.
+
+    As integers: oneDNN, which TensorFlow gives floating numbers to, is slower where there is little to transpose.
+    """
+    return ops.view(ops.swapaxes(ops.view(x, "int16" if is_bfloat16(x.dtype) else "int32"), 1, 2), x.dtype)
 
 
 def _one_by_one(query_BTHK: Any, key: Any, value: Any, bias: Any, product: Product) -> Any:
