@@ -99,6 +99,16 @@ def test_steps_give_the_same(product: Product | None) -> None:
     reference.assert_close(got, layer(x), 1e-6)
 
 
+def test_steps_in_bfloat16_are_within_its_rounding() -> None:
+    layer, x, memory = _layer("mixed_bfloat16"), _draw(B, T, D).astype("bfloat16"), _draw(B, S, D).astype("bfloat16")
+    for got, wanted in (
+        (layer.memory_step("bfloat16")(x, *layer.project_memory(memory), None), _wanted(layer, x, memory, None)),
+        (layer.self_step("bfloat16")(x, _swapped, None), _wanted(layer, x, x, None)),
+    ):
+        assert got.dtype == "bfloat16"
+        reference.assert_close(np.float32(got), wanted, 2**-6)
+
+
 def test_attention_dropout_needs_a_seed() -> None:
     layer = MultiHeadAttention(H, K, V, dropout=0.5)
     x = _draw(B, T, D)
