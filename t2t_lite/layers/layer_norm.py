@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from t2t_lite.layers.dot import Function
+
 EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 
 
@@ -39,20 +41,35 @@ class LayerNorm(keras.layers.Layer):
         inputs = (ops.cast(value, "float32") for value in (x, self.gamma, self.beta))
         return ops.cast(_normalised(*inputs), self.compute_dtype)
 
+    def step(self) -> Function:
+        """Returns what maps `x` to `self(x)`, for the steps of a search: it reads the weights once for all."""
+        gamma, beta = (ops.cast(value, "float32") for value in (self.gamma, self.beta))
+
+        def step(x: Any) -> Any:
+            standard, _ = _standardised(ops.cast(x, "float32"))
+            return ops.cast(standard * gamma + beta, self.compute_dtype)
+
+        return step
+
 
 @ops.custom_gradient
 def _normalised(x: Any, gamma: Any, beta: Any) -> Any:
-    centred = x - ops.mean(x, -1, keepdims=True)
-    inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + EPSILON)
-    normal = centred * inverse
+    standard, inverse = _standardised(x)
 
     def gradients(upstream: Any) -> tuple[Any, Any, Any]:
         rows = tuple(range(len(x.shape) - 1))
-        times_normal = upstream * normal
+        times_standard = upstream * standard
         scaled = upstream * gamma
         # What moves the mean or the variance of a row has no effect.
-        scaled_on_normal = ops.mean(scaled * normal, -1, keepdims=True)
-        x_gradient = inverse * (scaled - ops.mean(scaled, -1, keepdims=True) - normal * scaled_on_normal)
-        return x_gradient, ops.sum(times_normal, rows), ops.sum(upstream, rows)
+        scaled_on_standard = ops.mean(scaled * standard, -1, keepdims=True)
+        x_gradient = inverse * (scaled - ops.mean(scaled, -1, keepdims=True) - standard * scaled_on_standard)
+        return x_gradient, ops.sum(times_standard, rows), ops.sum(upstream, rows)
 
-    return normal * gamma + beta, gradients
+    return standard * gamma + beta, gradients
+
+
+def _standardised(x: Any) -> tuple[Any, Any]:
+    """`x` with mean 0 and variance 1 in each row, and what its differences from the mean were multiplied by."""
+    centred = x - ops.mean(x, -1, keepdims=True)
+    inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + EPSILON)
+    return centred * inverse, inverse

@@ -76,11 +76,13 @@ class DecoderLayer(Composite, keras.layers.Layer):
         attend_to_past = self.self_attention.self_step(dtype, product)
         attend_to_memory = self.memory_attention.memory_step(dtype, product)
         feed_forward = self.feed_forward.step(dtype)
+        around_self, around_memory = self.around_self.step(), self.around_memory.step()
+        around_feed_forward = self.around_feed_forward.step()
 
         def step(x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
-            x = self.around_self(x, sublayer=lambda y: attend_to_past(y, extend, self_bias))
-            x = self.around_memory(x, sublayer=lambda y: attend_to_memory(y, *memory_cache, memory_bias))
-            return self.around_feed_forward(x, sublayer=feed_forward)
+            x = around_self(x, lambda y: attend_to_past(y, extend, self_bias))
+            x = around_memory(x, lambda y: attend_to_memory(y, *memory_cache, memory_bias))
+            return around_feed_forward(x, feed_forward)
 
         return step
 
@@ -119,10 +121,11 @@ class Decoder(Composite, keras.layers.Layer):
         for each layer.
         """
         layers = [block.step(dtype, product) for block in self.blocks]
+        final_norm = self.final_norm.step() if self.final_norm else None
 
         def step(x: Any, past: Any, memory_caches: list[tuple[Any, Any]], self_bias: Any, memory_bias: Any) -> Any:
             for i, layer in enumerate(layers):
                 x = layer(x, functools.partial(past.extend, i), memory_caches[i], self_bias, memory_bias)
-            return self.final_norm(x) if self.final_norm else x
+            return final_norm(x) if final_norm else x
 
         return step
