@@ -64,6 +64,8 @@ def main() -> None:
         exporter = PROCESSES.Process(target=export, args=(args.hparams_set, folder))
         exporter.start()
         exporter.join()
+        if exporter.exitcode:
+            raise SystemExit("The model could not be written for CTranslate2; see above.")
         started = {engine: start(engine, args.hparams_set, folder) for engine in ENGINES}
         for batch in BATCHES:
             report(batch, measure(started, batch, args.rounds))
@@ -76,9 +78,9 @@ def export(hparams_set: str, folder: str) -> None:
     cli.load_tensorflow()
     from t2t_lite.serving import ctranslate2_export
 
+    made = translator(hparams_set, "float32")
     for precision in ("float32", "int8"):
-        base = os.path.join(folder, precision)
-        ctranslate2_export.export(translator(hparams_set, "float32"), base, {}, precision=precision)
+        ctranslate2_export.export(made, os.path.join(folder, precision), {}, precision=precision)
 
 
 def start(engine: str, hparams_set: str, folder: str) -> Connection:
@@ -129,12 +131,13 @@ def search(hparams_set: str, precision: str) -> Callable[[int], Call]:
     from t2t_lite.decode.translate import SEARCH_SIGNATURE
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+    tf.config.threading.set_inter_op_parallelism_threads(THREADS)
     made = translator(hparams_set, precision)
-    search = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
+    graph = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
     def of_size(batch: int) -> Call:
         ids = tf.constant([[*row, EOS] for row in sources(batch, VOCABULARY[hparams_set])])
-        return lambda: check([int((row != 0).sum()) for row in search(ids, True)[0][:, 0].numpy()])
+        return lambda: check([int((row != 0).sum()) for row in graph(ids, True)[0][:, 0].numpy()])
 
     return of_size
 
@@ -146,7 +149,8 @@ def ctranslate2_search(hparams_set: str, model: str) -> Callable[[int], Call]:
     engine = ctranslate2.Translator(model, intra_threads=THREADS)
 
     def of_size(batch: int) -> Call:
-        pieces = [[f"w{i}" for i in row] for row in sources(batch, VOCABULARY[hparams_set])]
+        names = Names(VOCABULARY[hparams_set])
+        pieces = [names.pieces(row) for row in sources(batch, names.size)]
         length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
         return lambda: check(
             [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=BEAM, **length)]
