@@ -39,7 +39,7 @@ def main() -> None:
         print(json.dumps(measured(Path(args.folder), args.steps, args.packing)))
         return
     with tempfile.TemporaryDirectory(prefix="t2t-lite-input-") as name:
-        _draw(Path(name), args.pairs)
+        draw_pairs(Path(name), args.pairs)
         for _ in range(args.rounds):
             for packing in ([], ["--packing"]):
                 _give_up_pages(Path(name))
@@ -69,7 +69,8 @@ def measured(folder: Path, steps: int, packing: bool) -> dict[str, float]:
     }
 
 
-def _draw(folder: Path, pairs: int) -> None:
+def draw_pairs(folder: Path, pairs: int) -> None:
+    """Writes ids and offsets of random pairs as a prepared store holds them, of lengths about those of WMT14."""
     draw = np.random.default_rng(1)
     log = draw.normal(3.2, 0.6, pairs)
     for side, factor in zip(SIDES, (0.0, 0.1), strict=True):

@@ -99,7 +99,8 @@ def training_step(
     }
 
     def call(length: int | None = None) -> float:
-        return float(step({side: ids[:, :, :length] for side, ids in batch.items()}, 1, 1e-4)["loss"])
+        step({side: ids[:, :, :length] for side, ids in batch.items()}, 1, 1e-4)
+        return step.outcome().loss
 
     return call, model.sizes
 

@@ -49,10 +49,15 @@ class BadBatches:
         self._folder, self._report, self._examine = Path(output_dir), report, examine
         self._tolerated, self._skipped, self._writes = tolerated, skipped, writes
 
+    @property
+    def tolerates(self) -> bool:
+        """Whether the next bad batch is left out, and the run goes on."""
+        return self._skipped < self._tolerated
+
     def __call__(self, step: int, batch: Batch, loss: float, norm: float) -> None:
         """Raises TrainingError unless the batch is one of those that are tolerated."""
         what = f"Step {step}: the loss is {loss:g} and the gradient's norm {norm:g}. The update was not applied"
-        if self._skipped < self._tolerated:
+        if self.tolerates:
             self._skipped += 1
             self._report.skip(step, self._skipped)
             self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")

@@ -61,12 +61,17 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(names, cross_device_ops=_cross_device_ops(all_reduce))
 
 
+def on_gpus() -> bool:
+    """Whether there are GPUs, on which all training then runs."""
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
 def use_jit(jit: str) -> bool:
     """Whether to compile with XLA: `jit` is "on", "off" or "auto", which means on GPUs only.
 
     On CPUs plain graphs, whose products run in oneDNN, are faster than XLA's code.
     """
-    return jit == "on" or (jit == "auto" and bool(tf.config.list_physical_devices("GPU")))
+    return jit == "on" or (jit == "auto" and on_gpus())
 
 
 def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:

@@ -1,26 +1,21 @@
-"""The training loop: update, log, evaluate, save, stop."""
+"""The training loop: update, evaluate, save, stop."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-
-import numpy as np
+from collections.abc import Mapping
 
 from t2t_lite.train.checkpoint import BEST, Checkpoints
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.report import Report
 from t2t_lite.train.signals import Stopped, StopSignals
-from t2t_lite.train.step import TrainStep
+from t2t_lite.train.updates import Updates
 from t2t_lite.train.workers import Workers
 
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
-
-Batch = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,22 +91,13 @@ class Evaluations:
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """What a run is made of.
+    """What a run is made of."""
 
-    Attributes:
-        batches: the batch of the first step first.
-        learning_rate: of a step, from 1.
-        bad_batch: called with (step, batch, loss, gradient norm) where one of these is not finite.
-    """
-
-    step_function: TrainStep
-    batches: Iterator[Batch]
-    learning_rate: Callable[[int], float]
+    updates: Updates
     evaluations: Evaluations
     checkpoints: Checkpoints
     report: Report
     cadence: Cadence
-    bad_batch: Callable[[int, Batch, float, float], None]
     stop: StopSignals
     workers: Workers
 
@@ -120,7 +106,7 @@ class Loop:
 
         Raises:
             Stopped: a signal came; the step that was being made is done and saved.
-            TrainingError: out of memory, or what `bad_batch` raises.
+            TrainingError: out of memory, or bad batches.
         """
         saved_at = time.monotonic()
         if self.evaluations.missing(first_step - 1):  # a signal came when it was due
@@ -130,9 +116,10 @@ class Loop:
             self.report.say(_STOPPED_BEFORE)
             return
         for step in range(first_step, self.cadence.train_steps + 1):
-            stopping = self._update(step)
-            last, stopping = self._look(step, stopping)
+            self.updates.make(step, stop=self.stop.received > 0)
+            last, stopping = self._evaluate(step, self._stopping(step))
             if last or stopping or self.cadence.saves(step, (time.monotonic() - saved_at) / 60):
+                self.updates.finish()
                 with self.report.pause():
                     self.checkpoints.save(step)
                 saved_at = time.monotonic()
@@ -147,23 +134,19 @@ class Loop:
             self.workers.wait()  # or the others would be gone while the chief still saves
             raise Stopped(self.stop.received or signal.SIGTERM, what)
 
-    def _update(self, step: int) -> bool:
-        """Makes one; returns whether a signal asks for the end. Of several workers, it may have come to any."""
-        batch, rate = next(self.batches), self.learning_rate(step)
-        result = self.step_function(batch, step, rate, stop=self.stop.received > 0)
-        loss, norm = float(result["loss"]), float(result["grad_norm"])
-        if math.isfinite(loss) and math.isfinite(norm):
-            self.report.add(step, batch, result, rate)
-        else:
-            self.bad_batch(step, batch, loss, norm)
-        return self.stop.received > 0 if self.workers.count == 1 else float(result["stop"]) > 0
+    def _stopping(self, step: int) -> bool:
+        """Whether a signal asks for the end after `step`. Of several workers it may have come to any, and all must end
+        after the same step: the one after that in which it came, when all have been told."""
+        return self.stop.received > 0 if self.workers.count == 1 else step > self.updates.asked_to_stop
 
-    def _look(self, step: int, stopping: bool) -> tuple[bool, bool]:
-        """Logs and evaluates where it is time to; returns whether `step` is the last one, and whether a signal came."""
+    def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:
+        """Evaluates where it is time to; returns whether `step` is the last one, and whether a signal came."""
         last = step == self.cadence.train_steps
-        if step % self.cadence.log_every == 0 or last:
+        if last:
+            self.updates.finish()
             self.report.write()
         if self.evaluations.missing(step):
+            self.updates.finish()
             self.evaluations.make(step, self.stop)
             stopping = self.workers.any(stopping or self.stop.received > 0)
             if not last and (stale := self.evaluations.stale()):

@@ -14,23 +14,38 @@ _SMALL = 1e-30  # float32 knows smaller numbers, down to 1e-38, with fewer and f
 
 
 def batch_loss(
-    model: Any, batch: Mapping[str, Any], tokens: Any, label_smoothing: float, over: str = "all", seed: Any = None
+    model: Any,
+    batch: Mapping[str, Any],
+    tokens: Any,
+    label_smoothing: float,
+    over: str = "all",
+    seed: Any = None,
+    *,
+    jit: bool = False,
 ) -> Any:
     """The `smoothed_cross_entropy` of a batch's real target tokens, divided by `tokens`.
 
     Args:
         model: as `Transformer`.
         batch, seed: what the model is called with.
+        jit: see `smoothed_cross_entropy`.
     """
     x = model.hidden(batch, seed)
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.cast(labels > 0, tf.float32) / tokens
     table = tf.convert_to_tensor(model.softmax.table.value)
-    return smoothed_cross_entropy(tf.reshape(x, [-1, x.shape[-1]]), table, labels, weights, label_smoothing, over)
+    x = tf.reshape(x, [-1, x.shape[-1]])
+    return smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit)
 
 
 def smoothed_cross_entropy(
-    x_ND: Any, table_VD: Any, labels_N: Any, weights_N: Any, label_smoothing: float, over: str = "all"
+    x_ND: Any,
+    table_VD: Any,
+    labels_N: Any,
+    weights_N: Any,
+    label_smoothing: float,
+    over: str = "all",
+    jit: bool = False,
 ) -> Any:
     """Sum over positions of weight * H(q, softmax(x table^T)).
 
@@ -48,6 +63,7 @@ def smoothed_cross_entropy(
         weights_N: float32; 0 leaves a position out.
         label_smoothing: epsilon_ls.
         over: "all" or "others".
+        jit: for XLA, which makes all passes over the logits in one, and whose branches a GPU would have to wait for.
 
     Returns:
         float32 scalar, in nats.
@@ -67,7 +83,8 @@ def smoothed_cross_entropy(
         of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
         sum_of_table = tf.reduce_sum(table, 0)
         of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
-        losses = _log_sum(logits, softmax, of_label, probability) - on_label * of_label - on_all * of_all
+        log_sum = tf.reduce_logsumexp(logits, -1) if jit else _log_sum(logits, softmax, of_label, probability)
+        losses = log_sum - on_label * of_label - on_all * of_all
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]

@@ -50,6 +50,20 @@ class Adam:
             gradients: one per variable, all-reduced.
             rate: float32 scalar from `corrected_rate`.
         """
+        self._apply(gradients, rate, self.beta1, self.beta2)
+
+    def apply_if(self, condition: Any, gradients: Sequence[Any], rate: Any) -> None:
+        """The same without a branch, on which a GPU would be waited for: all stays as it is unless `condition`.
+
+        It makes one more pass over the gradients, which XLA makes together with the update.
+        """
+        rate, beta1, beta2 = (
+            tf.where(condition, applied, kept) for applied, kept in ((rate, 0.0), (self.beta1, 1.0), (self.beta2, 1.0))
+        )
+        # A gradient that is not finite must not be multiplied, not even by zero.
+        self._apply([tf.where(condition, g, tf.zeros_like(g)) for g in gradients], rate, beta1, beta2)
+
+    def _apply(self, gradients: Sequence[Any], rate: Any, beta1: Any, beta2: Any) -> None:
         for variable, m, v, gradient in zip(self.variables, self.m, self.v, gradients, strict=True):
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
@@ -58,8 +72,8 @@ class Adam:
                 beta1_power=0.0,  # the corrections are in `rate`
                 beta2_power=0.0,
                 lr=rate,
-                beta1=self.beta1,
-                beta2=self.beta2,
+                beta1=beta1,
+                beta2=beta2,
                 epsilon=self.epsilon,
                 grad=gradient,
             )

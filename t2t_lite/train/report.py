@@ -36,6 +36,7 @@ class Report:
         source_tokens, target_tokens: real tokens (end symbols included) since the line before.
         padded_tokens: places in both sides' arrays, real tokens and padding, since the line before.
         tokens_per_second: real target tokens per second since the line before; evaluation and saving left out.
+        input_seconds: how long the training waited for batches since the line before.
         grad_norm: mean global norm of the gradient before clipping.
         flops: of the model on real tokens (train/utilisation.py), from the first step of the run to this one.
         flops_per_second: the same since the line before, evaluation and saving left out.
@@ -79,10 +80,13 @@ class Report:
         )
         self._clear()
 
-    def add(self, step: int, batch: Mapping[str, np.ndarray], result: Mapping[str, Any], learning_rate: float) -> None:
-        """Notes one update; `result` holds tensors, which are looked at only when a report is due."""
+    def add(
+        self, step: int, batch: Mapping[str, np.ndarray], loss: float, grad_norm: float, learning_rate: float
+    ) -> None:
+        """Notes one update."""
         self._step, self._learning_rate = step, learning_rate
-        self._results.append((step, result["loss"], result["grad_norm"]))
+        self._losses.append(loss)
+        self._norms.append(grad_norm)
         lengths = dict(zip(("source", "target"), pair_lengths(batch), strict=True))
         for side, of_side in lengths.items():
             self._tokens[side] += int(of_side.sum())
@@ -97,19 +101,20 @@ class Report:
 
     def write(self) -> None:
         """Writes a training line for the updates since the last one."""
-        if not self._results:
+        if not self._losses:
             return
         seconds = max(time.perf_counter() - self._since - self._paused, 1e-9)
         speed = (self._flops - self._flops_before) / seconds
         values = {
             "step": self._step,
-            "loss": float(np.mean([float(loss) for _, loss, _ in self._results])),
+            "loss": float(np.mean(self._losses)),
             "learning_rate": self._learning_rate,
             "source_tokens": self._tokens["source"],
             "target_tokens": self._tokens["target"],
             "padded_tokens": self._padded,
             "tokens_per_second": round(self._tokens["target"] / seconds, 1),
-            "grad_norm": float(np.mean([float(norm) for _, _, norm in self._results])),
+            "input_seconds": round(self._waited, 4),
+            "grad_norm": float(np.mean(self._norms)),
             "flops": self._flops,
             "flops_per_second": round(speed),
             "utilisation": round(speed / self._device_speed, 4),
@@ -150,12 +155,17 @@ class Report:
         """Leaves `seconds` out of the next line's speed."""
         self._paused += seconds
 
+    def add_waited(self, seconds: float) -> None:
+        """Notes that the training waited so long for a batch."""
+        self._waited += seconds
+
     def _clear(self) -> None:
-        self._results: list[tuple[int, Any, Any]] = []
+        self._losses: list[float] = []
+        self._norms: list[float] = []
         self._tokens = {"source": 0, "target": 0}
         self._padded = 0
         self._flops_before = self._flops
-        self._since, self._paused = time.perf_counter(), 0.0
+        self._since, self._paused, self._waited = time.perf_counter(), 0.0, 0.0
 
     def _write(self, values: Mapping[str, float]) -> None:
         with open(self._path, "a", encoding="utf-8") as file:

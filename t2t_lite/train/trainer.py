@@ -7,12 +7,11 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from t2t_lite.config import HParams, to_dict
 from t2t_lite.data.durable import replace_file
@@ -25,7 +24,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
-from t2t_lite.train.devices import Devices, check_devices, make_strategy, use_jit
+from t2t_lite.train.devices import Devices, check_devices, make_strategy, on_gpus, use_jit
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.loop import Cadence, Evaluations, Loop
 from t2t_lite.train.optimizer import Adam
@@ -34,6 +33,7 @@ from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.schedule import learning_rate
 from t2t_lite.train.signals import StopSignals
 from t2t_lite.train.step import TrainStep
+from t2t_lite.train.updates import Batch, Updates
 from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.train.workers import Workers
 
@@ -143,14 +143,11 @@ class Trainer:
             with stop.deferred():
                 step_function.rehearse(*self._largest(plan))
                 Loop(
-                    step_function,
-                    stream,
-                    self._learning_rate(),
+                    self._updates(step_function, stream, report, skip_bad_batches),
                     Evaluations(self.evaluate, self.checkpoints, report, cadence, self.workers, scores),
                     self.checkpoints,
                     report,
                     cadence,
-                    self._bad_batches(step_function, report, skip_bad_batches),
                     stop,
                     self.workers,
                 ).run(first)
@@ -170,14 +167,16 @@ class Trainer:
             quiet=not self.workers.is_chief,
         )
 
-    def _learning_rate(self) -> Callable[[int], float]:
+    def _updates(self, step_function: TrainStep, stream: Iterator[Batch], report: Report, tolerated: int) -> Updates:
         hparams = self.spec.hparams
-        return functools.partial(
+        rate = functools.partial(
             learning_rate,
             d_model=self.model.d_model,
             warmup_steps=hparams.warmup_steps,
             factor=hparams.learning_rate_factor,
         )
+        bad_batches = self._bad_batches(step_function, report, tolerated)
+        return Updates(step_function, stream, rate, bad_batches, report, hparams.log_every, ahead=on_gpus())
 
     def _cadence(self) -> Cadence:
         hparams = self.spec.hparams
@@ -197,7 +196,7 @@ class Trainer:
         return max(shapes, key=lambda shape: self.model.sizes.activation_bytes(*shape, 4))
 
     def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> BadBatches:
-        def look(step: int, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        def look(step: int, batch: Batch) -> dict[str, Any]:
             # A plan of its own: the other one belongs to the thread that makes batches.
             rows = recipe_plan(self.spec.hparams, self.store.split("train")).batch(step).rows
             return examine(step_function, self.model, self.store, rows, step, batch)

@@ -15,7 +15,7 @@ import pytest
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TRAINING_FIELDS = (
-    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm flops "
+    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
     "flops_per_second utilisation"
 ).split()
 EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_bleu".split()

@@ -59,9 +59,10 @@ def train(
     for number in range(1, STEPS + 1):
         planned = plan.batch(number)
         batch = assemble(split, planned, micro_batches, packing=False)
-        result = step(batch, number, 1e-3)
-        losses.append(float(result["loss"]))
-        norms.append(float(result["grad_norm"]))
+        step(batch, number, 1e-3)
+        outcome = step.outcome()
+        losses.append(outcome.loss)
+        norms.append(outcome.grad_norm)
         tokens.append(np.count_nonzero(batch["target"], axis=(1, 2)))
         shapes.append([planned.source_length, planned.target_length])
         empty_rows.append(int((planned.rows < 0).sum()))

@@ -36,7 +36,7 @@ def _loss_and_gradient(
     def both(x: Any) -> tuple[Any, Any]:
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = smoothed_cross_entropy(x, tf.eye(V), LABELS, WEIGHTS, smoothing, over)  # x is the logits
+            loss = smoothed_cross_entropy(x, tf.eye(V), LABELS, WEIGHTS, smoothing, over, jit=jit)  # x is logits
             result = factor * loss
         return loss, tape.gradient(result, x)
 
@@ -44,10 +44,11 @@ def _loss_and_gradient(
     return loss.numpy(), gradient.numpy()
 
 
+@pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("over", ["all", "others"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
-def test_equals_the_definition(smoothing: float, over: str) -> None:
-    loss, _ = _loss_and_gradient(LOGITS, smoothing, over)
+def test_equals_the_definition(smoothing: float, over: str, jit: bool) -> None:
+    loss, _ = _loss_and_gradient(LOGITS, smoothing, over, jit=jit)
     assert loss.dtype == np.float32
     np.testing.assert_allclose(loss, _wanted(LOGITS, smoothing, over), rtol=1e-5)
 
@@ -105,10 +106,11 @@ def test_the_smoothed_minimum_is_the_entropy_of_the_target_distribution(over: st
     np.testing.assert_allclose(gradient, 0, atol=1e-6)
 
 
+@pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("shift", [1e4, -1e4, 0.0])
-def test_large_logits_overflow_nothing(shift: float) -> None:
+def test_large_logits_overflow_nothing(shift: float, jit: bool) -> None:
     logits = LOGITS * (1.0 if shift else 1e4) + shift
-    loss, gradient = _loss_and_gradient(logits, 0.1)
+    loss, gradient = _loss_and_gradient(logits, 0.1, jit=jit)
     np.testing.assert_allclose(loss, _wanted(logits, 0.1), rtol=1e-3 if shift else 1e-5)  # 1e4 is known to 2^-11
     assert np.isfinite(gradient).all()
 

@@ -16,7 +16,7 @@ from t2t_lite.train.report import METRICS_FILE, Report, read_metrics
 from t2t_lite.train.trainer import past_scores
 
 FIELDS = (
-    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second grad_norm flops "
+    "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
     "flops_per_second utilisation"
 ).split()
 SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
@@ -32,10 +32,6 @@ def _report(folder: Path, first_step: int = 1, flops: int = 0, speed: float = 1e
     return Report(folder, first_step, 30, sizes=SIZES, flops=flops, device_flops_per_second=speed)
 
 
-def _result(loss: float = 1.0, norm: float = 1.0) -> dict[str, Any]:
-    return {"loss": tf.constant(loss), "grad_norm": tf.constant(norm)}
-
-
 BATCH = {"source": np.ones((1, 2, 3), np.int32), "target": np.array([[[4, 1, 0, 0], [1, 0, 0, 0]]], np.int32)}
 
 
@@ -45,7 +41,7 @@ def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_pa
     report = _report(tmp_path)
     for step in range(1, plan.steps_per_epoch + 1):
         batch = assemble(split, plan.batch(step), 4, packing=False)
-        report.add(step, batch, _result(float(step), step / 10), step / 1000)
+        report.add(step, batch, float(step), step / 10, step / 1000)
         if step % 4 == 0 or step == plan.steps_per_epoch:
             report.write()
     report.close()
@@ -66,7 +62,7 @@ def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Pat
     report = _report(tmp_path)
     start = time.perf_counter()
     for step in (1, 2):
-        report.add(step, BATCH, _result(), 0.1)
+        report.add(step, BATCH, 1.0, 1.0, 0.1)
     time.sleep(0.05)
     with report.pause():
         time.sleep(0.5)
@@ -83,7 +79,7 @@ def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tm
     pairs = SIZES.training_flops([3, 3], [2, 1])  # of BATCH
     report = _report(tmp_path, 11, flops=2**70, speed=1e6)
     for step in (11, 12, 13):
-        report.add(step, BATCH, _result(), 0.1)
+        report.add(step, BATCH, 1.0, 1.0, 0.1)
         if step > 11:
             report.write()
     report.close()
@@ -99,7 +95,7 @@ def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tm
 def test_nothing_new_writes_no_line_and_scores_write_their_own(tmp_path: Path) -> None:
     report = _report(tmp_path)
     report.write()
-    report.add(1, BATCH, _result(), 0.1)
+    report.add(1, BATCH, 1.0, 1.0, 0.1)
     report.write()
     report.write()
     report.write_scores(1, {"dev_loss": 2.0, "dev_bleu": 10.5})
@@ -120,7 +116,7 @@ def test_a_restart_drops_later_lines_and_one_that_was_cut_off(tmp_path: Path) ->
     (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
     report = _report(tmp_path, 11)
     assert _lines(tmp_path) == before[:3]
-    report.add(11, BATCH, _result(), 0.1)
+    report.add(11, BATCH, 1.0, 1.0, 0.1)
     report.write()
     report.close()
     assert [line["step"] for line in _lines(tmp_path)] == [5, 5, 10, 11]
@@ -146,7 +142,7 @@ def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
 def test_a_last_line_without_its_end_never_runs_into_the_next(tmp_path: Path, cut: str) -> None:
     (tmp_path / METRICS_FILE).write_text('{"step": 9, "loss": 1.0}\n' + cut, encoding="utf-8")
     report = _report(tmp_path, 11)
-    report.add(11, BATCH, _result(), 0.1)
+    report.add(11, BATCH, 1.0, 1.0, 0.1)
     report.write()
     report.close()
     assert [line["step"] for line in _lines(tmp_path)][-1] == 11
@@ -161,7 +157,7 @@ def test_a_new_run_in_a_folder_with_old_lines_starts_an_empty_file(tmp_path: Pat
 
 def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     report = _report(tmp_path)
-    report.add(3, BATCH, _result(2.5), 0.1)
+    report.add(3, BATCH, 2.5, 1.0, 0.1)
     report.write()
     report.write_scores(3, {"dev_bleu": 30.0})
     report.close()

@@ -64,7 +64,7 @@ def _metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _updates(folder: Path) -> list[dict[str, Any]]:
     """The training lines, without what a clock says."""
-    clock = ("tokens_per_second", "flops_per_second", "utilisation")
+    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
     return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
 
 

@@ -193,7 +193,7 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
     assert expected.keys() == found.keys()
     for key, tensor in expected.items():
         np.testing.assert_array_equal(found[key], tensor, err_msg=key)
-    clock = ("tokens_per_second", "flops_per_second", "utilisation")
+    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
     lines = [[{k: v for k, v in line.items() if k not in clock} for line in _metrics(each)] for each in (whole, run)]
     assert lines[0] == lines[1]  # the losses and the dev scores
     for kind in ("best", "checkpoints", "averaged"):
