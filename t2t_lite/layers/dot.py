@@ -23,6 +23,27 @@ def dot(x: Any, kernel: Any, heads: int | None = None) -> Any:
     return ops.reshape(ops.matmul(rows, kernel), (*leading(x), *((heads, size // heads) if heads else (size,))))
 
 
+def wide_dot(x: Any, kernel: Any) -> Any:
+    """As `dot`, for training with a kernel [I, O] of O > I: in float32 x's gradient takes eight tenths of the time."""
+    if is_bfloat16(x.dtype):
+        return dot(x, kernel)
+    rows = ops.reshape(x, (-1, x.shape[-1]))
+    return ops.reshape(_product(rows, ops.cast(kernel, x.dtype)), (*leading(x), kernel.shape[-1]))
+
+
+@ops.custom_gradient
+def _product(x: Any, kernel: Any) -> Any:
+    def gradients(upstream: Any) -> tuple[Any, Any]:
+        # Down a wide kernel's columns each number is in another page, so the kernel is transposed first: as integers,
+        # lest TensorFlow leave that to the product again; and with a shape that needs `upstream`, lest it be done for
+        # all layers at the beginning and take memory till the end.
+        late = ops.reshape(kernel, (kernel.shape[0], kernel.shape[1] + 0 * ops.shape(upstream)[0]))
+        swapped = ops.view(ops.transpose(ops.view(late, "int32")), "float32")
+        return ops.matmul(upstream, swapped), ops.matmul(ops.transpose(x), upstream)
+
+    return ops.matmul(x, kernel), gradients
+
+
 def leading(x: Any) -> tuple[Any, ...]:
     """The sizes of all axes of `x` [B, ..., I] but the last, as `ops.reshape` takes them.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.dot import dot, step_dot, step_dots
+from t2t_lite.layers.dot import dot, step_dot, step_dots, wide_dot
 from tests import reference
 
 
@@ -30,6 +30,32 @@ def test_several_kernels_side_by_side_are_their_products(dtype: str) -> None:
     for kernel, got in zip(kernels, step_dots(kernels, dtype)(x), strict=True):
         wanted = np.float64(x) @ np.float64(kernel)
         reference.assert_close(np.float32(got), wanted, 1e-6 if dtype == "float32" else 2**-7)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("columns", [7, 40])
+def test_the_product_of_training_and_its_gradients(columns: int, dtype: str, jit: bool) -> None:
+    draw = np.random.default_rng(8)
+    x = draw.standard_normal((2, 3, 16)).astype(dtype)
+    kernel = draw.standard_normal((16, columns)).astype("float32")
+    upstream = draw.standard_normal((2, 3, columns)).astype(dtype)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 16], dtype)], jit_compile=jit, autograph=False)
+    def trained(x: Any) -> tuple[Any, Any]:
+        weights = tf.constant(kernel)
+        with tf.GradientTape() as tape:
+            tape.watch((x, weights))
+            product = wide_dot(x, weights)
+        return product, tape.gradient(product, (x, weights), tf.constant(upstream))
+
+    product, (of_x, of_kernel) = trained(x)
+    wide = [np.float64(array) for array in (x, kernel, upstream)]
+    relative = 1e-6 if dtype == "float32" else 2**-7
+    reference.assert_close(np.float32(product), wide[0] @ wide[1], relative)
+    reference.assert_close(np.float32(of_x), wide[2] @ wide[1].T, relative)
+    reference.assert_close(np.float32(of_kernel), np.einsum("btd,bte->de", wide[0], wide[2]), relative)
+    assert [value.dtype for value in (product, of_x, of_kernel)] == [dtype, dtype, "float32"]
 
 
 @pytest.mark.parametrize("open_sizes", [(), (0,), (1,), (0, 1)])
