@@ -60,7 +60,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
         if memory is None:
-            product = self._heads(x, self._self_kernel(x.dtype))
+            product = self._heads(x, self._self_kernel(x.dtype), trained=seed is not None)
             query, key, value = ops.split(product, (self.d_k, 2 * self.d_k), axis=-1)
             heads = self._attend(query, key, value, bias, seed)
         else:
@@ -116,9 +116,9 @@ class MultiHeadAttention(keras.layers.Layer):
             heads_BHTV = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch)
         return self._flat(ops.transpose(heads_BHTV, (0, 2, 1, 3)))
 
-    def _heads(self, x: Any, kernel: Any) -> Any:
+    def _heads(self, x: Any, kernel: Any, *, trained: bool = False) -> Any:
         """[B, T, D], [D, H * E] -> [B, H, T, E]."""
-        return ops.transpose(dot(x, kernel, self.num_heads), (0, 2, 1, 3))
+        return ops.transpose(dot(x, kernel, self.num_heads, trained=trained), (0, 2, 1, 3))
 
     def _split(self, x: Any) -> Any:
         """[..., H * E] -> [..., H, E]."""

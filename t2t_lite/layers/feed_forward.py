@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, dot, step_dot, wide_dot, widened
+from t2t_lite.layers.dot import Function, dot, step_dot, widened
 from t2t_lite.layers.dropout import Dropout
 
 
@@ -39,8 +39,7 @@ class FeedForward(keras.layers.Layer):
         self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
 
     def call(self, x: Any, seed: Any = None) -> Any:
-        first = dot if seed is None else wide_dot
-        inner = ops.relu(first(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
+        inner = ops.relu(dot(x, self.kernel_1, trained=seed is not None) + ops.cast(self.bias_1, x.dtype))
         inner = self.dropout(inner, seed=seed)
         return dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.dot import dot, step_dot, step_dots, wide_dot
+from t2t_lite.layers.dot import dot, step_dot, step_dots
 from tests import reference
 
 
@@ -46,7 +46,7 @@ def test_the_product_of_training_and_its_gradients(columns: int, dtype: str, jit
         weights = tf.constant(kernel)
         with tf.GradientTape() as tape:
             tape.watch((x, weights))
-            product = wide_dot(x, weights)
+            product = dot(x, weights, trained=True)
         return product, tape.gradient(product, (x, weights), tf.constant(upstream))
 
     product, (of_x, of_kernel) = trained(x)
