@@ -104,8 +104,9 @@ class ServedModel(tf.Module):
         """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum."""
         source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
-        tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
-        there = (source.row_lengths() > 0) & (target.row_lengths() > 0)
+        same = tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
+        with tf.control_dependencies([same]):  # or the next operation might be the first to complain
+            there = (source.row_lengths() > 0) & (target.row_lengths() > 0)
         source, target = _dense(source, there), _dense(target, there)
         logits = self._translator.model({"source": source, "target": target})
         logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
