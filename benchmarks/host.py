@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from input import SIDES, draw_pairs
+from input import SIDES, VOCAB_SIZE, draw_pairs, open_pairs
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
 from t2t_lite.data.pipeline import PLAN_SETTINGS, batches, make_plan
-from t2t_lite.data.store import Tokens, TokenSplit
 
-PAIRS, VOCAB_SIZE, SMALL_VOCABULARY = 200_000, 37_000, 100
+PAIRS, SMALL_VOCABULARY = 200_000, 100
 LITTLE: dict[str, Any] = {"d_model": 8, "d_ff": 8, "num_heads": 1}  # in place of base's 512, 2,048 and 8
 MICRO_BATCHES = 8  # as in `base`
 CALLS, SEEN = 50, 2_000  # updates that are timed, batches that are looked at
@@ -52,8 +51,7 @@ def main() -> None:
 def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
     """The batches of `base`, as the trainer's thread makes them."""
     hparams = registry.hparams("base")
-    sides = [Tokens(*(np.load(folder / f"{side}.{kind}.npy", "r") for kind in ("ids", "offsets"))) for side in SIDES]
-    split = TokenSplit(*sides)
+    split = open_pairs(folder)
     plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
     return batches(split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=1)
 

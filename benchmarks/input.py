@@ -51,8 +51,7 @@ def main() -> None:
 def measured(folder: Path, steps: int, packing: bool) -> dict[str, float]:
     """Maps the files, plans and takes batches."""
     start = time.perf_counter()
-    sides = [Tokens(*(np.load(folder / f"{side}.{kind}.npy", "r") for kind in ("ids", "offsets"))) for side in SIDES]
-    split = TokenSplit(*sides)
+    split = open_pairs(folder)
     hparams = registry.hparams("base")
     settings = {name: getattr(hparams, name) for name in PLAN_SETTINGS} | {"packing": packing}
     plan = make_plan(split, **settings)
@@ -67,6 +66,13 @@ def measured(folder: Path, steps: int, packing: bool) -> dict[str, float]:
         "target tokens/s": round(tokens / seconds),
         "steps/s": round(steps / seconds, 1),
     }
+
+
+def open_pairs(folder: Path) -> TokenSplit:
+    """Maps what `draw_pairs` has written."""
+    return TokenSplit(
+        *(Tokens(*(np.load(folder / f"{side}.{kind}.npy", "r") for kind in ("ids", "offsets"))) for side in SIDES)
+    )
 
 
 def draw_pairs(folder: Path, pairs: int) -> None:

@@ -20,10 +20,9 @@ _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=
 
 @dataclasses.dataclass(frozen=True)
 class Cadence:
-    """How often what happens, in steps where nothing else is said; 0 is never, but for log_every and eval_every."""
+    """How often what happens, in steps where nothing else is said; 0 is never, but for eval_every."""
 
     train_steps: int
-    log_every: int
     eval_every: int
     eval_lines: int  # of dev that are decoded at an evaluation; 0: all
     save_every: int

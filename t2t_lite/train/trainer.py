@@ -182,7 +182,6 @@ class Trainer:
         hparams = self.spec.hparams
         return Cadence(
             train_steps=hparams.train_steps,
-            log_every=hparams.log_every,
             eval_every=hparams.eval_every,
             eval_lines=hparams.eval_lines,
             save_every=hparams.save_every,

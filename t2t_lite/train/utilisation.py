@@ -16,6 +16,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.models.flops import Sizes
+from t2t_lite.train.devices import on_gpus
 
 _MEASURED_SECONDS = 0.3
 
@@ -58,7 +59,7 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
     `dtype`, as TensorFlow computes them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count so many
     times as much; logical CPUs share one machine and count once. Other work on the machine makes it an underestimate.
     """
-    gpu = bool(tf.config.list_physical_devices("GPU"))
+    gpu = on_gpus()
     size, repeats = (4096, 10) if gpu else (1024, 1)  # enough to fill the device
     numbers = np.random.default_rng(1).standard_normal((size, size), np.float32)
     multiply = tf.function(lambda a, b: tf.linalg.matmul(a, b), autograph=False)

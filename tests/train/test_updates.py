@@ -1,6 +1,7 @@
 """Updates are looked at one late, and yet none follows on a bad one that is not tolerated."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,13 @@ class Case:
     """Updates from the start, in a folder of their own."""
 
     def __init__(
-        self, machine: Machine, folder: Path, bad: tuple[int, ...] = (), tolerated: int = 0, ahead: bool = True
+        self,
+        machine: Machine,
+        folder: Path,
+        bad: tuple[int, ...] = (),
+        tolerated: int = 0,
+        ahead: bool = True,
+        late: float = 0.0,
     ) -> None:
         machine.reset()
         self.state = machine.state
@@ -74,7 +81,9 @@ class Case:
         report = Report(folder, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
         self.examined: list[tuple[int, Batch, list[np.ndarray]]] = []
         bad_batches = BadBatches(folder, report, self._examine, tolerated=tolerated, skipped=0)
-        self.updates = Updates(machine.step, _batches(bad), lambda step: RATE, bad_batches, report, 1, ahead=ahead)
+        self.updates = Updates(
+            machine.step, _batches(bad, late), lambda step: RATE, bad_batches, report, 1, ahead=ahead
+        )
 
     def _examine(self, step: int, batch: Batch) -> dict[str, Any]:
         self.examined.append((step, batch, self.state()))
@@ -90,14 +99,15 @@ class Case:
         return [(line["step"], "loss" in line) for line in map(json.loads, text.split("\n")[:-1])]
 
 
-def _batches(bad: tuple[int, ...] = ()) -> Iterator[Batch]:
-    """Random ids, a batch for each step; those of `bad` steps have one piece that spoils."""
+def _batches(bad: tuple[int, ...] = (), late: float = 0.0) -> Iterator[Batch]:
+    """Random ids, a batch for each step, `late` seconds after it is asked for; those of `bad` steps spoil."""
     random = np.random.default_rng(5)
     step = 1
     while True:
         batch = {side: random.integers(8, VOCAB, (2, 3, 6), dtype=np.int32) for side in ("source", "target")}
         if step in bad:
             batch["source"][1, 2, 3] = SPOILING
+        time.sleep(late)
         yield batch
         step += 1
 
@@ -197,11 +207,11 @@ def test_a_wish_to_stop_is_known_when_its_update_has_been_looked_at(case: Callab
 
 
 def test_waiting_for_input_is_reported(case: Callable[..., Case]) -> None:
-    one = case()
+    one = case(late=0.05)
     one.make(1)
     one.updates.finish()
     (line,) = map(json.loads, one._path.read_text(encoding="utf-8").split("\n")[:-1])
-    assert 0 <= line["input_seconds"] < 1 / line["tokens_per_second"] * line["target_tokens"]
+    assert 0.05 <= line["input_seconds"] < line["target_tokens"] / line["tokens_per_second"]
 
 
 @pytest.mark.parametrize("early_stopping", [0, 1])
