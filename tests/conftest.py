@@ -39,3 +39,15 @@ def shared_data() -> Callable[[str], Path]:
         return root / name
 
     return folder
+
+
+@pytest.fixture(scope="session")
+def int8_machine() -> None:
+    """Skips the test where models of int8 weights are refused."""
+    from t2t_lite.decode.int8_product import check_machine
+    from t2t_lite.errors import UsageError
+
+    try:
+        check_machine()
+    except UsageError as error:
+        pytest.skip(str(error))

@@ -35,7 +35,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "problem": (("text", "metrics"), ()),
     "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?")),
     "decode": (
-        ("models", "layers.masks", "layers.step_attention", "text", *LEAVES),
+        ("models", "layers.kernel", "layers.masks", "layers.step_attention", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),
     ),
     "train": (

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _PROBLEM_OPTIONS = (
     "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
 )
+PRECISIONS = ("float32", "bfloat16", "int8")  # of a model that is run, not trained
+PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from t2t_lite.train.open_run import OpenRun
 
 # What is fixed in an exported model.
-_RUN_FLAGS = ("checkpoint", "usr_dir", "split", "beam_size", "length_penalty", "extra_length", "max_source_length")
+_RUN_FLAGS = (
+    *("checkpoint", "usr_dir", "split", "precision"),
+    *("beam_size", "length_penalty", "extra_length", "max_source_length"),
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,6 +42,7 @@ def _parser() -> cli.Parser:
     what.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
     what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
     parser.add_argument("--output", metavar="FILE", help="where to write; default: standard output")
+    parser.add_argument("--precision", choices=cli.PRECISIONS, help=cli.PRECISION_HELP)
     parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
     parser.add_argument("--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this")
@@ -96,12 +100,16 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _open_run(args: argparse.Namespace) -> OpenRun:
+    from t2t_lite.decode.int8_product import check_machine
     from t2t_lite.train.open_run import open_run
 
+    if args.precision == "int8":
+        check_machine()
     return open_run(
         args.output_dir,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
+        precision=args.precision,
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
         extra_length=args.extra_length,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Of each format: the folder in OUTPUT_DIR, what its versions hold, and its precisions.
 FORMATS = {
-    "saved_model": ("export", "saved_model.pb", ("float32", "bfloat16")),
+    "saved_model": ("export", "saved_model.pb", cli.PRECISIONS),
     "ctranslate2": ("export_ctranslate2", "model.bin", ("float32", "int8")),
 }
 
@@ -46,8 +46,8 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument(
         "--precision",
-        choices=("float32", "bfloat16", "int8"),
-        help="of the weights and of what is computed with them; default: the run's, for CTranslate2 float32",
+        choices=cli.PRECISIONS,
+        help=f"{cli.PRECISION_HELP}, for CTranslate2 float32",
     )
     parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")

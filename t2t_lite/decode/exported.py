@@ -9,8 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.decode.export_folder import find_version, read_card
+from t2t_lite.decode.int8_product import check_machine
 from t2t_lite.decode.translate import Hypothesis, LineTranslator
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.text.vocabulary import load_pair
 
 
@@ -23,6 +24,7 @@ class ExportedTranslator(LineTranslator):
 
     Raises:
         DataError: no export there, or a damaged one.
+        UsageError: it is of int8 weights, and this machine cannot run those.
     """
 
     def __init__(self, folder: str | os.PathLike[str], batch_tokens: int | None = None) -> None:
@@ -39,8 +41,12 @@ class ExportedTranslator(LineTranslator):
                 max_source_length=hparams["max_source_length"],
                 batch_tokens=batch_tokens or hparams["decode_batch_tokens"],
             )
+            if hparams["precision"] == "int8":
+                check_machine()
             self.model: Any = tf.saved_model.load(str(self.folder))
             self._best, self._nbest = (self.model.signatures[name] for name in ("serving_default", "nbest"))
+        except UsageError:
+            raise
         except (tf.errors.OpError, OSError, KeyError, TypeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(f"{self.folder} is a damaged export: {reason}. Export the model again.") from error

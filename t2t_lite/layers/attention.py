@@ -6,13 +6,14 @@ Legend: B batch, T queries, S keys, H heads (num_heads), K = d_k, V = d_v, D = d
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, dot, leading, step_dot, step_dots
+from t2t_lite.layers.dot import dot, leading, step_dot, step_dots
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.kernel import Function, Kernel
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 from t2t_lite.layers.step_attention import Product, step_attention
@@ -41,6 +42,8 @@ class MultiHeadAttention(keras.layers.Layer):
         [B, T, D].
     """
 
+    KERNELS: ClassVar = {"query": "IO", "key": "IO", "value": "IO", "output_kernel": "IO"}
+
     def __init__(self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
@@ -59,12 +62,13 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_kernel = kernel("output", (self.num_heads * self.d_v, d_model))
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
-        if memory is None:
+        if memory is None and not isinstance(self.query, Kernel):
             product = self._heads(x, self._self_kernel(x.dtype), trained=seed is not None)
             query, key, value = ops.split(product, (self.d_k, 2 * self.d_k), axis=-1)
             heads = self._attend(query, key, value, bias, seed)
         else:
-            heads = self._attend(self._heads(x, self.query), *self.project_memory(memory), bias, seed)
+            keys_values = self.project_memory(x if memory is None else memory)
+            heads = self._attend(self._heads(x, self.query), *keys_values, bias, seed)
         return dot(heads, self.output_kernel)
 
     def project_memory(self, memory: Any) -> tuple[Any, Any]:

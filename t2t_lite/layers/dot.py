@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-Function = Callable[[Any], Any]
+from t2t_lite.layers.kernel import Function, Kernel
 
 _MORE = 16
 _APART = 256  # numbers: rows whose distance is a multiple of it fall into few sets of a cache
@@ -19,13 +19,17 @@ def dot(x: Any, kernel: Any, heads: int | None = None, *, trained: bool = False)
     """Matrix product over the last axis in x's dtype. [..., I], [I, O] -> [..., O], or [..., heads, O / heads].
 
     Args:
+        kernel: an array, or a `Kernel`.
         trained: gradients will be asked for. That of x takes eight tenths of the time where O > I in float32.
     """
-    kernel = ops.cast(kernel, x.dtype)
     rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
     size = kernel.shape[-1]
-    product = _trained if trained and size > kernel.shape[0] and not is_bfloat16(x.dtype) else ops.matmul
-    return ops.reshape(product(rows, kernel), (*leading(x), *((heads, size // heads) if heads else (size,))))
+    if isinstance(kernel, Kernel):
+        product = kernel.product()(rows)
+    else:
+        wide = trained and size > kernel.shape[0] and not is_bfloat16(x.dtype)
+        product = (_trained if wide else ops.matmul)(rows, ops.cast(kernel, x.dtype))
+    return ops.reshape(product, (*leading(x), *((heads, size // heads) if heads else (size,))))
 
 
 @ops.custom_gradient
@@ -64,21 +68,33 @@ def step_dots(kernels: Sequence[Any], dtype: str) -> Callable[[Any], Sequence[An
     and float32 `widened`.
 
     Args:
-        kernels: [I, O] each, O may differ; side by side they are one product.
+        kernels: [I, O] each, O may differ; side by side they are one product. Arrays, or a `Kernel` each.
         dtype: of what the function will be given.
     """
-    cast = [ops.cast(kernel, dtype) for kernel in kernels]
-    whole = widened(ops.concatenate(cast, axis=1) if len(cast) > 1 else cast[0], 1)
     ends = [0, *itertools.accumulate(kernel.shape[-1] for kernel in kernels)]
-    transposed = ops.transpose(whole) if is_bfloat16(dtype) else None
+    multiply, size = _laid_out(kernels, dtype)
 
     def products(x: Any) -> list[Any]:
-        product = dot(x, whole if transposed is None else ops.transpose(transposed))
-        if whole.shape[-1] == kernels[0].shape[-1]:
+        product = ops.reshape(multiply(ops.reshape(x, (-1, x.shape[-1]))), (*leading(x), size))
+        if size == kernels[0].shape[-1]:
             return [product]
         return [product[..., start:end] for start, end in itertools.pairwise(ends)]
 
     return products
+
+
+def _laid_out(kernels: Sequence[Any], dtype: str) -> tuple[Function, int]:
+    """What multiplies rows [R, I] with the kernels side by side; and how many columns that has."""
+    first, *others = kernels
+    if isinstance(first, Kernel):
+        whole = first.beside(others) if others else first
+        return whole.product(steps=True), whole.shape[-1]
+    cast = [ops.cast(kernel, dtype) for kernel in kernels]
+    array = widened(ops.concatenate(cast, axis=1) if others else cast[0], 1)
+    if is_bfloat16(dtype):
+        transposed = ops.transpose(array)
+        return lambda rows: ops.matmul(rows, ops.transpose(transposed)), array.shape[-1]
+    return lambda rows: ops.matmul(rows, array), array.shape[-1]
 
 
 def is_bfloat16(dtype: Any) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, is_bfloat16, leading, step_dot
+from t2t_lite.layers.dot import dot, is_bfloat16, leading, step_dot
+from t2t_lite.layers.kernel import Function, Kernel
 from t2t_lite.layers.masks import PAD
 
 
@@ -16,6 +17,8 @@ class Embedding(keras.layers.Layer):
     """Token vectors times sqrt(d_model); the same matrix gives the logits.
 
     Padding, which is also the symbol that starts the decoder, has the zero vector.
+
+    `table` is [vocab_size, d_model], or a `Kernel` [d_model, vocab_size].
 
     Args:
         vocab_size: rows.
@@ -30,6 +33,8 @@ class Embedding(keras.layers.Layer):
         [..., d_model].
     """
 
+    KERNELS: ClassVar = {"table": "OI"}
+
     def __init__(self, vocab_size: int, d_model: int, output_dtype: str = "float32", **kwargs: Any) -> None:
         super().__init__(autocast=False, dtype="float32", **kwargs)
         self.vocab_size, self.d_model, self.output_dtype = vocab_size, d_model, output_dtype
@@ -41,10 +46,14 @@ class Embedding(keras.layers.Layer):
 
     def call(self, ids: Any) -> Any:
         scale = ops.cast(ops.not_equal(ids, PAD), self.output_dtype) * math.sqrt(self.d_model)
-        return ops.cast(ops.take(self.table, ids, axis=0), self.output_dtype) * scale[..., None]
+        table = self.table
+        vectors = table.columns(ids) if isinstance(table, Kernel) else ops.take(table, ids, axis=0)
+        return ops.cast(vectors, self.output_dtype) * scale[..., None]
 
     def logits(self, x: Any) -> Any:
         """[..., d_model] -> float32 [..., vocab_size]: x times the transposed table, without bias."""
+        if isinstance(self.table, Kernel):
+            return dot(x, self.table)
         return self._logits(x, ops.cast(self.table, x.dtype))
 
     def step_logits(self, dtype: str) -> Function:
@@ -53,6 +62,8 @@ class Embedding(keras.layers.Layer):
         The table does not change from step to step, so it is laid out once, as the product wants it. In float32 that is
         transposed: TensorFlow's product would do so each time, at up to ten times its own cost without oneDNN.
         """
+        if isinstance(self.table, Kernel):
+            return step_dot(self.table, dtype)
         table = ops.cast(self.table, dtype)
         if is_bfloat16(dtype):
             return lambda x: self._logits(x, table)

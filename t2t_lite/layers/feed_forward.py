@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import Function, dot, step_dot, widened
+from t2t_lite.layers.dot import dot, step_dot, widened
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.kernel import Function, Kernel
 
 
 class FeedForward(keras.layers.Layer):
@@ -25,6 +26,8 @@ class FeedForward(keras.layers.Layer):
     Returns:
         [..., d_model].
     """
+
+    KERNELS: ClassVar = {"kernel_1": "IO", "kernel_2": "IO"}
 
     def __init__(self, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -45,9 +48,11 @@ class FeedForward(keras.layers.Layer):
 
     def step(self, dtype: str) -> Function:
         """Returns what maps `x` in `dtype` to `self(x)`, for the steps of a search."""
-        weights = self.kernel_1, self.bias_1, self.kernel_2, self.bias_2
-        kernel_1, bias_1, kernel_2, bias_2 = (ops.cast(weight, dtype) for weight in weights)
-        # With zeros for inner units as well, the inner layer goes from one product to the other as it is.
-        first, bias_1 = step_dot(widened(kernel_1, 1), dtype), widened(bias_1, 0)
-        second = step_dot(widened(kernel_2, 0), dtype)
+        kernel_1, kernel_2 = self.kernel_1, self.kernel_2
+        bias_1, bias_2 = ops.cast(self.bias_1, dtype), ops.cast(self.bias_2, dtype)
+        if not isinstance(kernel_1, Kernel):
+            # With zeros for inner units as well, the inner layer goes from one product to the other as it is.
+            kernel_1, bias_1 = widened(ops.cast(kernel_1, dtype), 1), widened(bias_1, 0)
+            kernel_2 = widened(ops.cast(kernel_2, dtype), 0)
+        first, second = step_dot(kernel_1, dtype), step_dot(kernel_2, dtype)
         return lambda x: second(ops.relu(first(x) + bias_1)) + bias_2

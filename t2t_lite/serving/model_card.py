@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import math
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from t2t_lite import __version__, config
 from t2t_lite.config import HParams
+from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.translate import Translator
 from t2t_lite.problem import Problem
 
@@ -45,16 +47,17 @@ def model_card(
         scores: each with its name, value, signature and the weights it is of; empty where none are known.
         pairs: sentence pairs by split; empty where the prepared data is gone.
     """
-    weights = translator.model.weights
+    int8 = int8_kernels(translator.model).values()
+    shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
     languages = {"source_language": problem.source_language, "target_language": problem.target_language}
     return {
         "made_by": f"t2t-lite {__version__}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "problem": {"name": problem.name, "description": _first_line(problem), **languages},
         "model": model,
-        "parameters": sum(int(weight.value.shape.num_elements()) for weight in weights),
+        "parameters": sum(map(math.prod, shapes)),
         "hparams_set": hparams_set,
-        "hparams": config.to_dict(hparams),
+        "hparams": config.to_dict(hparams) | ({"precision": "int8"} if int8 else {}),
         "checkpoint": checkpoint,
         "step": step,
         "scores": list(scores),

@@ -12,6 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_lite.decode.int8 import int8_kernels
+from t2t_lite.decode.int8_product import assert_exact
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
 from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
@@ -31,7 +33,8 @@ class ServedModel(tf.Module):
     A parser reads its sentences as `GraphTrees.sentences` gives them, and its outputs are trees over their words.
 
     Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them: they are stored
-    rounded, and give the same outputs from half the bytes. Vectors stay float32, as layer normalisation wants them.
+    rounded, and give the same outputs from half the bytes. Vectors stay float32, as layer normalisation wants them. A
+    quantized model fails where the products of its int8 matrices would not be exact.
 
     Args:
         translator: the model, its vocabularies, and how it decodes.
@@ -46,6 +49,7 @@ class ServedModel(tf.Module):
         self._trees = None if translator.tree_text is None else GraphTrees(target.words())
         model = translator.model
         self._weights = {w.path: _stored(w, model.compute_dtype) for w in model.weights}
+        self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_kernels(model).items()}
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(translator.search, SEARCH_SIGNATURE)
         self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])
@@ -74,6 +78,8 @@ class ServedModel(tf.Module):
             scope = keras.StatelessScope()
             for weight in self._translator.model.weights:
                 scope.add_update((weight, self._weights[weight.path]))
+            if self._int8:
+                assert_exact()
             with scope:
                 return function(*args)
 

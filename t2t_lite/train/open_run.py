@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
+from t2t_lite.decode.int8 import quantize
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
@@ -54,6 +55,7 @@ def open_run(
     *,
     checkpoint: str | None = None,
     usr_dir: str | None = None,
+    precision: str | None = None,
     **decoding: Any,
 ) -> OpenRun:
     """Builds a run's model and loads a checkpoint into it.
@@ -61,9 +63,11 @@ def open_run(
     Args:
         checkpoint: see `checkpoint.find`.
         usr_dir: the user's own code, where it has moved since training.
-        decoding: hparams to use instead of the run's, such as beam_size or precision; None leaves the run's.
+        precision: instead of the run's. "int8" is float32 with matrices of int8; see `quantize`.
+        decoding: hparams to use instead of the run's, such as beam_size; None leaves the run's.
     """
     spec = read_run(output_dir, usr_dir)
+    decoding["precision"] = "float32" if precision == "int8" else precision
     hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
     spec = dataclasses.replace(spec, hparams=hparams)
     path = find(output_dir, checkpoint)
@@ -71,6 +75,8 @@ def open_run(
     model = spec.make_model(source.size, target.size, source is target)
     checkpoints = Checkpoints(output_dir, model)
     step = checkpoints.load_weights(path)
+    if precision == "int8":
+        quantize(model)
     trees = spec.make_problem().target_kind == "tree"
     translator = Translator.from_hparams(model, source, target, hparams, trees=trees)
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)

@@ -181,7 +181,6 @@ def test_wrong_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (tmp_path / name / "3" / file).write_text("")
     cases = [
         (["--format=ctranslate2", "--precision=bfloat16"], "has --precision=float32 or int8, not bfloat16."),
-        (["--precision=int8"], "--format=saved_model has --precision=float32 or bfloat16, not int8."),
         (["--format=ctranslate2", f"--export_dir={tmp_path}/saved"], "saved has versions with --format=saved_model;"),
         ([f"--export_dir={tmp_path}/theirs"], "theirs has versions with --format=ctranslate2; give another"),
     ]

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -42,6 +44,38 @@ def test_an_export_translates_as_the_run_does(
         assert abs(other["score"] - wanted["score"]) <= 1e-4 + 1e-4 * abs(wanted["score"])
 
 
+@pytest.mark.usefixtures("int8_machine")
+def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path) -> None:
+    folder = trained[0]
+    done = run("exporter", f"--output_dir={folder}", f"--export_dir={tmp_path}", "--precision=int8")
+    assert done.stderr == ""
+    card = json.loads((tmp_path / "1" / "assets" / "model_card.json").read_text())
+    assert card["hparams"]["precision"] == "int8"
+    assert f" {card['parameters']:,} parameters of averaged/model-120\n" in done.stdout
+    weights = (tmp_path / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
+    assert card["parameters"] < weights < 1.4 * card["parameters"]
+    lines = (corpus / "test.en").read_bytes()
+    both = [
+        run("decoder", flag, "--json", *more, input=lines).stdout.removesuffix("\n").split("\n")
+        for flag, *more in ([f"--saved_model={tmp_path}"], [f"--output_dir={folder}", "--precision=int8"])
+    ]
+    assert len(both[0]) == 16
+    for one, other in zip(*([json.loads(line)["outputs"][0] for line in rows] for rows in both), strict=True):
+        assert one["text"] == other["text"]
+        assert abs(one["score"] - other["score"]) <= 1e-4 + 1e-4 * abs(one["score"])
+    plain = run("decoder", f"--output_dir={folder}", "--json", input=lines).stdout.removesuffix("\n").split("\n")
+    assert plain != both[1]  # it is not the same model
+    done = run(
+        "decoder",
+        f"--output_dir={folder}",
+        "--precision=int8",
+        env={"ONEDNN_MAX_CPU_ISA": "AVX2"},
+        status=2,
+        fresh=True,
+    )
+    assert done.stderr.startswith("error: This machine has no exact products of 8-bit integers")
+
+
 def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cases = [
@@ -62,6 +96,7 @@ def test_wrong_flags_of_the_decoder(run: Run, trained: tuple[Path, str], tmp_pat
         ([f"--output_dir={trained[0]}", "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
         (["--saved_model=x", "--beam_size=2"], "--beam_size goes with --output_dir"),
         (["--saved_model=x", "--split=dev"], "--split goes with --output_dir"),
+        (["--saved_model=x", "--precision=int8"], "--precision goes with --output_dir"),
     ]
     for flags, message in cases:
         assert message in run("decoder", *flags, status=2, quick=True).stderr

@@ -1,0 +1,86 @@
+"""Weights of eight bits: a quarter of float32's bytes to read, and products of integers.
+
+A matrix [I, O] is kept as round(127 w / max |w|), with a maximum for each column; each row that it is multiplied with
+is rounded in the same way when it comes. So the product of a row depends on no other row.
+
+Legend: R rows, I what is summed over, O outputs.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.decode.int8_product import LARGEST, int8_product
+from t2t_lite.layers.kernel import Function, Kernel
+
+_TINY = 1e-30  # instead of the largest of zeros
+
+
+class Int8Kernel(Kernel):
+    """A matrix [I, O] of int8 weights.
+
+    Args:
+        values: int8 [O, I].
+        scales: float32 [O]; column o of the matrix is values[o] * scales[o].
+    """
+
+    def __init__(self, values: Any, scales: Any) -> None:
+        self.values, self.scales = values, scales
+        self.shape = (values.shape[1], values.shape[0])
+
+    def product(self, *, steps: bool = False) -> Function:
+        values, scales = tf.convert_to_tensor(self.values), tf.convert_to_tensor(self.scales)
+
+        def product(rows: Any) -> Any:
+            largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
+            rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
+            return int8_product(rounded, values, scales, kept=steps) * (largest / LARGEST)
+
+        return product
+
+    def beside(self, others: Sequence[Any]) -> Int8Kernel:
+        kernels = (self, *others)
+        return Int8Kernel(tf.concat([k.values for k in kernels], 0), tf.concat([k.scales for k in kernels], 0))
+
+    def columns(self, ids: Any) -> Any:
+        return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
+
+
+def quantize(model: Any) -> None:
+    """Puts an `Int8Kernel` in the place of each matrix of a model, which from then on can only be run.
+
+    Args:
+        model: as `Transformer`, in float32.
+    """
+    gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
+    for layer, name, axes in _places(model):
+        weight = np.asarray(getattr(layer, name))
+        kernel = _rounded(weight if axes == "OI" else weight.T)
+        delattr(layer, name)  # before another comes in its place, or the model would keep it
+        setattr(layer, name, kernel)
+    gc.unfreeze()
+
+
+def int8_kernels(model: Any) -> dict[str, Int8Kernel]:
+    """The int8 matrices of a model by their paths; none of one that was not quantized."""
+    found = {f"{layer.path}/{name}": getattr(layer, name) for layer, name, _ in _places(model)}
+    return {path: kernel for path, kernel in found.items() if isinstance(kernel, Int8Kernel)}
+
+
+def _places(model: Any) -> Iterator[tuple[Any, str, str]]:
+    """Layers, attributes of theirs that may be a kernel, and the axes of those."""
+    for layer in model._flatten_layers():
+        for name, axes in getattr(layer, "KERNELS", {}).items():
+            yield layer, name, axes
+
+
+def _rounded(columns: np.ndarray) -> Int8Kernel:
+    """float32 [O, I] -> a kernel [I, O]."""
+    scales = np.maximum(np.abs(columns).max(1), _TINY) / np.float32(LARGEST)
+    values = np.rint(columns / scales[:, None]).astype(np.int8)
+    return Int8Kernel(tf.Variable(values, trainable=False), tf.Variable(scales, trainable=False))

@@ -1,0 +1,87 @@
+"""Products of 8-bit integers, by oneDNN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+from t2t_lite.errors import UsageError
+
+LARGEST = 127.0  # -128 has no counterpart
+_NOT_HERE = (
+    "This machine has no exact products of 8-bit integers: they need an x86 processor with VNNI instructions, and "
+    "oneDNN in TensorFlow. Use another precision."
+)
+
+
+def int8_product(rows: Any, columns: Any, scales: Any, *, kept: bool) -> Any:
+    """Adds up in 32 bits, exactly; in graphs only.
+
+    TensorFlow makes this operation of a product of rounded numbers where it finds one; no function of its own does.
+
+    Args:
+        rows: int8 [R, I], without -128.
+        columns: int8 [O, I], likewise.
+        scales: float32 [O].
+        kept: what oneDNN makes of the columns before it multiplies, the operation keeps from its first call on: they
+            must be the same in all. For few rows that takes as much time as the product.
+
+    Returns:
+        float32 [R, O]: rows times the transpose of columns, times scales.
+    """
+    arrays = [tf.bitcast(rows, tf.qint8), tf.bitcast(columns, tf.qint8), tf.zeros(columns.shape[:1])]
+    ranges = [tf.constant(-LARGEST), tf.constant(LARGEST), -LARGEST * scales, LARGEST * scales]
+    (product,) = (
+        tf.compat.v1.get_default_graph()
+        .create_op(
+            "_QuantizedMatMul",
+            [*arrays, *ranges],
+            [tf.float32],
+            name="int8_product",
+            attrs={
+                "T1": AttrValue(type=tf.qint8.as_datatype_enum),
+                "T2": AttrValue(type=tf.qint8.as_datatype_enum),
+                "Tdevice_inputs": _types(arrays),
+                "Thost_inputs": _types(ranges),
+                "Tdevice_outputs": _types(ranges[:1]),
+                "Thost_outputs": _types([]),
+                # It has no form without a bias, here of zeros.
+                "fused_ops": AttrValue(list=AttrValue.ListValue(s=[b"BiasAdd", b"Dequantize"])),
+                "transpose_b": AttrValue(b=True),
+                "is_weight_const": AttrValue(b=kept),
+                "is_bias_const": AttrValue(b=kept),
+            },
+        )
+        .outputs
+    )
+    return tf.ensure_shape(product, [rows.shape[0], columns.shape[0]])
+
+
+def _types(tensors: list[Any]) -> AttrValue:
+    return AttrValue(list=AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors]))
+
+
+def check_machine() -> None:
+    """Raises UsageError where a model of int8 weights would not run, or not as it should."""
+    if tf.config.list_physical_devices("GPU"):
+        raise UsageError("Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here.")
+    try:
+        exact = tf.function(_exact, autograph=False)().numpy()
+    except tf.errors.OpError:  # TensorFlow has not the operation for this processor
+        exact = False
+    if not exact:
+        raise UsageError(_NOT_HERE)
+
+
+def assert_exact() -> None:
+    """Makes a graph fail where `check_machine` would: an exported model does not know where it will run."""
+    tf.debugging.Assert(_exact(), [_NOT_HERE])
+
+
+def _exact() -> Any:
+    """Whether the largest of sums are right: processors without VNNI add two products in 16 bits, which are too few."""
+    rows, columns = tf.fill([2, 64], LARGEST), tf.fill([64, 64], LARGEST)
+    product = int8_product(tf.cast(rows, tf.int8), tf.cast(columns, tf.int8), tf.ones([64]), kept=False)
+    return tf.reduce_all(product == 64 * LARGEST**2)

@@ -1,0 +1,38 @@
+"""A weight matrix that is no array, and makes its products itself.
+
+A layer's `KERNELS` names the weights that may be one: their axes are I, what is summed over, and O, outputs.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Function = Callable[[Any], Any]
+
+
+class Kernel(abc.ABC):
+    """A matrix [I, O] for float32, such as one of int8 weights; where it takes an array's place there are no gradients.
+
+    Attributes:
+        shape: (I, O).
+    """
+
+    shape: tuple[int, int]
+
+    @abc.abstractmethod
+    def product(self, *, steps: bool = False) -> Function:
+        """Returns the function of float32 x [R, I] to x times the matrix, [R, O].
+
+        Args:
+            steps: it is for the many steps of a search, and may keep the matrix as they like it best.
+        """
+
+    @abc.abstractmethod
+    def beside(self, others: Sequence[Any]) -> Kernel:
+        """Returns this matrix and `others`, of its own kind and [I, ...] each, side by side."""
+
+    @abc.abstractmethod
+    def columns(self, ids: Any) -> Any:
+        """Returns columns: int [...] to float32 [..., I]."""

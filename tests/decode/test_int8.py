@@ -1,0 +1,160 @@
+"""Int8 weights: a kernel against NumPy, and a model of them against one that makes the same sums in float64."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decode.int8 import Int8Kernel, int8_kernels, quantize
+from t2t_lite.models.transformer import Transformer
+from tests import reference
+
+V, EOS = 30, 1
+MODEL = config.HParams(num_layers=2, d_model=16, d_ff=48, num_heads=2)
+SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
+
+pytestmark = pytest.mark.usefixtures("int8_machine")
+
+
+def _kernel(draw: np.random.Generator, outputs: int, inputs: int = 24) -> Int8Kernel:
+    values = draw.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+    return Int8Kernel(tf.constant(values), tf.constant(draw.uniform(0.5, 2, outputs).astype(np.float32)))
+
+
+def _dense(kernel: Int8Kernel) -> np.ndarray:
+    """float64 [I, O]."""
+    return np.float64(kernel.values).T * np.float64(kernel.scales)
+
+
+def _rounded(rows: np.ndarray) -> np.ndarray:
+    """Each row in 127 parts of its largest number."""
+    unit = np.maximum(np.abs(np.float64(rows)).max(1, keepdims=True), 1e-30) / 127
+    return np.rint(rows / unit) * unit
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_kernel_multiplies_with_rounded_rows(steps: bool) -> None:
+    draw = np.random.default_rng(2)
+    kernels = [_kernel(draw, outputs) for outputs in (40, 7, 3)]
+    rows = np.float32(draw.standard_normal((6, 24)) * 10.0 ** draw.integers(-3, 4, (6, 1)))
+    rows[4] = 0
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 24])], autograph=False)
+    def products(rows: Any) -> tuple[Any, Any]:
+        first, *others = kernels
+        return first.product(steps=steps)(rows), first.beside(others).product(steps=steps)(rows)
+
+    one, side_by_side = products(rows)
+    reference.assert_close(one.numpy(), _rounded(rows) @ _dense(kernels[0]), 1e-6)
+    whole = np.concatenate([_dense(kernel) for kernel in kernels], 1)
+    assert kernels[0].beside(kernels[1:]).shape == whole.shape
+    reference.assert_close(side_by_side.numpy(), _rounded(rows) @ whole, 1e-6)
+    for i in range(len(rows)):  # whatever the others are
+        np.testing.assert_array_equal(products(rows[i : i + 1])[1][0], side_by_side[i])
+    assert not one[4].numpy().any()
+
+
+def test_columns() -> None:
+    kernel = _kernel(np.random.default_rng(3), 9)
+    ids = np.array([[0, 8], [3, 3]])
+    reference.assert_close(kernel.columns(ids).numpy(), _dense(kernel).T[ids], 1e-6)
+
+
+class _Slow(Int8Kernel):
+    """The same sums in float64."""
+
+    def product(self, *, steps: bool = False) -> Callable[[Any], Any]:
+        def product(rows: Any) -> Any:
+            unit = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), 1e-30) / 127
+            whole = tf.cast(tf.round(rows / unit), tf.float64) @ tf.cast(tf.transpose(self.values), tf.float64)
+            return tf.cast(whole, tf.float32) * unit * self.scales
+
+        return product
+
+    def beside(self, others: Sequence[Any]) -> Any:
+        joined = super().beside(others)
+        return _Slow(joined.values, joined.scales)
+
+
+def _model(seed: int = 4, **changes: Any) -> Transformer:
+    model = Transformer.from_hparams(config.replace(MODEL, **changes), V, V, True)
+    reference.randomise(model, seed, 2.0)
+    return model
+
+
+def _quantized(seed: int = 4, slow: bool = False, **changes: Any) -> Transformer:
+    model = _model(seed, **changes)
+    quantize(model)
+    if slow:
+        for layer in model._flatten_layers():
+            for name, value in vars(layer).items():
+                if isinstance(value, Int8Kernel):
+                    setattr(layer, name, _Slow(value.values, value.scales))
+    return model
+
+
+def _search(model: Transformer, beam_size: int = 3) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(source: Any) -> Any:
+        return beam_search(model, source, beam_size=beam_size, alpha=0.6, extra_length=8)
+
+    return lambda source: tuple(x.numpy() for x in search(source))
+
+
+def _logits(model: Transformer, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    run = tf.function(lambda s, t: model({"source": s, "target": t}), autograph=False)
+    return run(tf.constant(source), tf.constant(target)).numpy()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"norm": "pre", "positions": "learned"}, {"share_embeddings": False, "d_k": 4, "d_v": 12}],
+    ids=str,
+)
+def test_a_model_makes_the_sums_that_it_should(changes: dict[str, Any]) -> None:
+    fast, slow = _quantized(**changes), _quantized(slow=True, **changes)
+    target = np.array([[4, 5, 6, EOS], [7, EOS, 0, 0], [21, 22, EOS, 0]], np.int32)
+    wanted = _logits(slow, SOURCES, target)
+    # A number at the edge between two may be rounded otherwise, and be off by a 127th of its row's largest.
+    np.testing.assert_allclose(_logits(fast, SOURCES, target), wanted, atol=0.01 * np.abs(wanted).max())
+    assert np.median(np.abs(_logits(fast, SOURCES, target) - wanted)) < 1e-4 * np.abs(wanted).max()
+    off = np.abs(_logits(_model(**changes), SOURCES, target) - wanted).max() / np.abs(wanted).max()
+    assert 0.001 < off < 0.2  # what eight bits cost
+    for beam_size in (1, 3):
+        ids, scores = _search(slow, beam_size)(SOURCES)
+        again, theirs = _search(fast, beam_size)(SOURCES)
+        np.testing.assert_array_equal(again, ids)
+        np.testing.assert_allclose(theirs, scores, rtol=2e-3)
+
+
+def test_no_sentence_depends_on_its_neighbours_nor_a_model_on_another() -> None:
+    models = [_search(_quantized(seed)) for seed in (4, 5)]
+    together = [search(SOURCES) for search in models]
+    for _ in range(2):  # what products keep is their own
+        for search, (ids, scores) in zip(models, together, strict=True):
+            for i, row in enumerate(SOURCES):
+                alone, score = search(row[None, : np.count_nonzero(row)])
+                np.testing.assert_array_equal(alone[0], ids[i][:, : alone.shape[2]])
+                np.testing.assert_allclose(score[0], scores[i], rtol=1e-5)
+    assert not np.array_equal(together[0][0], together[1][0])
+
+
+def test_the_matrices_have_left_the_model() -> None:
+    before = _model(positions="learned")
+    model = _quantized(positions="learned")
+    found = int8_kernels(model)
+    assert int8_kernels(before) == {}
+    left = {weight.path for weight in model.weights}
+    gone = {weight.path: weight for weight in before.weights if weight.path not in left}
+    assert len(gone) == len(found) == 2 * (4 + 2) + 2 * (8 + 2) + 1
+    assert [path for path in left if "kernel" in path or "query" in path] == []
+    for path, weight in gone.items():
+        kernel, array = found[path.replace("/output", "/output_kernel")], np.asarray(weight)
+        array = array if path.endswith("table") else array.T  # [O, I]
+        unit = np.abs(array).max(1, keepdims=True) / 127
+        assert np.abs(_dense(kernel).T - array).max() <= 0.5001 * unit.max()
+        assert (np.abs(kernel.values.numpy()).max(1) == 127).all()

@@ -1,0 +1,58 @@
+"""Products of 8-bit integers against NumPy's."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.decode.int8_product import int8_product
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.usefixtures("int8_machine")
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize(("inputs", "outputs"), [(5, 3), (64, 300), (512, 70)])
+def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, kept: bool) -> None:
+    draw = np.random.default_rng(1)
+    columns = draw.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+    scales = (2.0 ** draw.integers(-3, 4, outputs)).astype(np.float32)  # powers of two round nothing
+
+    @tf.function(input_signature=[tf.TensorSpec([None, inputs], tf.int8)], autograph=False)
+    def product(rows: Any) -> Any:
+        return int8_product(rows, tf.constant(columns), tf.constant(scales), kept=kept)
+
+    for number in (1, 300, 4, 65, 1):
+        rows = draw.integers(-127, 128, (number, inputs)).astype(np.int8)
+        rows[0] = 127  # as large as sums become
+        wanted = np.int64(rows) @ np.int64(columns).T * scales
+        np.testing.assert_array_equal(product(rows).numpy(), np.float32(wanted))
+
+
+CHECK = """
+from t2t_lite.decode.int8_product import assert_exact, check_machine
+import tensorflow as tf
+from t2t_lite.errors import UsageError
+try:
+    check_machine()
+except UsageError as error:
+    print(error)
+try:
+    tf.function(assert_exact, autograph=False)()
+except tf.errors.InvalidArgumentError as error:
+    print(error.message)
+"""
+
+
+def test_a_processor_that_would_add_wrongly_is_refused() -> None:
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if it had no more
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    said = "This machine has no exact products of 8-bit integers: they need an x86 processor with VNNI instructions"
+    assert done.stdout.count(said) == 2
