@@ -28,7 +28,7 @@ from typing import Any
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
 
-ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "CTranslate2 float32", "CTranslate2 int8")
+ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "t2t-lite int8", "CTranslate2 float32", "CTranslate2 int8")
 PIECES_IN, PIECES_OUT, BEAM, THREADS = 32, 40, 4, 2
 VOCABULARY = {"base": 37000, "tiny": 8000}  # pieces
 BATCHES = (1, 32)
@@ -109,17 +109,21 @@ def translator(hparams_set: str, precision: str) -> Any:
     """Random weights that never give the end symbol: its logit is 0, which is far from the best of thousands."""
     import keras
 
+    from t2t_lite.decode.int8 import quantize
     from t2t_lite.decode.translate import Translator
 
     keras.utils.set_random_seed(SEED)
     decoding = {"beam_size": BEAM, "extra_length": PIECES_OUT - PIECES_IN}
-    hparams = config.replace(registry.hparams(hparams_set), precision=precision, **decoding)
+    wide = "float32" if precision == "int8" else precision
+    hparams = config.replace(registry.hparams(hparams_set), precision=wide, **decoding)
     names: Any = Names(VOCABULARY[hparams_set])
     registered: Any = registry.MODELS.get("transformer")
     model = registered.from_hparams(hparams, names.size, names.size, True)
     table = model.softmax.table.numpy()
     table[EOS] = 0.0
     model.softmax.table.assign(table)
+    if precision == "int8":
+        quantize(model)
     return Translator.from_hparams(model, names, names, hparams)
 
 

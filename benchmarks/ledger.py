@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from train_step import matrix_products, seconds_of, training_step
+from train_step import PRODUCTS, matrix_products, seconds_of, training_step
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
@@ -38,6 +38,7 @@ PARTS = (
     ("update", "ResourceApplyAdam|L2Loss|global_norm"),
     ("dropout", "/dropout|StatelessRandom"),
     ("layer normalisation", "layer_norm"),
+    ("int8: rounding, scales", "/int8(_[0-9]+)?/.*:(?!_Quantized)"),
     ("attention: products", "BatchMatMul"),
     (
         "attention: softmax",
@@ -59,13 +60,15 @@ def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description="Prints where the time of a workload goes.")
     parser.add_argument("--workload", choices=sorted((*TRAINING, *DECODING)), default="T1")
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--precision", choices=cli.PRECISIONS, default="float32", help="int8: D1 to D3")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    if args.workload in TRAINING and args.precision == "int8":
+        parser.error("models of int8 weights cannot be trained")
     cli.load_tensorflow()
     make = _training if args.workload in TRAINING else _decoding
     call, flops, read = make(args.workload, args.precision)
-    products = matrix_products(args.precision)
+    products = int8_products() if args.precision == "int8" else matrix_products(args.precision)
     for warm in (call, call, *(product for product, _ in products)):
         warm()
     times, rates, bandwidths = [], [], []
@@ -96,8 +99,9 @@ def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
     import numpy as np
 
     sentences, beam_size = DECODING[workload]
-    hparams = config.replace(registry.hparams("base"), precision=precision)
-    call, _ = search_call(hparams, (sentences, SOURCE_LENGTH, OUTPUT_LENGTH, VOCAB_SIZE), beam_size)
+    int8 = precision == "int8"
+    hparams = config.replace(registry.hparams("base"), precision="float32" if int8 else precision)
+    call, _ = search_call(hparams, (sentences, SOURCE_LENGTH, OUTPUT_LENGTH, VOCAB_SIZE), beam_size, int8=int8)
     ids, _ = call()
     if np.count_nonzero(ids) != sentences * beam_size * OUTPUT_LENGTH:
         raise SystemExit("An output ended early; the figures would be of another workload.")
@@ -106,23 +110,25 @@ def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
     encoder = s * layers * (8 * d * d + 4 * d * d_ff + 4 * s * d) + s * layers * 4 * d * d
     steps = t * (layers * (12 * d * d + 4 * d * d_ff + 4 * s * d) + 2 * d * VOCAB_SIZE) + layers * 2 * t * (t + 1) * d
     per_step = layers * (6 * d * d + 2 * d * d_ff) + VOCAB_SIZE * d
-    size = 2 if precision == "bfloat16" else 4
+    size = {"float32": 4, "bfloat16": 2, "int8": 1}[precision]
     return call, float(sentences * (encoder + beam_size * steps)), float(t * per_step * size)
 
 
 def search_call(
-    hparams: config.HParams, shape: tuple[int, int, int, int], beam_size: int
+    hparams: config.HParams, shape: tuple[int, int, int, int], beam_size: int, *, int8: bool = False
 ) -> tuple[Callable[..., Any], Any]:
     """(a call that searches full outputs for sources, or for their beginnings of some length; the model's `Sizes`).
 
     Args:
         shape: sentences, source pieces, output pieces, pieces in the vocabulary.
+        int8: of a quantized model.
     """
     import keras
     import numpy as np
     import tensorflow as tf
 
     from t2t_lite.decode.beam_search import EOS, beam_search
+    from t2t_lite.decode.int8 import quantize
 
     sentences, source_length, output_length, vocab_size = shape
     keras.utils.set_random_seed(1)
@@ -131,6 +137,8 @@ def search_call(
     table = model.target_embedding.table.numpy()
     table[EOS] = 0  # never the best symbol: all outputs are of full length
     model.target_embedding.table.assign(table)
+    if int8:
+        quantize(model)
     source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
     source[:, -1] = EOS
 
@@ -140,6 +148,30 @@ def search_call(
         return beam_search(model, ids, beam_size=beam_size, alpha=0.6, extra_length=extra, early_stop=False)
 
     return lambda length=None: search(source[:, :length]), model.sizes
+
+
+def int8_products() -> list[tuple[Callable[[], Any], float]]:
+    """As `matrix_products`, of integers of 8 bits whose second matrix stays the same."""
+    import tensorflow as tf
+
+    from t2t_lite.decode.int8_product import int8_product
+
+    calls: list[tuple[Callable[[], Any], float]] = []
+    for m, k, n in PRODUCTS:
+        repeats = max(1, int(4e10 / (2 * m * k * n)))
+
+        @tf.function(autograph=False)
+        def product(a: Any, b: Any) -> Any:
+            return int8_product(a, b, tf.ones(b.shape[:1]), kept=True)
+
+        def call(product: Any = product, m: int = m, k: int = k, n: int = n, repeats: int = repeats) -> float:
+            a, b = tf.ones([m, k], tf.int8), tf.ones([n, k], tf.int8)
+            for _ in range(repeats):
+                c = product(a, b)
+            return float(c[0, 0])
+
+        calls.append((call, 2.0 * m * k * n * repeats))
+    return calls
 
 
 def _profile(call: Callable[[], Any]) -> dict[tuple[str, str], tuple[float, int]]:

@@ -30,7 +30,7 @@ from t2t_lite import config, registry
 from t2t_lite.bin import cli
 
 VOCAB_SIZE, LENGTH = 37_000, 32
-BEAMS, PRECISIONS, BATCHES = (1, 4), ("float32", "bfloat16"), (1, 32)
+BEAMS, PRECISIONS, BATCHES = (1, 4), ("float32", "bfloat16", "int8"), (1, 32)
 LIMIT = 2.0  # time of a token over that of its products
 
 
@@ -52,8 +52,8 @@ def _run(folder: Path, precisions: list[str], rounds: int) -> int:
     vocabulary, words = _vocabulary()
     models = {(p, beam): folder / f"{p}_{beam}" for p in precisions for beam in BEAMS}
     for (precision, beam), path in models.items():
-        _export(path, vocabulary, config.replace(registry.hparams("base"), precision=precision, beam_size=beam))
-    _export(folder / "empty", vocabulary, config.replace(_without_arithmetic(), beam_size=4))
+        _export(path, vocabulary, config.replace(registry.hparams("base"), beam_size=beam), precision)
+    _export(folder / "empty", vocabulary, config.replace(_without_arithmetic(), beam_size=4), "float32")
     print("model          | MB on disk | load s | first answer s | peak memory MB")
     for (precision, beam), path in models.items():
         print(f"{precision:8} beam {beam} | {_fresh(path)}", flush=True)
@@ -64,7 +64,7 @@ def _run(folder: Path, precisions: list[str], rounds: int) -> int:
         for batch in BATCHES if precision in precisions else (1,):
             lines = [" ".join(random.Random(i).sample(words, LENGTH - 1)) for i in range(batch)]
             calls[precision, beam, batch] = _request(translate, lines)
-    for precision in precisions:
+    for precision in set(precisions) - {"int8"}:  # of which the rounding before each is a part
         calls["products", precision] = _products(precision, rows=4)
     times = _rounds(calls, rounds)
     return _report(times)
@@ -84,14 +84,18 @@ def _without_arithmetic() -> config.HParams:
     return config.replace(registry.hparams("base"), d_model=8, d_ff=8, num_heads=8)
 
 
-def _export(base: Path, vocabulary: Any, hparams: config.HParams) -> None:
+def _export(base: Path, vocabulary: Any, hparams: config.HParams, precision: str) -> None:
+    from t2t_lite.decode.int8 import quantize
     from t2t_lite.decode.translate import Translator
     from t2t_lite.serving.export import export
     from t2t_lite.serving.saved_model import ServedModel
 
     model: Any = registry.MODELS.get("transformer")
-    hparams = config.replace(hparams, extra_length=0)
+    int8 = precision == "int8"
+    hparams = config.replace(hparams, extra_length=0, precision="float32" if int8 else precision)
     model = model.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
+    if int8:
+        quantize(model)
     translator = Translator.from_hparams(model, vocabulary, vocabulary, hparams)
     with cli.quiet():
         export(ServedModel(translator), base, {"hparams": config.to_dict(hparams)})

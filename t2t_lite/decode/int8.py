@@ -37,9 +37,10 @@ class Int8Kernel(Kernel):
         values, scales = tf.convert_to_tensor(self.values), tf.convert_to_tensor(self.scales)
 
         def product(rows: Any) -> Any:
-            largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
-            rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
-            return int8_product(rounded, values, scales, kept=steps) * (largest / LARGEST)
+            with tf.name_scope("int8"):
+                largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
+                rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
+                return int8_product(rounded, values, scales, kept=steps) * (largest / LARGEST)
 
         return product
 

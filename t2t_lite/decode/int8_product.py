@@ -39,7 +39,7 @@ def int8_product(rows: Any, columns: Any, scales: Any, *, kept: bool) -> Any:
             "_QuantizedMatMul",
             [*arrays, *ranges],
             [tf.float32],
-            name="int8_product",
+            name="product",
             attrs={
                 "T1": AttrValue(type=tf.qint8.as_datatype_enum),
                 "T2": AttrValue(type=tf.qint8.as_datatype_enum),

@@ -46,8 +46,9 @@ class LayerNorm(keras.layers.Layer):
         gamma, beta = (ops.cast(value, "float32") for value in (self.gamma, self.beta))
 
         def step(x: Any) -> Any:
-            standard, _ = _standardised(ops.cast(x, "float32"))
-            return ops.cast(standard * gamma + beta, self.compute_dtype)
+            with keras.name_scope("layer_norm"):
+                standard, _ = _standardised(ops.cast(x, "float32"))
+                return ops.cast(standard * gamma + beta, self.compute_dtype)
 
         return step
 

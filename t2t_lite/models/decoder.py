@@ -80,9 +80,13 @@ class DecoderLayer(Composite, keras.layers.Layer):
         around_feed_forward = self.around_feed_forward.step()
 
         def step(x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
-            x = around_self(x, lambda y: attend_to_past(y, extend, self_bias))
-            x = around_memory(x, lambda y: attend_to_memory(y, *memory_cache, memory_bias))
-            return around_feed_forward(x, feed_forward)
+            # Names as in `call`, for those who profile.
+            with keras.name_scope("around_self"):
+                x = around_self(x, lambda y: attend_to_past(y, extend, self_bias))
+            with keras.name_scope("around_memory"):
+                x = around_memory(x, lambda y: attend_to_memory(y, *memory_cache, memory_bias))
+            with keras.name_scope("around_feed_forward"):
+                return around_feed_forward(x, feed_forward)
 
         return step
 

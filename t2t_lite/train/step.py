@@ -93,7 +93,8 @@ class TrainStep:
         # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
         # the files may have changed.
         self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
-        self._newest: Any = None  # the outcome of the newest update, on the device
+        # The newest update: what came of it, on the device; its batch and its number.
+        self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
 
     def __call__(
         self,
@@ -118,19 +119,21 @@ class TrainStep:
             What came of the update *before*; all zeros where there was none.
         """
         rate = self._optimizer.corrected_rate(learning_rate, step)
-        before = tf.constant(_NONE) if self._newest is None else self._newest
+        before = tf.constant(_NONE) if self._newest is None else self._newest[0]
         strict = float(not after_bad and self._newest is not None)
         with self._explained(batch, f"in step {step}"):
-            self._newest, before = self._begin(
-                batch, step, _Settings(rate, _tokens(batch), float(stop), strict), before
-            )
+            settings = _Settings(rate, _tokens(batch), float(stop), strict)
+            newest, before = self._begin(batch, step, settings, before)
+            self._newest = newest, batch, step
             return Outcome(*before.numpy().tolist())
 
     def outcome(self) -> Outcome:
         """Waits for the newest update, and returns what came of it; all zeros where there was none."""
         if self._newest is None:
             return _NONE
-        return Outcome(*self._newest.numpy().tolist())
+        newest, batch, step = self._newest
+        with self._explained(batch, f"in step {step}"):
+            return Outcome(*newest.numpy().tolist())
 
     def rehearse(self, rows: int, source_length: int, target_length: int) -> None:
         """Makes forward and backward passes over full micro-batches of this shape, and no update.
@@ -200,7 +203,7 @@ class TrainStep:
     def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
         context = tf.distribute.get_replica_context()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
-        tokens, stop = settings[_Settings._fields.index("tokens")], settings[_Settings._fields.index("stop")]
+        tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         parts = {name: array[replica :: self.replicas] for name, array in batch.items()}
         loss, gradients = self._gradients(parts, seed, replica, tokens)

@@ -1,5 +1,6 @@
 """Updates are looked at one late, and yet none follows on a bad one that is not tolerated."""
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -244,3 +245,23 @@ def test_a_whole_run_that_is_ahead_writes_what_one_does_that_is_not(
     for one, two in zip(found[0][2], found[1][2], strict=True):
         np.testing.assert_array_equal(one, two)
     assert len(found[0][0]) > 3
+
+
+class _Late:
+    """Stands for a number on a GPU that is not there when it is asked for: what went wrong shows only then."""
+
+    def numpy(self) -> Any:
+        return tf.fill([2**45], 1.0)  # more than there is
+
+
+def test_what_goes_wrong_after_an_update_has_begun_is_explained_too(machine: Machine) -> None:
+    machine.reset()
+    (batch,) = itertools.islice(_batches(), 1)
+    machine.step(batch, 7, RATE)
+    assert machine.step.outcome().loss > 0
+    newest = machine.step._newest
+    assert newest
+    machine.step._newest = (_Late(), *newest[1:])
+    with pytest.raises(TrainingError, match=r"out of memory in step 7: a micro-batch of 3 rows x \(6 \+ 6\) pieces"):
+        machine.step.outcome()
+    machine.step._newest = newest
