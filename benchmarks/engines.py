@@ -78,7 +78,7 @@ def export(hparams_set: str, folder: str) -> None:
     cli.load_tensorflow()
     from t2t_lite.serving import ctranslate2_export
 
-    made = translator(hparams_set, "float32")
+    made = translator(hparams_set, "float32", changing=True)
     for precision in ("float32", "int8"):
         ctranslate2_export.export(made, os.path.join(folder, precision), {}, precision=precision)
 
@@ -105,11 +105,15 @@ def answer(engine: str, hparams_set: str, folder: str, asked: Connection) -> Non
         asked.send(time.perf_counter() - began)
 
 
-def translator(hparams_set: str, precision: str) -> Any:
-    """Random weights that never give the end symbol: its logit is 0, which is far from the best of thousands."""
+def translator(hparams_set: str, precision: str, *, changing: bool = False) -> Any:
+    """Random weights that never give the end symbol: its logit is 0, which is far from the best of thousands.
+
+    Unless they are `changing`, the model is as that of t2t-lite-decoder.
+    """
     import keras
 
     from t2t_lite.decode.int8 import quantize
+    from t2t_lite.decode.kept import keep
     from t2t_lite.decode.translate import Translator
 
     keras.utils.set_random_seed(SEED)
@@ -124,6 +128,8 @@ def translator(hparams_set: str, precision: str) -> Any:
     model.softmax.table.assign(table)
     if precision == "int8":
         quantize(model)
+    elif not changing:
+        keep(model)
     return Translator.from_hparams(model, names, names, hparams)
 
 

@@ -129,6 +129,7 @@ def search_call(
 
     from t2t_lite.decode.beam_search import EOS, beam_search
     from t2t_lite.decode.int8 import quantize
+    from t2t_lite.decode.kept import keep
 
     sentences, source_length, output_length, vocab_size = shape
     keras.utils.set_random_seed(1)
@@ -139,6 +140,8 @@ def search_call(
     model.target_embedding.table.assign(table)
     if int8:
         quantize(model)
+    else:
+        keep(model)  # as t2t-lite-decoder does
     source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
     source[:, -1] = EOS
 

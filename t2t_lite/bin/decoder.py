@@ -101,11 +101,12 @@ def _run(args: argparse.Namespace) -> int:
 
 def _open_run(args: argparse.Namespace) -> OpenRun:
     from t2t_lite.decode.int8_product import check_machine
+    from t2t_lite.decode.kept import keep
     from t2t_lite.train.open_run import open_run
 
     if args.precision == "int8":
         check_machine()
-    return open_run(
+    run = open_run(
         args.output_dir,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
@@ -116,6 +117,9 @@ def _open_run(args: argparse.Namespace) -> OpenRun:
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
+    if args.precision != "int8":
+        keep(run.model)
+    return run
 
 
 def _check_export(folder: str) -> None:

@@ -33,7 +33,9 @@ class Int8Kernel(Kernel):
         self.values, self.scales = values, scales
         self.shape = (values.shape[1], values.shape[0])
 
-    def product(self, *, steps: bool = False) -> Function:
+    def product(self, dtype: str, *, steps: bool = False) -> Function:
+        if dtype != "float32":
+            raise ValueError(f"int8 weights multiply float32, not {dtype}")
         values, scales = tf.convert_to_tensor(self.values), tf.convert_to_tensor(self.scales)
 
         def product(rows: Any) -> Any:

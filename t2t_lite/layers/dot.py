@@ -25,7 +25,7 @@ def dot(x: Any, kernel: Any, heads: int | None = None, *, trained: bool = False)
     rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
     size = kernel.shape[-1]
     if isinstance(kernel, Kernel):
-        product = kernel.product()(rows)
+        product = kernel.product(x.dtype)(rows)
     else:
         wide = trained and size > kernel.shape[0] and not is_bfloat16(x.dtype)
         product = (_trained if wide else ops.matmul)(rows, ops.cast(kernel, x.dtype))
@@ -88,7 +88,7 @@ def _laid_out(kernels: Sequence[Any], dtype: str) -> tuple[Function, int]:
     first, *others = kernels
     if isinstance(first, Kernel):
         whole = first.beside(others) if others else first
-        return whole.product(steps=True), whole.shape[-1]
+        return whole.product(dtype, steps=True), whole.shape[-1]
     cast = [ops.cast(kernel, dtype) for kernel in kernels]
     array = widened(ops.concatenate(cast, axis=1) if others else cast[0], 1)
     if is_bfloat16(dtype):

@@ -53,7 +53,7 @@ class Embedding(keras.layers.Layer):
     def logits(self, x: Any) -> Any:
         """[..., d_model] -> float32 [..., vocab_size]: x times the transposed table, without bias."""
         if isinstance(self.table, Kernel):
-            return dot(x, self.table)
+            return ops.cast(dot(x, self.table), "float32")
         return self._logits(x, ops.cast(self.table, x.dtype))
 
     def step_logits(self, dtype: str) -> Function:
@@ -62,12 +62,11 @@ class Embedding(keras.layers.Layer):
         The table does not change from step to step, so it is laid out once, as the product wants it. In float32 that is
         transposed: TensorFlow's product would do so each time, at up to ten times its own cost without oneDNN.
         """
-        if isinstance(self.table, Kernel):
-            return step_dot(self.table, dtype)
-        table = ops.cast(self.table, dtype)
-        if is_bfloat16(dtype):
+        if is_bfloat16(dtype) and not isinstance(self.table, Kernel):
+            table = ops.cast(self.table, dtype)
             return lambda x: self._logits(x, table)
-        product = step_dot(ops.transpose(table), dtype)
+        kernel = self.table if isinstance(self.table, Kernel) else ops.transpose(self.table)
+        product = step_dot(kernel, dtype)
         return lambda x: ops.cast(product(x), "float32")
 
     def _logits(self, x: Any, table: Any) -> Any:

@@ -13,7 +13,7 @@ Function = Callable[[Any], Any]
 
 
 class Kernel(abc.ABC):
-    """A matrix [I, O] for float32, such as one of int8 weights; where it takes an array's place there are no gradients.
+    """A matrix [I, O], such as one of int8 weights; where it takes an array's place there are no gradients.
 
     Attributes:
         shape: (I, O).
@@ -22,11 +22,11 @@ class Kernel(abc.ABC):
     shape: tuple[int, int]
 
     @abc.abstractmethod
-    def product(self, *, steps: bool = False) -> Function:
-        """Returns the function of float32 x [R, I] to x times the matrix, [R, O].
+    def product(self, dtype: str, *, steps: bool = False) -> Function:
+        """Returns the function of x [R, I] in `dtype` to x times the matrix, [R, O].
 
         Args:
-            steps: it is for the many steps of a search, and may keep the matrix as they like it best.
+            steps: it is for the many steps of a search.
         """
 
     @abc.abstractmethod

@@ -46,7 +46,7 @@ def test_a_kernel_multiplies_with_rounded_rows(steps: bool) -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 24])], autograph=False)
     def products(rows: Any) -> tuple[Any, Any]:
         first, *others = kernels
-        return first.product(steps=steps)(rows), first.beside(others).product(steps=steps)(rows)
+        return first.product("float32", steps=steps)(rows), first.beside(others).product("float32", steps=steps)(rows)
 
     one, side_by_side = products(rows)
     reference.assert_close(one.numpy(), _rounded(rows) @ _dense(kernels[0]), 1e-6)
@@ -67,7 +67,7 @@ def test_columns() -> None:
 class _Slow(Int8Kernel):
     """The same sums in float64."""
 
-    def product(self, *, steps: bool = False) -> Callable[[Any], Any]:
+    def product(self, dtype: str, *, steps: bool = False) -> Callable[[Any], Any]:
         def product(rows: Any) -> Any:
             unit = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), 1e-30) / 127
             whole = tf.cast(tf.round(rows / unit), tf.float64) @ tf.cast(tf.transpose(self.values), tf.float64)

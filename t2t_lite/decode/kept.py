@@ -1,0 +1,90 @@
+"""Weights that change no more: what oneDNN makes of a matrix before it multiplies is kept from one search to the next.
+
+For the few rows of a search's step that takes up to as much time as the product itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+from t2t_lite.layers.kernel import Function, Kernel
+
+
+class KeptKernel(Kernel):
+    """Weights side by side, as the steps of a search multiply with them.
+
+    Args:
+        weights: [I, O] each, or [O, I], as `axes` says; O may differ.
+    """
+
+    def __init__(self, weights: Sequence[Any], axes: str) -> None:
+        self._weights, self._axes = weights, axes
+        outputs = sum(weight.shape[axes.index("O")] for weight in weights)
+        self.shape = (weights[0].shape[axes.index("I")], outputs)
+
+    def product(self, dtype: str, *, steps: bool = False) -> Function:
+        arrays = [tf.cast(tf.convert_to_tensor(weight), dtype) for weight in self._weights]
+        array, transpose = tf.concat(arrays, self._axes.index("O")), self._axes == "OI"
+        if steps:
+            return lambda rows: _product(rows, array, transpose)
+        return lambda rows: tf.matmul(rows, array, transpose_b=transpose)
+
+    def beside(self, others: Sequence[Any]) -> KeptKernel:
+        return KeptKernel([weight for kernel in (self, *others) for weight in kernel._weights], self._axes)
+
+    def columns(self, ids: Any) -> Any:
+        (table,) = self._weights
+        return tf.gather(tf.convert_to_tensor(table), ids)
+
+
+def keep(model: Any) -> None:
+    """Puts a `KeptKernel` in the place of each matrix of the decoder and of the softmax; they must change no more.
+
+    Does nothing where there is a GPU, or no oneDNN that multiplies in the model's precision. It is not for what is
+    exported, which must run there, too.
+
+    Args:
+        model: as `Transformer`.
+    """
+    if tf.config.list_physical_devices("GPU") or not _works(model.compute_dtype):
+        return
+    for layer in (*model.decoder._flatten_layers(), model.softmax):
+        for name, axes in getattr(layer, "KERNELS", {}).items():
+            setattr(layer, name, KeptKernel([getattr(layer, name)], axes))
+
+
+def _works(dtype: str) -> bool:
+    x = tf.cast(tf.ones([2, 16]), dtype)
+    try:
+        product = tf.function(_product, autograph=False)(x, tf.transpose(x), False)
+    except (tf.errors.OpError, ValueError):
+        return False
+    return bool(tf.reduce_all(product == 16))
+
+
+def _product(rows: Any, array: Any, transpose: bool) -> Any:
+    """[R, I], [I, O] (or [O, I], to be transposed) -> [R, O]; in graphs only.
+
+    TensorFlow makes this operation of a product and a bias where the matrix is a constant; no function of its own does.
+    """
+    outputs = array.shape[0 if transpose else 1]
+    kind = AttrValue(type=rows.dtype.as_datatype_enum)
+    operation = tf.compat.v1.get_default_graph().create_op(
+        "_MklNativeFusedMatMul",
+        [rows, array, tf.zeros([outputs], rows.dtype)],
+        [rows.dtype],
+        name="MatMul",
+        attrs={
+            "T": kind,
+            "num_args": AttrValue(i=1),
+            "fused_ops": AttrValue(list=AttrValue.ListValue(s=[b"BiasAdd"])),  # it has no form without a bias
+            "transpose_b": AttrValue(b=transpose),
+            "is_filter_const": AttrValue(b=True),
+            "_kernel": AttrValue(s=b"MklNameChangeOp"),
+        },
+    )
+    return tf.ensure_shape(operation.outputs[0], [rows.shape[0], outputs])
