@@ -9,14 +9,15 @@ Legend: R rows, I what is summed over, O outputs.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decode.int8_product import LARGEST, int8_product
-from t2t_lite.layers.kernel import Function, Kernel
+from t2t_lite.errors import UsageError
+from t2t_lite.layers.kernel import Function, Kernel, places
 
 _TINY = 1e-30  # instead of the largest of zeros
 
@@ -59,9 +60,15 @@ def quantize(model: Any) -> None:
 
     Args:
         model: as `Transformer`, in float32.
+
+    Raises:
+        UsageError: it is not made of layers that can do it.
     """
+    found = list(places(model._flatten_layers()))
+    if not found:
+        raise UsageError(f"{type(model).__name__} has no layers that int8 weights are made for. Use another precision.")
     gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
-    for layer, name, axes in _places(model):
+    for layer, name, axes in found:
         weight = np.asarray(getattr(layer, name))
         kernel = _rounded(weight if axes == "OI" else weight.T)
         delattr(layer, name)  # before another comes in its place, or the model would keep it
@@ -71,15 +78,8 @@ def quantize(model: Any) -> None:
 
 def int8_kernels(model: Any) -> dict[str, Int8Kernel]:
     """The int8 matrices of a model by their paths; none of one that was not quantized."""
-    found = {f"{layer.path}/{name}": getattr(layer, name) for layer, name, _ in _places(model)}
+    found = {f"{layer.path}/{name}": getattr(layer, name) for layer, name, _ in places(model._flatten_layers())}
     return {path: kernel for path, kernel in found.items() if isinstance(kernel, Int8Kernel)}
-
-
-def _places(model: Any) -> Iterator[tuple[Any, str, str]]:
-    """Layers, attributes of theirs that may be a kernel, and the axes of those."""
-    for layer in model._flatten_layers():
-        for name, axes in getattr(layer, "KERNELS", {}).items():
-            yield layer, name, axes
 
 
 def _rounded(columns: np.ndarray) -> Int8Kernel:

@@ -11,7 +11,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
-from t2t_lite.layers.kernel import Function, Kernel
+from t2t_lite.layers.kernel import Function, Kernel, places
+from t2t_lite.models.transformer import Transformer
 
 
 class KeptKernel(Kernel):
@@ -44,17 +45,13 @@ class KeptKernel(Kernel):
 def keep(model: Any) -> None:
     """Puts a `KeptKernel` in the place of each matrix of the decoder and of the softmax; they must change no more.
 
-    Does nothing where there is a GPU, or no oneDNN that multiplies in the model's precision. It is not for what is
-    exported, which must run there, too.
-
-    Args:
-        model: as `Transformer`.
+    Does nothing to models other than `Transformer`, which may have other uses for them, nor where there is a GPU, or no
+    oneDNN that multiplies in the model's precision. It is not for what is exported, which must run there, too.
     """
-    if tf.config.list_physical_devices("GPU") or not _works(model.compute_dtype):
+    if type(model) is not Transformer or tf.config.list_physical_devices("GPU") or not _works(model.compute_dtype):
         return
-    for layer in (*model.decoder._flatten_layers(), model.softmax):
-        for name, axes in getattr(layer, "KERNELS", {}).items():
-            setattr(layer, name, KeptKernel([getattr(layer, name)], axes))
+    for layer, name, axes in places((*model.decoder._flatten_layers(), model.softmax)):
+        setattr(layer, name, KeptKernel([getattr(layer, name)], axes))
 
 
 def _works(dtype: str) -> bool:

@@ -1,12 +1,13 @@
 """A weight matrix that is no array, and makes its products itself.
 
-A layer's `KERNELS` names the weights that may be one: their axes are I, what is summed over, and O, outputs.
+A layer's class names in `KERNELS` the weights that may be one, and their axes: I is summed over, O are outputs. A class
+derived from it may use them as it likes, so it must say so anew.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Function = Callable[[Any], Any]
@@ -36,3 +37,10 @@ class Kernel(abc.ABC):
     @abc.abstractmethod
     def columns(self, ids: Any) -> Any:
         """Returns columns: int [...] to float32 [..., I]."""
+
+
+def places(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:
+    """Yields layers, attributes of theirs that may be a `Kernel`, and the axes of those."""
+    for layer in layers:
+        for name, axes in vars(type(layer)).get("KERNELS", {}).items():
+            yield layer, name, axes

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.int8 import Int8Kernel, int8_kernels, quantize
+from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 from tests import reference
 
@@ -158,3 +160,8 @@ def test_the_matrices_have_left_the_model() -> None:
         unit = np.abs(array).max(1, keepdims=True) / 127
         assert np.abs(_dense(kernel).T - array).max() <= 0.5001 * unit.max()
         assert (np.abs(kernel.values.numpy()).max(1) == 127).all()
+
+
+def test_a_model_of_other_layers_is_refused() -> None:
+    with pytest.raises(UsageError, match="Sequential has no layers that int8 weights are made for"):
+        quantize(keras.Sequential([keras.layers.Dense(3)]))

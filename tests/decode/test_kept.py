@@ -9,6 +9,8 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.kept import KeptKernel, keep
+from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.kernel import places
 from t2t_lite.models.transformer import Transformer
 from tests import reference
 
@@ -97,3 +99,18 @@ def test_where_there_is_a_gpu_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -
     model = _model()
     keep(model)
     assert not isinstance(model.softmax.table, KeptKernel)
+
+
+class Own(Transformer):
+    """A user's, who may take the table as an array."""
+
+
+def test_models_and_layers_of_others_stay_as_they_are() -> None:
+    model = Own.from_hparams(MODEL, V, V, True)
+    keep(model)
+    assert not isinstance(model.softmax.table, KeptKernel)
+
+    class Gated(FeedForward):
+        """Has uses of its own for the kernels."""
+
+    assert [name for _, name, _ in places([FeedForward(8), Gated(8)])] == ["kernel_1", "kernel_2"]
