@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decode.int8_product import LARGEST, int8_product
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.kernel import Function, Kernel, places
 
 _TINY = 1e-30  # instead of the largest of zeros
@@ -63,17 +63,21 @@ def quantize(model: Any) -> None:
 
     Raises:
         UsageError: it is not made of layers that can do it.
+        DataError: a weight is not finite.
     """
     found = list(places(model._flatten_layers()))
     if not found:
         raise UsageError(f"{type(model).__name__} has no layers that int8 weights are made for. Use another precision.")
     gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
-    for layer, name, axes in found:
-        weight = np.asarray(getattr(layer, name))
-        kernel = _rounded(weight if axes == "OI" else weight.T)
-        delattr(layer, name)  # before another comes in its place, or the model would keep it
-        setattr(layer, name, kernel)
-    gc.unfreeze()
+    try:
+        for layer, name, axes in found:
+            weight = np.asarray(getattr(layer, name))
+            if not np.isfinite(weight).all():
+                raise DataError(f"{layer.path}/{name} has numbers that are not finite. Use another checkpoint.")
+            delattr(layer, name)  # before another comes in its place, or the model would keep it
+            setattr(layer, name, _rounded(weight if axes == "OI" else weight.T))
+    finally:
+        gc.unfreeze()
 
 
 def int8_kernels(model: Any) -> dict[str, Int8Kernel]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.int8 import Int8Kernel, int8_kernels, quantize
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer import Transformer
 from tests import reference
 
@@ -165,3 +165,12 @@ def test_the_matrices_have_left_the_model() -> None:
 def test_a_model_of_other_layers_is_refused() -> None:
     with pytest.raises(UsageError, match="Sequential has no layers that int8 weights are made for"):
         quantize(keras.Sequential([keras.layers.Dense(3)]))
+
+
+def test_weights_that_are_not_finite_are_not_rounded_to_something() -> None:
+    model = _model()
+    table = model.softmax.table.numpy()
+    table[3, 4] = np.nan
+    model.softmax.table.assign(table)
+    with pytest.raises(DataError, match="transformer/target_embedding/table has numbers that are not finite"):
+        quantize(model)

@@ -71,6 +71,8 @@ def test_it_answers_as_the_translator_does_many_requests_at_once(int8: Exported,
     together = _run(version, "serving_default", ["", *lines])
     assert [text.decode() for text in together["outputs"]] == ["", *(h.text for h in wanted[: len(lines)])]
 
+    assert _run(version, "serving_default", ["", " "])["outputs"].tolist() == [b"", b""]
+
     outputs = [h.text for h in wanted[: len(lines)]]
     scores = [_run(of, "score", lines, outputs)["log_probs"] for of in (version, Version(exported.version))]
     np.testing.assert_allclose(scores[0], scores[1], rtol=0.1)
