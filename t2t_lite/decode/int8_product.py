@@ -69,7 +69,7 @@ def check_machine() -> None:
         raise UsageError("Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here.")
     try:
         exact = tf.function(_exact, autograph=False)().numpy()
-    except tf.errors.OpError:  # TensorFlow has not the operation for this processor
+    except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow has it not for this processor, or not any more
         exact = False
     if not exact:
         raise UsageError(_NOT_HERE)
