@@ -6,6 +6,7 @@ For the few rows of a search's step that takes up to as much time as the product
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -13,6 +14,8 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from t2t_lite.layers.kernel import Function, Kernel, places
 from t2t_lite.models.transformer import Transformer
+
+_CPUINFO = Path("/proc/cpuinfo")
 
 
 class KeptKernel(Kernel):
@@ -55,6 +58,8 @@ def keep(model: Any) -> None:
 
 
 def _works(dtype: str) -> bool:
+    if dtype == "bfloat16" and not (_CPUINFO.exists() and " avx512f " in _CPUINFO.read_text(encoding="utf-8")):
+        return False  # as TensorFlow decides for its own products; oneDNN might end the process
     x = tf.cast(tf.ones([2, 16]), dtype)
     try:
         product = tf.function(_product, autograph=False)(x, tf.transpose(x), False)

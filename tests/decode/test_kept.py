@@ -1,5 +1,6 @@
 """Weights that change no more: products against NumPy's, a search with them against one without."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.decode import kept
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.kept import KeptKernel, keep
 from t2t_lite.layers.feed_forward import FeedForward
@@ -99,6 +101,19 @@ def test_where_there_is_a_gpu_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -
     model = _model()
     keep(model)
     assert not isinstance(model.softmax.table, KeptKernel)
+
+
+@pytest.mark.parametrize("text", [None, "flags : fpu sse avx2 avx512fx\n"])
+def test_bfloat16_is_for_processors_that_have_it(
+    text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if text:
+        (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(kept, "_CPUINFO", tmp_path / "cpuinfo")
+    model = _model(precision="bfloat16")
+    keep(model)
+    assert not isinstance(model.softmax.table, KeptKernel)
+    _kept()  # float32 is for all
 
 
 class Own(Transformer):
