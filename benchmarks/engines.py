@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from t2t_lite import config, registry
+from t2t_lite import config, registry, threads
 from t2t_lite.bin import cli
 
 ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "t2t-lite int8", "CTranslate2 float32", "CTranslate2 int8")
@@ -66,11 +66,11 @@ def main() -> None:
         exporter.join()
         if exporter.exitcode:
             raise SystemExit("The model could not be written for CTranslate2; see above.")
-        started = {engine: start(engine, args.hparams_set, folder) for engine in ENGINES}
         for batch in BATCHES:
-            report(batch, measure(started, batch, args.rounds))
-        for engine in started.values():
-            engine.send(None)
+            started = {engine: start(engine, args.hparams_set, folder, batch) for engine in ENGINES}
+            report(batch, measure(started, args.rounds))
+            for engine in started.values():
+                engine.send(False)
 
 
 def export(hparams_set: str, folder: str) -> None:
@@ -83,25 +83,24 @@ def export(hparams_set: str, folder: str) -> None:
         ctranslate2_export.export(made, os.path.join(folder, precision), {}, precision=precision)
 
 
-def start(engine: str, hparams_set: str, folder: str) -> Connection:
-    """A process that, told a batch's size, translates such a batch and answers with the seconds it took."""
+def start(engine: str, hparams_set: str, folder: str, batch: int) -> Connection:
+    """A process that, whenever it is told to, translates a batch and answers with the seconds it took."""
     ours, theirs = PROCESSES.Pipe()
-    PROCESSES.Process(target=answer, args=(engine, hparams_set, folder, theirs), daemon=True).start()
+    PROCESSES.Process(target=answer, args=(engine, hparams_set, folder, batch, theirs), daemon=True).start()
     theirs.close()
     return ours
 
 
-def answer(engine: str, hparams_set: str, folder: str, asked: Connection) -> None:
+def answer(engine: str, hparams_set: str, folder: str, batch: int, asked: Connection) -> None:
     """What a process of `start` runs."""
     name, precision = engine.split()
     if name == "t2t-lite":
-        make = search(hparams_set, precision)
+        call = search(hparams_set, precision, batch)
     else:
-        make = ctranslate2_search(hparams_set, os.path.join(folder, precision, "1"))
-    calls = {batch: make(batch) for batch in BATCHES}
-    for batch in iter(asked.recv, None):
+        call = ctranslate2_search(hparams_set, os.path.join(folder, precision, "1"), batch)
+    while asked.recv():
         began = time.perf_counter()
-        calls[batch]()
+        call()
         asked.send(time.perf_counter() - began)
 
 
@@ -133,40 +132,40 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     return Translator.from_hparams(model, names, names, hparams)
 
 
-def search(hparams_set: str, precision: str) -> Callable[[int], Call]:
-    """The graph that t2t-lite-decoder runs; a call for a batch's size."""
+def search(hparams_set: str, precision: str, batch: int) -> Call:
+    """What t2t-lite-decoder runs; where sentences are many, each thread has some of its own."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     cli.load_tensorflow()
+    import numpy as np
     import tensorflow as tf
 
-    from t2t_lite.decode.translate import SEARCH_SIGNATURE
+    from t2t_lite.decode.translate import FEW, SEARCH_SIGNATURE
 
-    tf.config.threading.set_intra_op_parallelism_threads(THREADS)
-    tf.config.threading.set_inter_op_parallelism_threads(THREADS)
+    threads.one_per_operation(at_most=batch // FEW)
     made = translator(hparams_set, precision)
     graph = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
+    ids = np.array([[*row, EOS] for row in sources(batch, VOCABULARY[hparams_set])], np.int32)
+    parts = np.array_split(ids, threads.at_a_time())
 
-    def of_size(batch: int) -> Call:
-        ids = tf.constant([[*row, EOS] for row in sources(batch, VOCABULARY[hparams_set])])
-        return lambda: check([int((row != 0).sum()) for row in graph(ids, True)[0][:, 0].numpy()])
+    def call() -> None:
+        for found in threads.each(lambda part: graph(part, True)[0][:, 0].numpy(), parts):
+            check([int((row != 0).sum()) for row in found])
 
-    return of_size
+    return call
 
 
-def ctranslate2_search(hparams_set: str, model: str) -> Callable[[int], Call]:
+def ctranslate2_search(hparams_set: str, model: str, batch: int) -> Call:
     """CTranslate2, which adds the end symbol to a source itself."""
     import ctranslate2
 
     engine = ctranslate2.Translator(model, intra_threads=THREADS)
 
-    def of_size(batch: int) -> Call:
-        names = Names(VOCABULARY[hparams_set])
-        pieces = [names.pieces(row) for row in sources(batch, names.size)]
-        length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
-        return lambda: check(
-            [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=BEAM, **length)]
-        )
-
-    return of_size
+    names = Names(VOCABULARY[hparams_set])
+    pieces = [names.pieces(row) for row in sources(batch, names.size)]
+    length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
+    return lambda: check(
+        [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=BEAM, **length)]
+    )
 
 
 def sources(batch: int, size: int) -> list[list[int]]:
@@ -181,12 +180,12 @@ def check(lengths: list[int]) -> None:
         raise SystemExit(f"outputs of {sorted(set(lengths))} pieces instead of {PIECES_OUT}")
 
 
-def measure(started: dict[str, Connection], batch: int, rounds: int) -> dict[str, list[float]]:
+def measure(started: dict[str, Connection], rounds: int) -> dict[str, list[float]]:
     """Seconds of each engine's calls, in turns; each is run once before."""
     taken: dict[str, list[float]] = {name: [] for name in started}
     for turn in range(rounds + 1):
         for name, engine in started.items():
-            engine.send(batch)
+            engine.send(True)
             seconds = engine.recv()
             if turn:
                 taken[name].append(seconds)

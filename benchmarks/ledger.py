@@ -21,9 +21,9 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from train_step import PRODUCTS, matrix_products, seconds_of, training_step
+from train_step import PRODUCTS, beside, matrix_products, seconds_of, training_step
 
-from t2t_lite import config, registry
+from t2t_lite import config, registry, threads
 from t2t_lite.bin import cli
 
 TRAINING = {
@@ -119,6 +119,8 @@ def search_call(
 ) -> tuple[Callable[..., Any], Any]:
     """(a call that searches full outputs for sources, or for their beginnings of some length; the model's `Sizes`).
 
+    As t2t-lite-decoder does it: where sentences are many, each processor has a batch of its own.
+
     Args:
         shape: sentences, source pieces, output pieces, pieces in the vocabulary.
         int8: of a quantized model.
@@ -130,8 +132,10 @@ def search_call(
     from t2t_lite.decode.beam_search import EOS, beam_search
     from t2t_lite.decode.int8 import quantize
     from t2t_lite.decode.kept import keep
+    from t2t_lite.decode.translate import FEW
 
     sentences, source_length, output_length, vocab_size = shape
+    threads.one_per_operation(at_most=sentences // FEW)
     keras.utils.set_random_seed(1)
     model: Any = registry.MODELS.get("transformer")
     model = model.from_hparams(hparams, vocab_size, vocab_size, True)
@@ -150,7 +154,12 @@ def search_call(
         extra = output_length - source_length
         return beam_search(model, ids, beam_size=beam_size, alpha=0.6, extra_length=extra, early_stop=False)
 
-    return lambda length=None: search(source[:, :length]), model.sizes
+    def call(length: int | None = None) -> list[Any]:
+        batches = np.array_split(source[:, :length], threads.at_a_time())
+        found = list(threads.each(lambda batch: [array.numpy() for array in search(batch)], batches))
+        return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
+
+    return call, model.sizes
 
 
 def int8_products() -> list[tuple[Callable[[], Any], float]]:
@@ -167,13 +176,13 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
         def product(a: Any, b: Any) -> Any:
             return int8_product(a, b, tf.ones(b.shape[:1]), kept=True)
 
-        def call(product: Any = product, m: int = m, k: int = k, n: int = n, repeats: int = repeats) -> float:
+        def multiply(_: int, product: Any = product, m: int = m, k: int = k, n: int = n, repeats: int = repeats) -> Any:
             a, b = tf.ones([m, k], tf.int8), tf.ones([n, k], tf.int8)
             for _ in range(repeats):
                 c = product(a, b)
             return float(c[0, 0])
 
-        calls.append((call, 2.0 * m * k * n * repeats))
+        calls.append((lambda multiply=multiply: beside(multiply), 2.0 * m * k * n * repeats * threads.at_a_time()))
     return calls
 
 
@@ -234,9 +243,9 @@ def _bandwidth() -> float:
     """Bytes a second that are read from an array far larger than any cache."""
     import tensorflow as tf
 
-    array = tf.ones([1 << 26])
-    seconds = [seconds_of(lambda: float(tf.reduce_sum(array))) for _ in range(3)]
-    return (4 << 26) / min(seconds)
+    arrays = [tf.ones([1 << 26]) for _ in range(threads.at_a_time())]
+    seconds = [seconds_of(lambda: beside(lambda i: float(tf.reduce_sum(arrays[i])))) for _ in range(3)]
+    return len(arrays) * (4 << 26) / min(seconds)
 
 
 if __name__ == "__main__":

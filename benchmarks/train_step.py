@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from t2t_lite import config, registry
+from t2t_lite import config, registry, threads
 from t2t_lite.bin import cli
 
 # rows x (source + target) pieces and the vocabulary of each workload; "base" is the one the peers were timed on.
@@ -72,11 +72,12 @@ def training_step(
     """(a call that trains one step, or its beginning of some length, and waits; the model's `Sizes`)."""
     import numpy as np
 
-    from t2t_lite.train.devices import Devices, make_strategy, use_jit
+    from t2t_lite.train.devices import Devices, make_strategy, share_processors, use_jit
     from t2t_lite.train.optimizer import Adam
     from t2t_lite.train.step import TrainStep
 
     rows, source_length, target_length, vocab_size = shape
+    share_processors(rows // micro_batches, "auto")
     strategy = make_strategy(Devices())
     with strategy.scope():
         model: Any = registry.MODELS.get("transformer")
@@ -105,6 +106,11 @@ def training_step(
     return call, model.sizes
 
 
+def beside(function: Callable[[int], Any]) -> list[Any]:
+    """Calls it at the same time as often as operations are under way at a time."""
+    return list(threads.each(function, range(threads.at_a_time())))
+
+
 def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
     """(a call that multiplies and waits, its FLOPs) for each of PRODUCTS."""
     import tensorflow as tf
@@ -118,12 +124,12 @@ def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
         def product(a: Any, b: Any) -> Any:
             return tf.matmul(a, b)
 
-        def call(product: Any = product, a: Any = a, b: Any = b, repeats: int = repeats) -> float:
+        def multiply(_: int, product: Any = product, a: Any = a, b: Any = b, repeats: int = repeats) -> float:
             for _ in range(repeats):
                 c = product(a, b)
             return float(c[0, 0])
 
-        calls.append((call, 2.0 * m * k * n * repeats))
+        calls.append((lambda multiply=multiply: beside(multiply), 2.0 * m * k * n * repeats * threads.at_a_time()))
     return calls
 
 

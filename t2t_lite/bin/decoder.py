@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from t2t_lite import threads
 from t2t_lite.bin import cli
 from t2t_lite.errors import DataError, UsageError
 
@@ -81,6 +82,9 @@ def _run(args: argparse.Namespace) -> int:
         cli.check_output("output", args.output)
     lines = [] if args.split else _input_lines(args.input)
     cli.load_tensorflow()
+    from t2t_lite.decode.translate import FEW
+
+    threads.one_per_operation(at_most=None if args.split else len(lines) // FEW)
     if args.saved_model is None:
         run = _open_run(args)
         translator: LineTranslator = run.translator

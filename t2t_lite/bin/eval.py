@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from t2t_lite import threads
 from t2t_lite.bin import cli
 from t2t_lite.errors import DataError, UsageError
 
@@ -214,6 +215,7 @@ def _score_run(args: argparse.Namespace) -> int:
     parameters = _parameters(args)
     metrics = [] if trees else _metrics(args, problem.metric, problem.target_language)
     cli.load_tensorflow()  # not for --help, nor for files
+    threads.one_per_operation()
     from t2t_lite.train.open_run import evaluate_run
 
     found = evaluate_run(

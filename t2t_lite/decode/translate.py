@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import threads
 from t2t_lite.config import HParams
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.text.linearize import sentence
@@ -18,6 +19,8 @@ from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
+
+FEW = 16  # lines: for fewer, reading the weights takes most of the time
 
 _log = logging.getLogger("t2t_lite")
 
@@ -71,9 +74,13 @@ class LineTranslator(abc.ABC):
         """
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
         encoded = self._encode(lines)
-        for rows in self._batches(encoded):
-            decoded = self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
-            for i, hypotheses in zip(rows, decoded, strict=True):
+        batches = list(self._batches(encoded))
+
+        def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
+            return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
+
+        for rows, outputs in zip(batches, threads.each(decoded, batches), strict=True):
+            for i, hypotheses in zip(rows, outputs, strict=True):
                 results[i] = hypotheses
             if progress:
                 progress(len(rows))
@@ -95,11 +102,15 @@ class LineTranslator(abc.ABC):
         return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded]
 
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Line numbers that are decoded together; longest first, so that memory runs out at once or never."""
+        """Line numbers that are decoded together; longest first, so that memory runs out at once or never.
+
+        Where several batches are under way, they share `batch_tokens`, and the lines.
+        """
         order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
-        start = 0
+        at_a_time, start = threads.at_a_time(), 0
         while start < len(order):
-            rows = max(self._batch_tokens // len(encoded[order[start]]), 1)
+            whole = self._batch_tokens // len(encoded[order[start]])
+            rows = max(min(whole // at_a_time, -(-len(order) // at_a_time)), min(whole, FEW), 1)
             yield order[start : start + rows]
             start += rows
 

@@ -5,6 +5,7 @@ Legend: B batch, T queries, S keys, H heads (num_heads), K = d_k, V = d_v, D = d
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -63,7 +64,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
         if memory is None and not isinstance(self.query, Kernel):
-            product = self._heads(x, self._self_kernel(x.dtype), trained=seed is not None)
+            product = self._heads(x, self._self_kernel(x.dtype))
             query, key, value = ops.split(product, (self.d_k, 2 * self.d_k), axis=-1)
             heads = self._attend(query, key, value, bias, seed)
         else:
@@ -110,19 +111,20 @@ class MultiHeadAttention(keras.layers.Layer):
     def _attend(self, query_BHTK: Any, key_BHSK: Any, value_BHSV: Any, bias: Any = None, seed: Any = None) -> Any:
         """The heads, side by side -> [B, T, H * V]."""
 
-        def drop(weights: Any) -> Any:
-            return self.dropout(weights, seed)
+        def drop(weights: Any, axis: int = 0) -> Any:
+            return self.dropout(weights, seed=seed, axis=axis)
 
         if isinstance(bias, Window) and not self.watch:
-            heads_BHTV = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, drop)
+            within = functools.partial(drop, axis=1)
+            heads_BHTV = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, within)
         else:
             full_bias = bias.full_bias() if isinstance(bias, Window) else bias
             heads_BHTV = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch)
         return self._flat(ops.transpose(heads_BHTV, (0, 2, 1, 3)))
 
-    def _heads(self, x: Any, kernel: Any, *, trained: bool = False) -> Any:
+    def _heads(self, x: Any, kernel: Any) -> Any:
         """[B, T, D], [D, H * E] -> [B, H, T, E]."""
-        return ops.transpose(dot(x, kernel, self.num_heads, trained=trained), (0, 2, 1, 3))
+        return ops.transpose(dot(x, kernel, self.num_heads), (0, 2, 1, 3))
 
     def _split(self, x: Any) -> Any:
         """[..., H * E] -> [..., H, E]."""

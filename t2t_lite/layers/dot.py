@@ -15,34 +15,19 @@ _MORE = 16
 _APART = 256  # numbers: rows whose distance is a multiple of it fall into few sets of a cache
 
 
-def dot(x: Any, kernel: Any, heads: int | None = None, *, trained: bool = False) -> Any:
+def dot(x: Any, kernel: Any, heads: int | None = None) -> Any:
     """Matrix product over the last axis in x's dtype. [..., I], [I, O] -> [..., O], or [..., heads, O / heads].
 
     Args:
         kernel: an array, or a `Kernel`.
-        trained: gradients will be asked for. That of x takes eight tenths of the time where O > I in float32.
     """
     rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
     size = kernel.shape[-1]
     if isinstance(kernel, Kernel):
         product = kernel.product(x.dtype)(rows)
     else:
-        wide = trained and size > kernel.shape[0] and not is_bfloat16(x.dtype)
-        product = (_trained if wide else ops.matmul)(rows, ops.cast(kernel, x.dtype))
+        product = ops.matmul(rows, ops.cast(kernel, x.dtype))
     return ops.reshape(product, (*leading(x), *((heads, size // heads) if heads else (size,))))
-
-
-@ops.custom_gradient
-def _trained(x: Any, kernel: Any) -> Any:
-    def gradients(upstream: Any) -> tuple[Any, Any]:
-        # Down a wide kernel's columns each number is in another page, so the kernel is transposed first: as integers,
-        # lest TensorFlow leave that to the product again; and with a shape that needs `upstream`, lest it be done for
-        # all layers at the beginning and take memory till the end.
-        late = ops.reshape(kernel, (kernel.shape[0], kernel.shape[1] + 0 * ops.shape(upstream)[0]))
-        swapped = ops.view(ops.transpose(ops.view(late, "int32")), "float32")
-        return ops.matmul(upstream, swapped), ops.matmul(ops.transpose(x), upstream)
-
-    return ops.matmul(x, kernel), gradients
 
 
 def leading(x: Any) -> tuple[Any, ...]:

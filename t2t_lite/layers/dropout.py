@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import keras
@@ -16,15 +17,36 @@ def fold_in(seed: Any, index: int | Any) -> Any:
     """Derives the seed of part number `index` from the seed of the whole.
 
     Args:
-        seed: int32 [2], or None for no dropout.
+        seed: int32 [2], a `Seed`, or None for no dropout.
         index: int or int32 scalar >= 0.
 
     Returns:
-        int32 [2], or None where `seed` is None.
+        What `seed` is.
     """
     if seed is None:
         return None
+    if isinstance(seed, Seed):
+        return seed.replaced(fold_in(seed.values, index))
     return ops.stack([seed[0], seed[1] * _MULTIPLIER + index + 1])
+
+
+class Seed(abc.ABC):
+    """What may stand for a seed where masks are not simply drawn from it.
+
+    Attributes:
+        values: int32 [2].
+    """
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    @abc.abstractmethod
+    def replaced(self, values: Any) -> Seed:
+        """Returns the same with other values."""
+
+    @abc.abstractmethod
+    def integers(self, like: Any, levels: int, axis: int) -> Any:
+        """Returns int32 in [0, levels), all equally likely, in the shape of `like`; `axis` is that of the batch's rows."""
 
 
 class _GivenSeed(keras.random.SeedGenerator):
@@ -48,19 +70,23 @@ class Dropout(keras.layers.Layer):
 
     Call arguments:
         x: float [...].
-        seed: int32 [2], or None for inference.
+        seed: int32 [2], a `Seed`, or None for inference.
+        axis: of x, that of the batch's rows.
     """
 
     def __init__(self, rate: float, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.rate = rate
 
-    def call(self, x: Any, seed: Any = None) -> Any:
+    def call(self, x: Any, seed: Any = None, axis: int = 0) -> Any:
         if seed is None or self.rate == 0:
             return x
         # Integers: from the same bits XLA makes other floats than TensorFlow's own kernels do, so a mask drawn from
         # floats would depend on `jit` (tensorflow/tensorflow#121243).
-        given = _GivenSeed(ops.cast(seed, "uint32"))
-        draw = keras.random.randint(ops.shape(x), 0, _LEVELS, dtype="int32", seed=given)
+        if isinstance(seed, Seed):
+            draw = seed.integers(x, _LEVELS, axis)
+        else:
+            given = _GivenSeed(ops.cast(seed, "uint32"))
+            draw = keras.random.randint(ops.shape(x), 0, _LEVELS, dtype="int32", seed=given)
         scale = ops.cast(1 / (1 - self.rate), x.dtype)
         return x * (ops.cast(draw >= round(self.rate * _LEVELS), x.dtype) * scale)

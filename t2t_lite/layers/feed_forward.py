@@ -42,7 +42,7 @@ class FeedForward(keras.layers.Layer):
         self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
 
     def call(self, x: Any, seed: Any = None) -> Any:
-        inner = ops.relu(dot(x, self.kernel_1, trained=seed is not None) + ops.cast(self.bias_1, x.dtype))
+        inner = ops.relu(dot(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
         inner = self.dropout(inner, seed=seed)
         return dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)
 

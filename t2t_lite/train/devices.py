@@ -9,8 +9,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
+from t2t_lite import threads
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.train.cluster import VARIABLE, Cluster, read_cluster
+
+_MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,19 @@ def use_jit(jit: str) -> bool:
     On CPUs plain graphs, whose products run in oneDNN, are faster than XLA's code.
     """
     return jit == "on" or (jit == "auto" and on_gpus())
+
+
+def share_processors(rows: int, jit: str) -> None:
+    """Has each processor compute rows of its own of a micro-batch, where there is no GPU and there are rows enough.
+
+    Must be called before TensorFlow has touched its devices.
+
+    Args:
+        rows: of a micro-batch, at least.
+        jit: as for `use_jit`; XLA shares the processors out by itself.
+    """
+    if not use_jit(jit):
+        threads.one_per_operation(at_most=min(rows // 2, _MOST_BLOCKS))
 
 
 def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:

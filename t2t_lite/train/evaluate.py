@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import threads
 from t2t_lite.data.pipeline import assemble
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
@@ -109,12 +110,19 @@ class Evaluator:
                 raise DataError(f"{what}: there is none to compute a loss of. Cut its lines into sentences.")
             _log.warning("%s; its loss is that of the others.", what)
         order = np.argsort(-longer, kind="stable")[left_out:]
-        total = 0.0
-        start = 0
-        while start < len(order):
-            ids = order[start : start + max(_BATCH_TOKENS // int(longer[order[start]]), 1)]
+
+        def loss_sum(ids: np.ndarray) -> float:
             planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
             batch = assemble(tokens, planned, micro_batches=1, packing=False)
-            total += float(self._loss_sum(batch["source"][0], batch["target"][0]))
-            start += len(ids)
-        return total / int(target[order].sum(dtype=np.int64))
+            return float(self._loss_sum(batch["source"][0], batch["target"][0]))
+
+        return sum(threads.each(loss_sum, _batches(order, longer))) / int(target[order].sum(dtype=np.int64))
+
+
+def _batches(order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Cuts `order`, in which lengths fall, into batches; those that are under way at a time share _BATCH_TOKENS."""
+    start = 0
+    while start < len(order):
+        rows = max(_BATCH_TOKENS // threads.at_a_time() // int(lengths[order[start]]), 1)
+        yield order[start : start + rows]
+        start += rows

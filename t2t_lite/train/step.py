@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import threads
 from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.train.devices import turns
-from t2t_lite.train.loss import batch_loss
+from t2t_lite.train.gradients import loss_and_gradients
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.workers import LOST, lost
 
@@ -54,7 +55,7 @@ class TrainStep:
 
     Args:
         model: as `Transformer`; its variables were created under `strategy`.
-        optimizer: made under `strategy` as well.
+        optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
         micro_batches: K, a multiple of the number of replicas.
         label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
@@ -84,6 +85,7 @@ class TrainStep:
         self._turns = turns(micro_batches, self.replicas, fill=fill)
         self._parts = micro_batches
         self._jit = jit
+        self._blocks = 1 if jit else max(threads.at_a_time() // len(strategy.extended.worker_devices), 1)
         self._gradients, self._update = self._compiled(self._sum_of_parts), self._compiled(self._clip_and_apply)
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
@@ -239,11 +241,8 @@ class TrainStep:
             seed: int32 [2], the step's.
             index: which of the global batch's micro-batches this is.
         """
-        with tf.GradientTape() as tape:
-            seed = fold_in(seed, index)
-            loss = batch_loss(self._model, part, tokens, *self._smoothing, seed, jit=self._jit)
-        gradients = tape.gradient(loss, self._optimizer.variables)
-        return loss, [tf.convert_to_tensor(g) for g in gradients]
+        seed = fold_in(seed, index)
+        return loss_and_gradients(self._model, part, seed, tokens, self._smoothing, blocks=self._blocks, jit=self._jit)
 
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
         """Updates this replica's weights unless a number is not finite; returns the outcome, float32 [4]."""

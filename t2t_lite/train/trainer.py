@@ -24,7 +24,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
-from t2t_lite.train.devices import Devices, check_devices, make_strategy, on_gpus, use_jit
+from t2t_lite.train.devices import Devices, check_devices, make_strategy, on_gpus, share_processors, use_jit
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.loop import Cadence, Evaluations, Loop
 from t2t_lite.train.optimizer import Adam
@@ -55,6 +55,7 @@ class Trainer:
     ) -> None:
         self.output_dir, self.spec, self.store, self._fill = Path(output_dir), spec, store, devices.fill
         hparams = spec.hparams
+        share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
         self.strategy = make_strategy(devices)
         self.workers = Workers(self.strategy)
         keras.utils.set_random_seed(hparams.seed % 2**32)

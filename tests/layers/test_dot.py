@@ -46,7 +46,7 @@ def test_the_product_of_training_and_its_gradients(columns: int, dtype: str, jit
         weights = tf.constant(kernel)
         with tf.GradientTape() as tape:
             tape.watch((x, weights))
-            product = dot(x, weights, trained=True)
+            product = dot(x, weights)
         return product, tape.gradient(product, (x, weights), tf.constant(upstream))
 
     product, (of_x, of_kernel) = trained(x)

@@ -1,0 +1,64 @@
+"""Loss and gradients of one micro-batch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.train.loss import added, batch_loss
+from t2t_lite.train.row_blocks import row_blocks
+
+
+def loss_and_gradients(
+    model: Any,
+    batch: Mapping[str, Any],
+    seed: Any,
+    tokens: Any,
+    smoothing: tuple[float, str],
+    *,
+    blocks: int,
+    jit: bool,
+) -> tuple[Any, list[Any]]:
+    """Returns `batch_loss` of a micro-batch, and its gradients for the model's trainable weights, in their order.
+
+    Args:
+        model: as `Transformer`.
+        batch, seed: what it is called with.
+        tokens: of the global batch; see `batch_loss`.
+        smoothing: label_smoothing and label_smoothing_over, as in HParams.
+        blocks: of rows, which are computed side by side; more than one is for CPUs.
+        jit: for XLA.
+    """
+    weights = model.trainable_weights
+    read = [tf.convert_to_tensor(weight.value) for weight in weights]
+    softmax = next(i for i, weight in enumerate(weights) if weight is model.softmax.table)
+    table = tf.identity(read[softmax])
+    # Read once, weights are also cast and put side by side once for all blocks. But what `remat` computes again has
+    # gradients for variables only, and a model that changes variables by itself could not do so.
+    once = not (model.sizes.remat or model.non_trainable_variables)
+    scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
+    with tf.GradientTape() as tape, scope:
+        for array in (*read, table):
+            tape.watch(array)
+        losses = [
+            batch_loss(model, rows, tokens, *smoothing, rows_seed, table=table, jit=jit)
+            for rows, rows_seed in row_blocks(batch, seed, blocks)
+        ]
+        loss = tf.add_n(losses)
+    sources = read if once else [weight.value for weight in weights]
+    *gradients, of_table = tape.gradient(loss, [*sources, table])
+    gradients[softmax] = _with_lookups(of_table, gradients[softmax], jit)
+    return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:
+    """The gradient of a table whose rows are looked up, too; to make the lookups' part as large takes memory."""
+    if of_lookups is None:
+        return of_table
+    if not isinstance(of_lookups, tf.IndexedSlices):
+        return of_table + of_lookups
+    return added(of_table, of_lookups.indices[:, None], of_lookups.values, jit=jit)

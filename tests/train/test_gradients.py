@@ -1,0 +1,143 @@
+"""Gradients of a micro-batch whose rows are computed in blocks, side by side, against those of the whole."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.train import row_blocks
+from t2t_lite.train.gradients import loss_and_gradients
+
+V, ROWS = 60, 5
+SEED = np.array([3, -4], "int32")
+DROPPING = {"dropout": 0.2, "attention_dropout": 0.3, "relu_dropout": 0.1}
+LENGTHS = {"source": 7, "target": 6}
+
+
+def _batch(rows: int = ROWS) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(1)
+    batch = {side: draw.integers(2, V, (rows, length), "int32") for side, length in LENGTHS.items()}
+    batch["source"][1:, 5:] = 0
+    batch["target"][2:, 4:] = 0
+    return batch
+
+
+def _packed() -> dict[str, np.ndarray]:
+    """Two sentences in each row."""
+    batch = _batch()
+    for side, length in LENGTHS.items():
+        places = np.arange(length, dtype=np.int32) + np.zeros((ROWS, 1), np.int32)
+        batch[f"{side}_segment"] = np.where(batch[side] == 0, 0, 1 + (places >= 3))
+        batch[f"{side}_position"] = np.where(places >= 3, places - 3, places)
+    return batch
+
+
+def _computed(model: Any, batch: dict[str, np.ndarray], blocks: int, jit: bool = False) -> list[np.ndarray]:
+    """The loss, and the gradients; the graph is told neither rows nor lengths, as that of training."""
+    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in batch}
+
+    @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
+    def run(batch: Any) -> Any:
+        loss, gradients = loss_and_gradients(model, batch, SEED, 20.0, (0.1, "all"), blocks=blocks, jit=jit)
+        return [loss, *gradients]
+
+    return [value.numpy() for value in run(batch)]
+
+
+def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * np.abs(other).max())
+
+
+@pytest.mark.parametrize(
+    ("blocks", "changes"),
+    [
+        (2, {}),
+        (7, {}),  # some are empty
+        (2, {"norm": "pre", "share_embeddings": False, "positions": "learned", "max_positions": 64}),
+        (2, {"remat": True}),
+        (3, {"attention_window": 4}),
+        (3, {"num_heads": 1, "d_k": 3, "d_v": 5, "d_ff": 30}),  # rows whose masks do not come out even
+    ],
+    ids=str,
+)
+def test_blocks_of_rows_give_what_the_whole_gives(
+    make_model: Callable[..., Any], blocks: int, changes: dict[str, Any]
+) -> None:
+    model = make_model(V, **DROPPING, **changes)
+    _assert_same(_computed(model, _batch(), blocks), _computed(model, _batch(), 1))
+
+
+def test_so_do_blocks_of_packed_rows(make_model: Callable[..., Any]) -> None:
+    model = make_model(V, **DROPPING)
+    _assert_same(_computed(model, _packed(), 2), _computed(model, _packed(), 1))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_there_may_be_fewer_rows_than_blocks(make_model: Callable[..., Any], rows: int) -> None:
+    model = make_model(V, **DROPPING)
+    _assert_same(_computed(model, _batch(rows), 2), _computed(model, _batch(rows), 1))
+
+
+def test_in_bfloat16_they_differ_by_rounding(make_model: Callable[..., Any]) -> None:
+    model = make_model(V, precision="bfloat16", **DROPPING)
+    for one, other in zip(_computed(model, _batch(), 2), _computed(model, _batch(), 1), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=0.03 * np.abs(other).max())
+
+
+@pytest.mark.parametrize("changes", [{}, {"remat": True}, {"share_embeddings": False}], ids=str)
+def test_gradients_are_those_of_plain_differentiation(make_model: Callable[..., Any], changes: dict[str, Any]) -> None:
+    model, batch = make_model(V, **DROPPING, **changes), _batch()
+    weights = [weight.value for weight in model.trainable_weights]
+    with tf.GradientTape() as tape:
+        logp = tf.math.log_softmax(model(batch, seed=SEED))
+        wanted = 0.9 * tf.one_hot(batch["target"], V) + 0.1 / V
+        real = tf.cast(batch["target"] > 0, tf.float32)
+        loss = tf.reduce_sum(-tf.reduce_sum(wanted * logp, -1) * real) / 20
+    plain = [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(loss, weights)]
+    for jit in (False, True):
+        _assert_same(_computed(model, batch, 1, jit), [loss.numpy(), *plain])
+
+
+def test_a_model_may_change_variables_of_its_own(small_hparams: Any) -> None:
+    class Counting(Transformer):
+        def hidden(self, batch: Any, seed: Any = None) -> Any:
+            if hasattr(self, "count"):
+                self.count.assign_add(1)
+            return super().hidden(batch, seed)
+
+    keras.utils.set_random_seed(1)
+    model = Counting.from_hparams(small_hparams, V, V, True)
+    model._tracker.unlock()
+    model.count = model.add_weight(name="count", initializer="zeros", trainable=False)
+    _computed(model, _batch(), 2)
+    assert model.count.numpy() == 2
+
+
+@pytest.mark.parametrize("shape", [(ROWS, 16), (ROWS, 3, 8), (ROWS, 3, 5), (ROWS, 1)])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_block_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], known: bool) -> None:
+    layer, ones = Dropout(0.5), np.ones(shape, "float32")
+    whole = np.asarray(layer(ones, seed=fold_in(SEED, 3)))
+    assert 0 < (whole == 0).mean() < 1
+    batch = {"target": np.zeros((ROWS, 2), "int32")}
+    blocks = list(row_blocks.row_blocks(batch, SEED, 3))
+    assert [len(block["target"]) for block, _ in blocks] == [1, 2, 2]
+    start = 0
+    for block, seed in blocks:
+        rows = ones[start : start + len(block["target"])]
+        spec = tf.TensorSpec(rows.shape if known else [None] * len(shape), tf.float32)
+        drop = tf.function(lambda x, seed=seed: layer(x, seed=fold_in(seed, 3)), [spec], autograph=False)
+        np.testing.assert_array_equal(drop(rows), whole[start : start + len(rows)])
+        start += len(rows)
+
+
+def test_the_counter_of_random_numbers_carries() -> None:
+    low, high = row_blocks._advanced(tf.constant([2**64 - 2, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist()
+    assert (low, high) == (3, 8)
+    assert row_blocks._advanced(tf.constant([4, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist() == [9, 7]
