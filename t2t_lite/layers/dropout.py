@@ -46,7 +46,7 @@ class Seed(abc.ABC):
 
     @abc.abstractmethod
     def integers(self, like: Any, levels: int, axis: int) -> Any:
-        """Returns int32 in [0, levels), all equally likely, in the shape of `like`; `axis` is that of the batch's rows."""
+        """Returns int32 in [0, levels), all equally likely, in the shape of `like`; the batch's rows are on `axis`."""
 
 
 class _GivenSeed(keras.random.SeedGenerator):

@@ -84,8 +84,7 @@ def smoothed_cross_entropy(
         logits = tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32)
         softmax = tf.nn.softmax(logits)
         of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
-        # As a product: TensorFlow's sum down the columns takes three times as long.
-        sum_of_table = tf.matmul(tf.ones([1, vocab_size]), table)[0]
+        sum_of_table = _column_sums(table)
         of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
         log_sum = tf.reduce_logsumexp(logits, -1) if jit else _log_sum(logits, softmax, of_label, probability)
         losses = log_sum - on_label * of_label - on_all * of_all
@@ -93,8 +92,7 @@ def smoothed_cross_entropy(
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]
             with tf.control_dependencies([log_sum]):  # when all others have read the probabilities
-                less = tf.fill(tf.shape(labels_N), -on_label)
-            surplus = tf.cast(added(softmax, at_label, less, jit=jit), x.dtype)
+                surplus = tf.cast(added(softmax, at_label, tf.fill(tf.shape(labels_N), -on_label), jit=jit), x.dtype)
             weighted_x = weights * tf.cast(x, tf.float32)
             to_x = tf.cast(tf.matmul(surplus, rounded), tf.float32) - on_all * sum_of_table
             to_table = tf.cast(tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True), tf.float32)
@@ -115,6 +113,11 @@ def added(array: Any, places: Any, values: Any, *, jit: bool) -> Any:
     operation = tf.raw_ops.TensorScatterAdd if jit else tf.raw_ops.ScatterNdNonAliasingAdd
     keyword = "tensor" if jit else "input"
     return operation(**{keyword: array}, indices=places, updates=values)
+
+
+def _column_sums(matrix: Any) -> Any:
+    """[R, C] -> [C], as a product: TensorFlow's sum down the columns takes three times as long."""
+    return tf.matmul(tf.ones([1, matrix.shape[0]]), matrix)[0]
 
 
 def _log_sum(logits: Any, softmax: Any, of_label: Any, probability: Any) -> Any:

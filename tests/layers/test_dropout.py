@@ -76,9 +76,9 @@ def seeds_of_sites(monkeypatch: pytest.MonkeyPatch) -> Any:
     call = Dropout.call
 
     @functools.wraps(call)
-    def spy(self: Dropout, x: Any, seed: Any = None) -> Any:
+    def spy(self: Dropout, x: Any, seed: Any = None, axis: int = 0) -> Any:
         seen.append(np.asarray(seed))
-        return call(self, x, seed=seed)
+        return call(self, x, seed=seed, axis=axis)
 
     monkeypatch.setattr(Dropout, "call", spy)
     ids = np.array([[3, 1]], "int32")

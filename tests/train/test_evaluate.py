@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite import registry
+from t2t_lite import registry, threads
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.decode.beam_search import beam_search
@@ -171,6 +171,32 @@ def test_the_size_of_a_batch_does_not_change_the_results(
     for before, now in zip(translations, results, strict=True):
         assert [h.text for h in now] == [h.text for h in before]
         np.testing.assert_allclose([h.score for h in now], [h.score for h in before], rtol=1e-4)
+
+
+def test_batches_that_are_under_way_together_share_tokens_and_lines(
+    model: Any, toy_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary, lines = toy_store.source_vocabulary, toy_store.text("dev")[0]
+    whole = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
+    cut = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 600})
+    wanted = _texts(whole.translate(lines))
+    assert len(set(wanted)) > len(lines) / 2
+    alone = _sizes(cut, lines)
+    monkeypatch.setattr(threads, "at_a_time", lambda: 2)
+    assert _texts(whole.translate(lines)) == wanted
+    assert _sizes(whole, lines) == [20, 20]
+    assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
+    assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
+    evaluator = Evaluator(model, toy_store, whole, "bleu")
+    together = evaluator.loss("dev")
+    monkeypatch.setattr(threads, "at_a_time", lambda: 1)
+    assert together == pytest.approx(evaluator.loss("dev"), rel=1e-6)
+
+
+def _sizes(translator: Translator, lines: list[str]) -> list[int]:
+    batches: list[int] = []
+    translator.translate(lines, progress=batches.append)
+    return batches
 
 
 def test_nbest_are_different_and_sorted_by_score(
