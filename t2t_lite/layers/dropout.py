@@ -46,7 +46,12 @@ class Seed(abc.ABC):
 
     @abc.abstractmethod
     def integers(self, like: Any, levels: int, axis: int) -> Any:
-        """Returns int32 in [0, levels), all equally likely, in the shape of `like`; the batch's rows are on `axis`."""
+        """Returns int32 in [0, levels), all equally likely, in the shape of `like`.
+
+        Args:
+            like: [...], with the batch's rows on `axis`.
+            levels: a power of two.
+        """
 
 
 class _GivenSeed(keras.random.SeedGenerator):

@@ -86,7 +86,7 @@ def smoothed_cross_entropy(
         of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
         sum_of_table = _column_sums(table)
         of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
-        log_sum = tf.reduce_logsumexp(logits, -1) if jit else _log_sum(logits, softmax, of_label, probability)
+        log_sum = tf.reduce_logsumexp(logits, -1) if jit else _log_sum(logits, of_label, probability)
         losses = log_sum - on_label * of_label - on_all * of_all
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
@@ -120,11 +120,11 @@ def _column_sums(matrix: Any) -> Any:
     return tf.matmul(tf.ones([1, matrix.shape[0]]), matrix)[0]
 
 
-def _log_sum(logits: Any, softmax: Any, of_label: Any, probability: Any) -> Any:
+def _log_sum(logits: Any, of_label: Any, probability: Any) -> Any:
     """log sum exp of each row, from the label's logit and probability: passes over all logits are slow."""
     return tf.cond(
         tf.reduce_min(probability) > _SMALL,
         lambda: of_label - tf.math.log(probability),
-        # The most probable symbol's probability is at least 1 / V, and never underflows.
-        lambda: tf.reduce_max(logits, -1) - tf.math.log(tf.reduce_max(softmax, -1)),
+        # Not from other probabilities: a branch that is not taken would keep their array from being written to.
+        lambda: tf.reduce_logsumexp(logits, -1),
     )

@@ -62,9 +62,10 @@ class _RowsSeed(Seed):
         seed = tf.math.floormod(tf.cast(tf.cast(self.values, tf.uint32), tf.int64), tf.int32.max - 1)
         key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
         counter = _advanced(counter, counts)
-        return tf.raw_ops.StatelessRandomUniformIntV2(
-            shape=[size], key=key, counter=counter, alg=_PHILOX, minval=0, maxval=levels
+        bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=[size], key=key, counter=counter, alg=_PHILOX, dtype=tf.int32
         )
+        return tf.bitwise.bitwise_and(bits, levels - 1)  # the remainder, as `levels` is a power of two
 
 
 def _advanced(counter: Any, steps: Any) -> Any:
