@@ -35,8 +35,7 @@ def loss_and_gradients(
     """
     weights = model.trainable_weights
     read = [tf.convert_to_tensor(weight.value) for weight in weights]
-    softmax = next(i for i, weight in enumerate(weights) if weight is model.softmax.table)
-    table = tf.identity(read[softmax])
+    table = tf.convert_to_tensor(model.softmax.table.value)  # apart, so that its gradient is, from that of its lookups
     # Read once, weights are also cast and put side by side once for all blocks. But what `remat` computes again has
     # gradients for variables only, and a model that changes variables by itself could not do so.
     once = not (model.sizes.remat or model.non_trainable_variables)
@@ -51,8 +50,10 @@ def loss_and_gradients(
         loss = tf.add_n(losses)
     sources = read if once else [weight.value for weight in weights]
     *gradients, of_table = tape.gradient(loss, [*sources, table])
-    gradients[softmax] = _with_lookups(of_table, gradients[softmax], jit)
-    return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+    return loss, [
+        _with_lookups(of_table, gradient, jit) if weight is model.softmax.table else tf.convert_to_tensor(gradient)
+        for weight, gradient in zip(weights, gradients, strict=True)
+    ]
 
 
 def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:

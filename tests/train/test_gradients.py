@@ -119,6 +119,17 @@ def test_a_model_may_change_variables_of_its_own(small_hparams: Any) -> None:
     assert model.count.numpy() == 2
 
 
+def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
+    model = make_model(V, share_embeddings=False, **DROPPING)
+    wanted = _computed(model, _batch(), 1)
+    names = [weight.path for weight in model.trainable_weights]
+    model.softmax.trainable = False
+    left = [weight.path for weight in model.trainable_weights]
+    assert len(left) == len(names) - 1
+    kept = [wanted[0], *(gradient for name, gradient in zip(names, wanted[1:], strict=True) if name in left)]
+    _assert_same(_computed(model, _batch(), 2), kept)
+
+
 @pytest.mark.parametrize("shape", [(ROWS, 16), (ROWS, 3, 8), (ROWS, 3, 5), (ROWS, 1)])
 @pytest.mark.parametrize("known", [False, True])
 def test_a_block_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], known: bool) -> None:
