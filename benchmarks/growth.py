@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -118,6 +119,8 @@ def _in_process(work: Work) -> dict[str, float]:
 
 def measured(work: Work) -> dict[str, float]:
     """Seconds of a call and the megabytes it adds, and both as theory has them."""
+    # One batch at a time: the memory of several depends on when each of them is at its peak.
+    os.environ["TF_NUM_INTRAOP_THREADS"] = str(len(os.sched_getaffinity(0)))
     cli.load_tensorflow()
     hparams = config.override(config.override(registry.hparams("base"), SMALL), work.overrides)
     call, flops, kept = (_search if work.searching else _update)(hparams, work)
