@@ -80,7 +80,7 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in SOU
 COMMANDS = sorted(
     name.removeprefix("t2t_lite.bin.")
     for name in SOURCES
-    if name.startswith("t2t_lite.bin.") and name != "t2t_lite.bin.cli"
+    if name.startswith("t2t_lite.bin.") and any(getattr(node, "name", "") == "entry" for node in TREES[name].body)
 )
 
 

@@ -1,31 +1,22 @@
-"""What the commands share: flags that name a problem, error messages, exit statuses."""
+"""What the commands share: the parser, flags that name a run, error messages, exit statuses."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import errno
-import json
 import logging
-import math
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite import registry
-from t2t_lite.errors import T2TError, UsageError, did_you_mean
-from t2t_lite.problem import Problem
+from t2t_lite.errors import T2TError, did_you_mean
 
 if TYPE_CHECKING:
-    from t2t_lite.decode.translate import Hypothesis
-    from t2t_lite.serving import answer
+    pass
 
-_PROBLEM_OPTIONS = (
-    "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
-)
 PRECISIONS = ("float32", "bfloat16", "int8")  # of a model that is run, not trained
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -118,114 +109,6 @@ def quiet() -> Iterator[None]:
             os.close(stderr)
 
 
-def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Adds the flags that name a problem and its data."""
-    group = parser.add_argument_group("the problem and its data")
-    group.add_argument("--problem", metavar="NAME", required=required, help="a registered problem, such as toy_ende")
-    group.add_argument(
-        "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
-    )
-    group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
-    group.add_argument(
-        "--source_dir",
-        metavar="DIR",
-        help="text2text: the folder with train.en, train.de, dev.en, ...; treebank: with train.trees, dev.trees, ...; "
-        "wsj_parsing: with the Penn Treebank's sections 02 to 23",
-    )
-    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or .gz")
-    group.add_argument(
-        "--exchanges",
-        type=positive,
-        metavar="N",
-        help="treebank: train on N copies of each tree, too, in which words are others of the same part of speech",
-    )
-    group.add_argument(
-        "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
-    )
-    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
-    group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
-    group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
-    group.add_argument("--vocab_type", metavar="bpe|unigram", help="text2text: kind of vocabulary; default: bpe")
-    group.add_argument(
-        "--separate_vocabularies",
-        dest="shared_vocab",
-        action="store_false",
-        default=None,
-        help="text2text: one vocabulary for each side instead of one for both",
-    )
-    group.add_argument(
-        "--metric",
-        metavar="NAME",
-        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf or bleu_paper; default: bleu",
-    )
-    group.add_argument(
-        "--clean",
-        action="store_true",
-        default=None,
-        help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
-        "(ratio above 9) or seen before",
-    )
-
-
-def problem_from(args: argparse.Namespace) -> Problem:
-    """Builds the problem that the flags name."""
-    registry.load_plugins(args.usr_dir)
-    options = {name: getattr(args, name) for name in _PROBLEM_OPTIONS}
-    return registry.problem(args.problem, **options)
-
-
-def check_folder(flag: str, folder: str) -> None:
-    """Raises UsageError if a folder can neither be written to nor made; makes nothing."""
-    path = Path(folder).absolute()
-    there = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
-    if not there.is_dir():
-        raise UsageError(f"--{flag}={folder}: {there} is not a folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
-
-
-def check_output(flag: str, path: str) -> None:
-    """Raises UsageError if `write_file` could not write there."""
-    if os.path.isdir(path):
-        raise UsageError(f"--{flag}={path} is a folder, not a file.")
-    check_folder(flag, os.path.dirname(path) or ".")
-
-
-def write_file(path: str, data: bytes) -> None:
-    """Writes a file whole or not at all, through links; makes its folder if need be.
-
-    A device, such as /dev/null, is written to and stays.
-    """
-    path = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
-            file.write(data)
-        return
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    aside = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(aside, "wb") as file:
-            file.write(data)
-        os.replace(aside, path)
-    except OSError as error:
-        error.filename = path  # a full disk names no file
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        raise
-
-
-def rows(line: str, hypotheses: Sequence[Hypothesis | answer.Hypothesis], args: argparse.Namespace) -> str:
-    """Returns what is written for a translated line, as --json and --nbest ask."""
-    if args.json:
-        outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
-        return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
-    # One output, one line, whatever a model may have learnt to write.
-    texts = [h.text.replace("\n", " ") for h in hypotheses]
-    if args.nbest:
-        return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
-    return f"{texts[0]}\n"
-
-
 def check_run(args: argparse.Namespace) -> None:
     """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
     from t2t_lite.train.run_dir import read_run
@@ -249,36 +132,3 @@ def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> 
         help="which weights; default: the averaged ones if there are any, else the best, else the newest",
     )
     parser.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
-
-
-@contextlib.contextmanager
-def preparation_bar() -> Iterator[Callable[[int, str], None] | None]:
-    """Gives `prepare` a function that shows (pairs, label) as a bar; None where nobody watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    import tqdm
-
-    with tqdm.tqdm(unit=" pairs", unit_scale=True, leave=False) as bar:
-
-        def show(done: int, label: str) -> None:
-            if label != bar.desc or done < bar.n:  # the next stage
-                bar.reset()
-                bar.set_description_str(label)
-            bar.update(done - bar.n)
-
-        yield show
-
-
-def progress_bar(total: int, unit: str) -> Callable[[int], None]:
-    """Returns a function that moves a progress bar on; the bar is shown on a terminal only."""
-    import tqdm
-
-    bar = tqdm.tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), leave=False)
-
-    def move(number: int) -> None:
-        bar.update(number)
-        if bar.n >= total:
-            bar.close()
-
-    return move

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output, problem_flags, progress
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -28,7 +28,7 @@ def _parser() -> cli.Parser:
         description="Prepares a problem's data: trains the vocabulary, encodes the text. t2t-lite-trainer does this "
         "by itself; alone it is of use on another machine, or to look at the figures.",
     )
-    cli.add_problem_flags(parser)
+    problem_flags.add_problem_flags(parser)
     parser.add_argument("--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU")
     parser.add_argument("--force", action="store_true", help="prepare again what is there already")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
@@ -39,14 +39,14 @@ def _parser() -> cli.Parser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    problem = cli.problem_from(args)
+    problem = problem_flags.problem_from(args)
     set_name = args.hparams_set or problem.default_hparams
     hparams = config.override(registry.hparams(set_name), args.hparams or "")  # a mistake shows before the long work
-    cli.check_folder("data_dir", args.data_dir)
+    output.check_folder("data_dir", args.data_dir)
     from t2t_lite.data.prepare import prepare  # NumPy and SentencePiece: not for --help
 
-    with cli.preparation_bar() as progress:
-        store = prepare(problem, args.data_dir, num_workers=args.num_workers, force=args.force, progress=progress)
+    with progress.preparation_bar() as show:
+        store = prepare(problem, args.data_dir, num_workers=args.num_workers, force=args.force, progress=show)
     if args.verify:
         store.verify()
     print(f"{problem.name}: {store.folder}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite import threads
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output, progress
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _check_export(args.saved_model)
     if args.output is not None:
-        cli.check_output("output", args.output)
+        output.check_output("output", args.output)
     lines = [] if args.split else _input_lines(args.input)
     cli.load_tensorflow()
     from t2t_lite.decode.translate import FEW
@@ -98,7 +98,7 @@ def _run(args: argparse.Namespace) -> int:
             f"--nbest={nbest} must be at most the beam size, {translator.beam_size}; it is --beam_size of "
             f"{'this command' if args.saved_model is None else 't2t-lite-exporter'}."
         )
-    results = translator.translate(lines, nbest=nbest, progress=cli.progress_bar(len(lines), " lines"))
+    results = translator.translate(lines, nbest=nbest, progress=progress.progress_bar(len(lines), " lines"))
     _write(args, lines, results)
     return 0
 
@@ -157,13 +157,13 @@ def _write(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Seq
     if args.pretty:
         rows = [_pretty(hypotheses[0].text) for hypotheses in results]
     else:
-        rows = [cli.rows(line, hypotheses, args) for line, hypotheses in zip(lines, results, strict=True)]
+        rows = [output.rows(line, hypotheses, args) for line, hypotheses in zip(lines, results, strict=True)]
     data = "".join(rows).encode("utf-8")
     if args.output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
-        cli.write_file(args.output, data)
+        output.write_file(args.output, data)
 
 
 def _pretty(text: str) -> str:

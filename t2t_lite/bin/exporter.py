@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output
 from t2t_lite.decode.export_folder import versions
 from t2t_lite.errors import DataError, UsageError
 
@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model: what is wrong shows at once.
     _check_format(args.format, args.precision, base)
     cli.check_run(args)
-    cli.check_folder("export_dir", base)
+    output.check_folder("export_dir", base)
     cli.load_tensorflow()
     from t2t_lite.train.open_run import open_run
 

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
     for flag in ("page", "picture", "tree"):
         if getattr(args, flag) is not None:
-            cli.check_output(flag, getattr(args, flag))
+            output.check_output(flag, getattr(args, flag))
     if args.picture is not None:
         from t2t_lite.insights.picture import check_matplotlib
 
@@ -102,13 +102,13 @@ def _run(args: argparse.Namespace) -> int:
 
         shown = {"layer": args.layer, "head": args.head, "style": args.style}
         figure = attention_figure(sentences[0], args.attention, **shown)
-        cli.write_file(args.picture, attention_picture(figure, os.path.splitext(args.picture)[1][1:]))
+        output.write_file(args.picture, attention_picture(figure, os.path.splitext(args.picture)[1][1:]))
         print(f"picture = {args.picture}")
     if args.tree is not None:
         from t2t_lite.insights.tree_picture import tree_svg
         from t2t_lite.text.trees import parse
 
-        cli.write_file(args.tree, tree_svg(parse(sentences[0].translations[0].text)).encode("utf-8"))
+        output.write_file(args.tree, tree_svg(parse(sentences[0].translations[0].text)).encode("utf-8"))
         print(f"tree = {args.tree}")
     return 0
 
@@ -153,7 +153,7 @@ def _write_page(args: argparse.Namespace, run: OpenRun, sentences: list[Sentence
         show["heads"] = [args.head]
     title = f"{run.spec.problem} · {run.spec.hparams_set} · {os.path.basename(run.checkpoint)} · step {run.step:,}"
     data = attention_page(title, sentences, show).encode("utf-8")
-    cli.write_file(args.page, data)
+    output.write_file(args.page, data)
     print(f"page = {args.page}\nbytes = {len(data):,}")
 
 

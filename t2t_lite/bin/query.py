@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.serving import rpc
@@ -73,7 +73,7 @@ def _seconds(text: str) -> float:
 def _run(args: argparse.Namespace) -> int:
     lines = _input_lines(args.input)
     if args.output is not None:
-        cli.check_output("output", args.output)
+        output.check_output("output", args.output)
         if args.input is not None and os.path.exists(args.output) and os.path.samefile(args.input, args.output):
             raise UsageError(f"--output={args.output} is the input, which would be overwritten while it is read.")
     if args.input is None and sys.stdin.isatty():  # a conversation: each line is answered before the next
@@ -119,7 +119,7 @@ def _translate(args: argparse.Namespace, translator: Translator, lines: Iterator
     with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
         try:
             for line, hypotheses in itertools.chain(first, answers):
-                file.write(cli.rows(line, hypotheses, args).encode("utf-8"))
+                file.write(output.rows(line, hypotheses, args).encode("utf-8"))
                 file.flush()
                 written += 1
                 bar.update()

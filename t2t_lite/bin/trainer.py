@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output, problem_flags, progress
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
@@ -89,7 +89,7 @@ def _parser() -> cli.Parser:
         action="store_true",
         help="print model, batches and memory, and stop; with --vocab_size=N it needs no data",
     )
-    cli.add_problem_flags(parser, required=False)
+    problem_flags.add_problem_flags(parser, required=False)
     return parser
 
 
@@ -100,7 +100,7 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     if args.describe:
         return _describe(args)
-    cli.check_folder("output_dir", args.output_dir)
+    output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     from t2t_lite.train.run_dir import has_run
     from t2t_lite.train.signals import Stopped, StopSignals
@@ -180,7 +180,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
                 "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
                 + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
             )
-        problem = cli.problem_from(args)
+        problem = problem_flags.problem_from(args)
         set_name = args.hparams_set or problem.default_hparams
         new = RunSpec(
             problem=args.problem,
@@ -206,9 +206,9 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.data.prepare import prepare
     from t2t_lite.train.run_dir import write_run
 
-    with cli.preparation_bar() as progress:
+    with progress.preparation_bar() as show:
         store = prepare(
-            spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers, progress=progress
+            spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers, progress=show
         )
     cli.load_tensorflow()
     from t2t_lite.train.open_run import write_vocabularies
@@ -233,7 +233,7 @@ def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
 def _score(args: argparse.Namespace, trainer: Trainer) -> None:
     split = "test" if "test" in trainer.store.splits() else "dev"
     sources, _ = trainer.store.text(split)
-    path, split, scores = trainer.finish(cli.progress_bar(len(sources), " lines"))
+    path, split, scores = trainer.finish(progress.progress_bar(len(sources), " lines"))
     for source, hypothesis, reference in list(zip(sources, scores.hypotheses, scores.references, strict=True))[:_SHOWN]:
         print(f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})"))
     print(f"\n{split} set, weights {path}:\n{scores.score.format()}\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import open_store
 from t2t_lite.problems.text2text import Text2text
@@ -163,12 +163,12 @@ def test_read_only_folders_are_told_before_any_work(
 
 def test_a_file_that_could_not_be_written_leaves_the_one_before(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    cli.write_file(str(out), b"good")
+    output.write_file(str(out), b"good")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.raises(OSError, match=f"{os.strerror(errno.EFBIG)}: '{out}'"):
-            cli.write_file(str(out), bytes(2000))
+            output.write_file(str(out), bytes(2000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -1,0 +1,70 @@
+"""Output of the commands: checks of where it goes, files written whole, lines of translations."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.errors import UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.decode.translate import Hypothesis
+    from t2t_lite.serving import answer
+
+
+def check_folder(flag: str, folder: str) -> None:
+    """Raises UsageError if a folder can neither be written to nor made; makes nothing."""
+    path = Path(folder).absolute()
+    there = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
+    if not there.is_dir():
+        raise UsageError(f"--{flag}={folder}: {there} is not a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
+
+
+def check_output(flag: str, path: str) -> None:
+    """Raises UsageError if `write_file` could not write there."""
+    if os.path.isdir(path):
+        raise UsageError(f"--{flag}={path} is a folder, not a file.")
+    check_folder(flag, os.path.dirname(path) or ".")
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Writes a file whole or not at all, through links; makes its folder if need be.
+
+    A device, such as /dev/null, is written to and stays.
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    aside = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(aside, "wb") as file:
+            file.write(data)
+        os.replace(aside, path)
+    except OSError as error:
+        error.filename = path  # a full disk names no file
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+
+
+def rows(line: str, hypotheses: Sequence[Hypothesis | answer.Hypothesis], args: argparse.Namespace) -> str:
+    """Returns what is written for a translated line, as --json and --nbest ask."""
+    if args.json:
+        outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
+        return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
+    # One output, one line, whatever a model may have learnt to write.
+    texts = [h.text.replace("\n", " ") for h in hypotheses]
+    if args.nbest:
+        return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
+    return f"{texts[0]}\n"

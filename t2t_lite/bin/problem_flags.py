@@ -1,0 +1,69 @@
+"""The flags that name a problem and its data."""
+
+from __future__ import annotations
+
+import argparse
+
+from t2t_lite import registry
+from t2t_lite.bin import cli
+from t2t_lite.problem import Problem
+
+_PROBLEM_OPTIONS = (
+    "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
+)
+
+
+def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Adds the flags that name a problem and its data."""
+    group = parser.add_argument_group("the problem and its data")
+    group.add_argument("--problem", metavar="NAME", required=required, help="a registered problem, such as toy_ende")
+    group.add_argument(
+        "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
+    )
+    group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
+    group.add_argument(
+        "--source_dir",
+        metavar="DIR",
+        help="text2text: the folder with train.en, train.de, dev.en, ...; treebank: with train.trees, dev.trees, ...; "
+        "wsj_parsing: with the Penn Treebank's sections 02 to 23",
+    )
+    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or .gz")
+    group.add_argument(
+        "--exchanges",
+        type=cli.positive,
+        metavar="N",
+        help="treebank: train on N copies of each tree, too, in which words are others of the same part of speech",
+    )
+    group.add_argument(
+        "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
+    )
+    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
+    group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
+    group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
+    group.add_argument("--vocab_type", metavar="bpe|unigram", help="text2text: kind of vocabulary; default: bpe")
+    group.add_argument(
+        "--separate_vocabularies",
+        dest="shared_vocab",
+        action="store_false",
+        default=None,
+        help="text2text: one vocabulary for each side instead of one for both",
+    )
+    group.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf or bleu_paper; default: bleu",
+    )
+    group.add_argument(
+        "--clean",
+        action="store_true",
+        default=None,
+        help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
+        "(ratio above 9) or seen before",
+    )
+
+
+def problem_from(args: argparse.Namespace) -> Problem:
+    """Builds the problem that the flags name."""
+    registry.load_plugins(args.usr_dir)
+    options = {name: getattr(args, name) for name in _PROBLEM_OPTIONS}
+    return registry.problem(args.problem, **options)
