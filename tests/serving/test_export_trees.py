@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import config, registry
+from t2t_lite.decode.export_folder import SIGNATURES
 from t2t_lite.decode.translate import Translator
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.serving import ctranslate2_export
@@ -34,7 +35,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
     translator = Translator.from_hparams(model, source, target, HPARAMS, trees=True)
-    served = ServedModel(translator)
+    served = ServedModel(translator, SIGNATURES)
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])
 
