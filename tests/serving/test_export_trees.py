@@ -62,7 +62,7 @@ def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) ->
     np.testing.assert_allclose(best["scores"], [row[0].score for row in one], rtol=1e-4)
     assert _decoded(nbest["outputs"]) == [[h.text for h in row] for row in many]
     np.testing.assert_allclose(nbest["scores"], [[h.score for h in row] for row in many], rtol=1e-4)
-    assert _decoded(_run(loaded, "attention", parser.lines)["outputs"]) == _decoded(best["outputs"])
+    assert _decoded(_run(loaded, "attention", parser.lines[:4])["outputs"]) == _decoded(best["outputs"])[:4]
     assert any(h.repaired for row in many for h in row)
     for line, row in zip(parser.lines, _decoded(nbest["outputs"]), strict=True):
         if line.strip():
