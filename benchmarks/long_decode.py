@@ -3,8 +3,8 @@
     python benchmarks/long_decode.py --output_dir=RUN --input=FILE [--lines=100000] [--kills=3] [--seed=1]
 
 The lines of FILE are repeated, each time with another word in front, until there are enough. First the whole file
-without disturbance, then the same with SIGKILL at random moments, each followed by --resume. Prints lines per second, the peak
-memory of the undisturbed process by lines done, which moments it was killed at, lines that were done twice, and whether
+without disturbance, then the same with SIGKILL at random moments, each followed by --resume. Prints lines per second,
+the peak memory of the undisturbed process by lines done, when it was killed, lines that were done twice, and whether
 the two outputs are equal.
 """
 
