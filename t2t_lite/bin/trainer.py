@@ -98,6 +98,7 @@ def _run(args: argparse.Namespace) -> int:
         registry.load_plugins(args.usr_dir)
         print(registry.help_text())
         return 0
+    problem_flags.check_vocabulary(args)
     if args.describe:
         return _describe(args)
     output.check_folder("output_dir", args.output_dir)
@@ -147,7 +148,7 @@ def _describe(args: argparse.Namespace) -> int:
         cli.load_tensorflow()
         from t2t_lite.train.describe import describe
 
-        print(describe(spec, args.output_dir or "."))
+        print(describe(spec, args.output_dir or ".", again=args.prepare_again))
         return 0
     registry.load_plugins(args.usr_dir)
     if args.hparams_set is None and args.problem is None:
@@ -193,7 +194,6 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         )
         registry.MODELS.check(new.model)
     if args.vocabulary is not None:
-        problem_flags.check_vocabulary(args)
         from t2t_lite.train.run_data import given_vocabulary_of
 
         new = dataclasses.replace(new, vocabulary=given_vocabulary_of(args.vocabulary))

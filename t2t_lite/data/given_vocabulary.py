@@ -19,15 +19,18 @@ _RARE = 0.01  # share of unknown pieces that goes without a warning
 _log = logging.getLogger("t2t_lite")
 
 
-def load(path: str | os.PathLike[str]) -> Vocabularies:
+def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
     """Reads the vocabularies of a run, or a SentencePiece model, which both sides then share.
+
+    Args:
+        say: whether a message says that the ids of pieces change.
 
     Raises:
         UsageError: there is neither.
         DataError: damaged files.
     """
     if os.path.isfile(path):
-        vocabulary = sentencepiece_model.load(path)
+        vocabulary = sentencepiece_model.load(path, say=say)
         return vocabulary, vocabulary
     if not os.path.isdir(path):
         raise UsageError(f"--vocabulary={path}: there is no such run and no such file.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ Vocabularies = tuple[Vocabulary, Vocabulary]  # source, target; one object where
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
 _OF_VOCABULARY = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage")
 _SHOWN = 10  # changes in a message
+
+_log = logging.getLogger("t2t_lite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +51,7 @@ def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[s
     settings: dict[str, Any] = json.loads(json.dumps(problem.settings()))
     if vocabularies is None:
         return settings
-    options = {name: value for name, value in settings["options"].items() if name not in _OF_VOCABULARY}
+    options = {name: value for name, value in settings.get("options", {}).items() if name not in _OF_VOCABULARY}
     kept = {name: value for name, value in settings.items() if name not in _OF_VOCABULARY}
     return {**kept, "options": options, "vocabulary": [vocabulary.checksum for vocabulary in vocabularies]}
 
@@ -78,6 +81,7 @@ def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, p
         same_text = (now.code, now.paths, now.files) == (origin.code, origin.paths, origin.files)
     doubts = ""
     if not changes and not same_text:
+        _log.info("%s may give other text than when its data were prepared; all of it is compared.", problem.name)
         try:
             changes = _text_changes(store, problem, progress)
         except (DataError, OSError) as error:
@@ -188,6 +192,6 @@ def _text_changes(store: Store, problem: Problem, progress: Progress) -> list[st
         text = text_checksum(reported(read_pairs(problem, split), progress, f"comparing {split}"))
         if text.hexdigest() != facts.get("text_sha256"):
             count = facts["pairs"] + facts["dropped"] + sum(facts.get("cleaned", {}).values())
-            amount = f"{text.count:,} pairs" if text.count != count else f"as many pairs ({count:,})"
-            changes.append(f"  {split}: had {count:,} pairs and has {amount}, with other text")
+            now = f"it had {count:,} pairs and has {text.count:,}" if text.count != count else "it holds other text"
+            changes.append(f"  {split}: {now}")
     return changes

@@ -15,11 +15,14 @@ _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}  # sentencepiece_model.p
 _log = logging.getLogger("t2t_lite")
 
 
-def load(path: str | os.PathLike[str]) -> Vocabulary:
+def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
     """Reads a SentencePiece model.
 
     Where PAD, EOS and UNK have other ids than here, as by SentencePiece's defaults, the pieces are put into another
     order: these three first. Text is cut into the same pieces as before.
+
+    Args:
+        say: whether a message says so.
 
     Raises:
         DataError: no SentencePiece model, or no unknown piece in it.
@@ -28,7 +31,8 @@ def load(path: str | os.PathLike[str]) -> Vocabulary:
         data = Path(path).read_bytes()
         return Vocabulary(data)
     except SpecialIdsError as error:
-        _log.info(
+        _log.log(
+            logging.INFO if say else logging.DEBUG,
             "%s has pad, eos, unk = %s; its pieces get other ids, so that these are (%d, %d, %d), as t2t-lite needs. "
             "Text is cut as before.",
             path,

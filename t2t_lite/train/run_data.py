@@ -55,7 +55,10 @@ def prepare_run_data(
                 f"{output_dir} --vocabulary={output_dir} takes these weights); or let this one go on with other data: "
                 "--prepare_again."
             )
-        _log.warning("%s goes on with other data than its checkpoints were trained on.", output_dir)
+        _log.warning(
+            "%s goes on with other data than its checkpoints were trained on; its dev scores so far may be of others.",
+            output_dir,
+        )
     return dataclasses.replace(spec, data_sha256=store.checksum), store
 
 
@@ -64,7 +67,7 @@ def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabul
     for place in (output_dir, given.path):
         if not any(Path(place, name).is_file() for name in (SHARED_FILE, FILES[0])) and not Path(place).is_file():
             continue
-        source, target = given_vocabulary.load(place)
+        source, target = given_vocabulary.load(place, say=False)
         if (source.checksum, target.checksum) == (given.source, given.target):
             return source, target
     raise DataError(

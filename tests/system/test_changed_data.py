@@ -44,20 +44,21 @@ def test_the_code_of_a_problem(run: Run, tmp_path: Path) -> None:
     # A change that does not change the pairs: they are compared, once.
     file.write_text(CODE.replace("num_layers=1", "num_layers=2"))
     same = "The problem's code has changed; it gives the same text."
-    assert re.fullmatch(f"{used} {re.escape(same)} {re.escape(unknown)}", run(*datagen, quick=True).stderr)
+    compared = "echo may give other text than when its data were prepared; all of it is compared.\n"
+    assert re.fullmatch(f"{compared}{used} {re.escape(same)} {re.escape(unknown)}", run(*datagen, quick=True).stderr)
     assert same not in run(*datagen, quick=True).stderr
     # Other text, in one split.
     file.write_text(CODE.replace("LINE {i}", "LINE {i + (split == 'train')}"))
     done = run(*datagen, status=1, quick=True)
     assert done.stderr == (
-        f"error: {tmp_path}/data/echo was prepared from other data:\n"
+        f"{compared}error: {tmp_path}/data/echo was prepared from other data:\n"
         "  the code of echo, or a Python file beside it\n"
-        "  train: had 60 pairs and has as many pairs (60), with other text\n"
+        "  train: it holds other text\n"
         "Give another --data_dir, or go back to the old data; --prepare_again prepares it again.\n"
     )
     assert "LINE 60" not in (tmp_path / "data" / "echo" / "dev.target.txt").read_text()
     done = run(*datagen, "--prepare_again", quick=True)
-    assert re.search(rf"^{used}\nIt is prepared again, because of:\n  the code of echo", done.stderr)
+    assert re.search(rf"^{compared}{used}\nIt is prepared again, because of:\n  the code of echo", done.stderr)
     assert "train: 60 pairs" in done.stdout
     # With the files named, they are compared, too.
     (tmp_path / "text").write_text("x")

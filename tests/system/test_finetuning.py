@@ -64,7 +64,7 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     # The run needs the first one no longer.
     first.rename(tmp_path / "gone")
     shutil.rmtree(tuned / "data")
-    done = run("trainer", f"--output_dir={tuned}", "--train_steps=3", "--hparams=eval_every=3")
+    done = run("trainer", *flags, f"--output_dir={tuned}", "--train_steps=3")  # the flags need not name it again
     assert "Going on from step 2 of 3.\nstep 3: dev loss " in done.stdout
     assert run("eval", f"--output_dir={tuned}", "--json").stdout.count("value") == 2
 
