@@ -19,6 +19,7 @@ from t2t_lite.data.store import SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, put_back
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
+from t2t_lite.text.tag_table import TAGS_FILE, TagCounts
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
 
 Progress = Callable[[int, str], None]  # (pairs done, what is being done)
@@ -140,11 +141,17 @@ def _write(
     for name, vocabulary in dict(zip(names, vocabularies, strict=True)).items():
         writer.file(name).write(vocabulary.model_proto)
     facts: dict[str, dict[str, Any]] = {}
+    tags = TagCounts(problem.evalb.delete_label)
     for split in splits:
         text = small[split] if split in small else train.read()
+        if problem.target_kind == "tree" and split == "train":
+            text = tags.watch(text)
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split] |= {"text": True, "dropped": 0} if split in small else {"text": False, **train.left_out()}
+    table = tags.table()
+    if table is not None:
+        writer.file(TAGS_FILE).write(table.to_json().encode())
     writer.finish(
         {
             "made_by": f"t2t-lite {__version__}",

@@ -19,6 +19,7 @@ from t2t_lite.config import HParams
 from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.translate import Translator
 from t2t_lite.problem import Problem
+from t2t_lite.text.tree_text import TreeText
 
 _LICENCE = (
     "t2t-lite is licensed under Apache-2.0; it lays no claim to models made with it. What may be done with this model "
@@ -66,6 +67,7 @@ def model_card(
             side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}
             for side, vocabulary in (("source", translator.source_vocabulary), ("target", translator.target_vocabulary))
         },
+        **({} if translator.tree_text is None else {"trees": _trees(translator.tree_text, problem)}),
         "versions": {
             "python": ".".join(map(str, sys.version_info[:3])),
             "tensorflow": tf.__version__,
@@ -74,6 +76,10 @@ def model_card(
         },
         "licence": _LICENCE,
     }
+
+
+def _trees(text: TreeText, problem: Problem) -> dict[str, str]:
+    return {"tags": text.table.describe(), "evalb": problem.evalb.signature}
 
 
 def _first_line(problem: Problem) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite import config
+from t2t_lite.data.durable import replace_file
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.decode.int8 import quantize
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import DataError
+from t2t_lite.text.tag_table import TAGS_FILE, load_table
 from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.evaluate import Evaluator
 from t2t_lite.train.run_dir import RunSpec, has_weights, read_run
+
+_log = logging.getLogger("t2t_lite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +82,7 @@ def open_run(
     step = checkpoints.load_weights(path)
     if precision == "int8":
         quantize(model)
-    trees = spec.make_problem().target_kind == "tree"
+    trees = load_table(output_dir) if spec.make_problem().target_kind == "tree" else None
     translator = Translator.from_hparams(model, source, target, hparams, trees=trees)
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
@@ -94,8 +99,8 @@ def evaluate_run(
     run = open_run(output_dir, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")
-    metric = run.spec.make_problem().metric
-    scores = Evaluator(run.model, store, run.translator, metric)(split)
+    problem = run.spec.make_problem()
+    scores = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb)(split)
     return RunScores(
         run.checkpoint,
         split,
@@ -108,14 +113,14 @@ def evaluate_run(
 
 
 def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
-    """Copies the data's vocabularies into the run, which can then be opened without its data.
+    """Copies the data's vocabularies and tags into the run, which can then be opened without its data.
 
     Raises:
         DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # left by a start that came to nothing
-        for name in (SHARED_FILE, *FILES):
+        for name in (SHARED_FILE, *FILES, TAGS_FILE):
             (Path(output_dir) / name).unlink(missing_ok=True)
     for name, vocabulary in by_file(source, target).items():
         path = Path(output_dir) / name
@@ -125,3 +130,15 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
                 "as it was, or give another --output_dir."
             )
         vocabulary.save(path)
+    if store.tag_table is not None and store.tag_table.learned:
+        _write_tags(Path(output_dir) / TAGS_FILE, store.tag_table.to_json())
+
+
+def _write_tags(path: Path, text: str) -> None:
+    if has_weights(path.parent) and not (path.exists() and path.read_text(encoding="utf-8") == text):
+        _log.warning(
+            "From here on the trees of %s are repaired with the tags of its data as they are now; they are not those "
+            "with which its scores were computed so far.",
+            path.parent,
+        )
+    replace_file(path, text)

@@ -15,6 +15,7 @@ from t2t_lite.serving.export import export
 from t2t_lite.serving.saved_model import ServedModel
 from t2t_lite.text import trees
 from t2t_lite.text.linearize import sentence
+from t2t_lite.text.tag_table import WSJ
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
 from tests.serving.conftest import EXPORTED, Exported
@@ -33,7 +34,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     source, target = train_vocabulary(sources, size=200), train_vocabulary(targets, size=200, kind="word")
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
-    translator = Translator.from_hparams(model, source, target, HPARAMS, trees=True)
+    translator = Translator.from_hparams(model, source, target, HPARAMS, trees=WSJ)
     served = ServedModel(translator)
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])
