@@ -61,8 +61,8 @@ def explain_faults(found: Evaluation) -> None:
     if total.errors:
         print(
             f"{total.errors:,} of {total.sentences:,} sentences are in error and not in the score, which is of the "
-            f"other {total.valid:,}: EVALB leaves words out by their tags ({' '.join(found.parameters.delete_label)}), and "
-            "here the model's tree and the gold tree do not lose the same words. If these are not your treebank's tags "
-            "of punctuation, train with its own parameters (--prm=FILE).",
+            f"other {total.valid:,}: EVALB leaves words out by their tags ({' '.join(found.parameters.delete_label)}), "
+            "and here the model's tree and the gold tree do not lose the same words. If these are not your treebank's "
+            "tags of punctuation, train with its own parameters (--prm=FILE).",
             file=sys.stderr,
         )

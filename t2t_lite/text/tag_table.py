@@ -211,6 +211,7 @@ def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
         version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))
         fits = version == _VERSION and isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
         fits &= all(tags and all(type(count) is int for count in tags.values()) for tags in counts.values())
+        json.dumps(values, ensure_ascii=False).encode()  # no half surrogate pairs
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{name} is damaged: it holds no table of tags. Prepare the data again.") from error
     if not fits:
