@@ -16,9 +16,9 @@ class TagSet:
     deleted: tuple[str, ...]
 
     def write(self, folder: Path) -> Path:
-        """Writes train.trees (each tree four times), dev.trees, test.trees and evalb.prm; returns the folder."""
+        """Writes train.trees (each tree four times), dev.trees, test.trees (once) and evalb.prm; returns the folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        for split, lines in (("train", self.train * 4), ("dev", self.dev), ("test", self.train[:2] + self.dev[:1])):
+        for split, lines in (("train", self.train * 4), ("dev", self.dev), ("test", self.train)):
             (folder / f"{split}.trees").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         prm = [f"DELETE_LABEL {tag}\n" for tag in ("TOP", *self.deleted)]
         (folder / "evalb.prm").write_text("".join(prm), encoding="utf-8")

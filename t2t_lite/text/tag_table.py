@@ -103,7 +103,7 @@ class TagTable:
         """Returns one line for people."""
         if not self.learned:
             return "the Wall Street Journal's, by word"
-        return f"learned from the training trees: {len(self.words):,} words, deleted {' '.join(sorted(self.deleted))}"
+        return f"learned from the training trees; words: {len(self.words):,}; deleted: {' '.join(sorted(self.deleted))}"
 
     def to_json(self) -> str:
         """Returns the text of tags.json."""
