@@ -147,7 +147,7 @@ class Treebank(FolderProblem):
 
     def options(self) -> dict[str, Any]:
         # Not the file's path: it may change, or be gone when the run is opened.
-        prm = {"prm": self.evalb.as_dict()} if self.evalb != Parameters() else {}
+        prm = {} if self.evalb is None else {"prm": self.evalb.as_dict()}
         return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **prm}
 
     def _file(self, split: str) -> Path | None:

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError
-from t2t_lite.metrics.evalb_parameters import Parameters
 
 SPLITS = ("train", "dev", "test")
 
@@ -41,7 +40,8 @@ class Problem:
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
             "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "bleu_paper" (as the paper's
             authors computed BLEU; target_language must be "de", "en" or "fr") or "evalb" (labelled F1 of trees).
-        evalb: how "evalb" compares trees, and by which tags it leaves words out; default: COLLINS.prm's parameters.
+        evalb: how "evalb" compares trees, and by which tags it leaves words out (metrics.evalb_parameters.Parameters);
+            None: by the parameters of COLLINS.prm, which are for the Penn Treebank's tags.
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
@@ -57,7 +57,7 @@ class Problem:
     shared_vocab: bool = True
     character_coverage: float = 1.0
     metric: str = "bleu"
-    evalb: Parameters = Parameters()
+    evalb: Any = None
     clean: bool = False
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
@@ -88,7 +88,7 @@ class Problem:
         }
         if self.target_kind != "text":
             settings["target_kind"] = self.target_kind
-        if self.evalb != Parameters():
+        if self.evalb is not None:
             settings["prm"] = self.evalb.as_dict()
         if self.clean:
             settings |= {name: getattr(self, name) for name in ("clean", "clean_max_words", "clean_max_ratio")}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from t2t_lite import threads
 from t2t_lite.bin import cli, eval_trees
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.metrics.evalb_parameters import Parameters
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
@@ -131,7 +130,7 @@ def _score_trees(args: argparse.Namespace) -> int:
     from t2t_lite.metrics import bracketing
 
     gold, test = (list(read_lines(path)) for path in (args.gold, args.test))
-    found = bracketing.evaluate(gold, test, eval_trees.parameters(args, Parameters()))
+    found = bracketing.evaluate(gold, test, eval_trees.parameters(args))
     found.check_errors()
     eval_trees.list_faults(found)
     return _print_trees(args, {}, found)

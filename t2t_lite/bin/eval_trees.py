@@ -37,11 +37,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parameters(args: argparse.Namespace, default: Parameters) -> Parameters:
-    """Returns the parameters that the flags ask for."""
+def parameters(args: argparse.Namespace, default: Parameters | None = None) -> Parameters:
+    """Returns the parameters that the flags ask for; without --prm, `default` or those of COLLINS.prm."""
     from t2t_lite.data.sources import read_lines
 
-    found = default if args.prm is None else read_parameters(read_lines(args.prm), args.prm)
+    given = None if args.prm is None else read_parameters(read_lines(args.prm), args.prm)
+    found = given or default or Parameters()
     return dataclasses.replace(found, unlabelled=bool(args.count_unlabelled))
 
 

@@ -265,19 +265,11 @@ def _compare(
 
 
 class Bracketing:
-    """Labelled F1 as a metric beside BLEU and the like.
-
-    Args:
-        parameters: None for those of COLLINS.prm.
-    """
+    """Labelled F1 as a metric beside BLEU and the like; without `parameters`, by those of COLLINS.prm."""
 
     def __init__(self, parameters: Parameters | None = None) -> None:
         self._parameters = parameters or Parameters()
-
-    @property
-    def signature(self) -> str:
-        """How the score is computed."""
-        return f"evalb|{self._parameters.signature}"
+        self.signature = f"evalb|{self._parameters.signature}"
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> TreeScore:
         """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as of `evaluate`."""

@@ -18,6 +18,7 @@ from t2t_lite import __version__, config
 from t2t_lite.config import HParams
 from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.translate import Translator
+from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.problem import Problem
 from t2t_lite.text.tree_text import TreeText
 
@@ -79,7 +80,7 @@ def model_card(
 
 
 def _trees(text: TreeText, problem: Problem) -> dict[str, str]:
-    return {"tags": text.table.describe(), "evalb": problem.evalb.signature}
+    return {"tags": text.table.describe(), "evalb": Bracketing(problem.evalb).signature}
 
 
 def _first_line(problem: Problem) -> str:

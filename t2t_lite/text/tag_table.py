@@ -20,7 +20,7 @@ import logging
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import DataError
@@ -40,6 +40,7 @@ MARK_RE2 = rf"{_BRACKET}|[^\pL\pN]+"
 
 _log = logging.getLogger("t2t_lite")
 
+Pair = tuple[str, str]  # the words of a sentence and the symbols of its tree
 Counts = Mapping[str, Mapping[str, int]]  # {word: {tag: how often}}
 
 
@@ -99,6 +100,24 @@ class TagTable:
             return tag
         return own if tag == TAG or (tag in self.deleted) != (own in self.deleted) else tag
 
+    def check_gold(self, split: str, pairs: Sequence[Pair]) -> None:
+        """Warns of gold trees that a model could write and that would be in error: their tags would be changed."""
+        found = []
+        for pair in pairs:
+            leaves = _leaves(pair) or ()
+            changed = [leaf for leaf in leaves if (self.tag(*leaf) in self.deleted) != (leaf[0] in self.deleted)]
+            found += changed[:1]
+        if found:
+            _log.warning(
+                "%s of %s %s trees have a tag, such as (%s %s), that the training trees never have on this word, and "
+                "EVALB leaves words out by one of the two. A model that writes it has it changed: the sentence is in "
+                "error.",
+                f"{len(found):,}",
+                f"{len(pairs):,}",
+                split,
+                *found[0],
+            )
+
     def describe(self) -> str:
         """Returns one line for people."""
         if not self.learned:
@@ -118,6 +137,13 @@ def _own(tags: Mapping[str, int], deleted: Collection[str]) -> str:
         return TAG
     often = max((False, True), key=lambda side: sum(of_side[side].values()))
     return min(of_side[often], key=lambda tag: (-of_side[often][tag], tag))
+
+
+def _leaves(pair: Pair) -> list[tuple[str, str]] | None:
+    """Returns (tag, word) of each word; None if there are more or fewer tags than words."""
+    words, symbols = (_FIELD.findall(side) for side in (escape(pair[0]), pair[1]))
+    tags = [symbol for symbol in symbols if symbol[0] not in "()"]
+    return list(zip(tags, words, strict=True)) if len(tags) == len(words) else None
 
 
 # So the Penn Treebank tags these words, 10,781 times of 10,791 in its WSJ sample; else ' is a quotation mark.
@@ -143,20 +169,19 @@ class TagCounts:
 
     def __init__(self, deleted: Collection[str]) -> None:
         self._deleted = frozenset(deleted)
-        self._pairs: Counter[tuple[str, str]] = Counter()
+        self._pairs: Counter[tuple[str, str]] = Counter()  # (tag, word)
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
         self._tags: set[str] = set()
         self._unequal = 0
 
-    def watch(self, pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yields (words, symbols of a tree) as they come, and counts their tags."""
         for pair in pairs:
-            words, symbols = (_FIELD.findall(side) for side in (escape(pair[0]), pair[1]))
-            tags = [symbol for symbol in symbols if symbol[0] not in "()"]
-            if len(words) == len(tags):
-                self._pairs.update(zip(words, tags, strict=True))
-            else:
+            leaves = _leaves(pair)
+            if leaves is None:
                 self._unequal += 1
+            else:
+                self._pairs.update(leaves)
             if len(self._pairs) > _FLUSH:
                 self._flush()
             yield pair
@@ -175,7 +200,7 @@ class TagCounts:
         return TagTable.of(self._deleted, counts)
 
     def _flush(self) -> None:
-        for (word, tag), count in self._pairs.items():
+        for (tag, word), count in self._pairs.items():
             self._tags.add(tag)
             if tag in self._deleted or MARK.fullmatch(word):
                 self._counts[word][tag] += count
@@ -210,7 +235,9 @@ def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
         values = json.loads(text)
         version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))
         fits = version == _VERSION and isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
-        fits &= all(tags and all(type(count) is int for count in tags.values()) for tags in counts.values())
+        fits &= all(
+            tags and all(type(count) is int and count > 0 for count in tags.values()) for tags in counts.values()
+        )
         json.dumps(values, ensure_ascii=False).encode()  # no half surrogate pairs
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{name} is damaged: it holds no table of tags. Prepare the data again.") from error

@@ -14,7 +14,6 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem
 from t2t_lite.text.linearize import restore
 from t2t_lite.text.tag_table import WSJ
@@ -266,7 +265,7 @@ def test_a_treebank_names_its_parameters_of_evalb(tmp_path: Path) -> None:
     prm = tmp_path / "ctb" / "evalb.prm"
     plain, problem = (registry.problem("treebank", source_dir=folder, prm=p) for p in (None, str(prm)))
     assert "prm" not in plain.options()  # so that runs from before there was the option go on
-    assert (plain.evalb, "prm" in plain.settings()) == (Parameters(), False)
+    assert (plain.evalb, "prm" in plain.settings()) == (None, False)
     assert problem.evalb.delete_label == ("TOP", "PU")
     prm.unlink()
     options = json.loads(json.dumps(problem.options()))  # as a run keeps them: the content, not the path

@@ -128,6 +128,7 @@ def test_without_a_table_the_old_one_is_used_and_a_line_says_so(
         '{"version": 1, "deleted": [","], "words": []}',
         '{"version": 1, "deleted": [","], "words": {"a": {}}}',
         '{"version": 1, "deleted": [","], "words": {"a": {"b": "c"}}}',
+        '{"version": 1, "deleted": [","], "words": {"-": {",": 0}}}',
         '{"version": 1, "deleted": 3, "words": {}}',
         '{"version": 2, "deleted": [], "words": {}}',
         '{"version": 1, "deleted": [], "words": {"\\ud800": {"NN": 1}}}',
@@ -142,3 +143,12 @@ def test_a_damaged_table(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError, match=r"tags\.json is damaged"):
         load_table(tmp_path)
     assert parse_table(json.dumps({"version": 1, "deleted": [], "words": {}}), "x").words == {}
+
+
+def test_gold_trees_that_would_be_changed_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    gold = [*PAIRS, ("a b ,", "(S NN . , )S"), ("- \u2026 .", "(S NFP : . )S"), ("x . .", "(S NN NN , )S"), ("a", "(S")]
+    learned(PAIRS).check_gold("dev", PAIRS)
+    assert caplog.messages == []
+    learned(PAIRS).check_gold("dev", gold)
+    (line,) = caplog.messages
+    assert line.startswith("2 of 7 dev trees have a tag, such as (. b), that the training trees never have on this")
