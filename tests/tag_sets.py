@@ -73,13 +73,13 @@ TAG_SETS = {
     "ctb": TagSet(
         (
             "(IP (NP (NN \u732b)) (VP (VV \u770b\u89c1) (NP (NN \u9c7c))) (PU \u3002))",
-            "(IP (PU \u201c) (NP (PN \u4ed6)) (VP (VV \u8bf4)) (PU \u201d) (PU \uff0c) (VP (VA \u597d)) (PU \uff01))",
+            "(IP (PU \u201c) (NP (PN \u4ed6)) (VP (VV \u8bf4)) (PU \u201d) (PU ,) (VP (VA \u597d)) (PU \uff01))",
             "(IP (NP (NR \u5317\u4eac) (PU \u3001) (NN \u732b)) (PRN (PU -LRB-) (NP (CD 5) (M \uff05)) "
             "(PU -RRB-)) (VP (VV \u770b\u89c1)) (PU \u2014\u2014))",
         ),
         (
             "(IP (PU \u300a) (NP (NN \u72d7)) (PU \u300b) (VP (VA \u597d)) (PU \u2026\u2026))",
-            "(IP (NP (CD 7) (M \uff05)) (PU \uff1b) (VP (VV \u8bf4)) (PU \u3002))",
+            "(IP (NP (CD 7) (M \uff05)) (PU ;) (VP (VV \u8bf4)) (PU \u3002))",
         ),
         ("PU",),
     ),
