@@ -43,7 +43,7 @@ def parameters(args: argparse.Namespace, default: Parameters | None = None) -> P
 
     given = None if args.prm is None else read_parameters(read_lines(args.prm), args.prm)
     found = given or default or Parameters()
-    return dataclasses.replace(found, unlabelled=bool(args.count_unlabelled))
+    return dataclasses.replace(found, unlabelled=found.unlabelled or bool(args.count_unlabelled))
 
 
 def list_faults(found: Evaluation, *, shown: int | None = None) -> None:

@@ -28,7 +28,7 @@ class Parameters:
         max_error: the number of sentences in error with which an evaluation is still worth something.
         labeled: whether the labels of phrases count.
         unlabelled: whether a bracket without a label, such as the outer one of ( (S ...) ), counts as a phrase. EVALB
-            counts it; a .prm file cannot say so, nor otherwise. Trees that a model learns or writes have none.
+            counts it; a .prm file has no parameter for it. Trees that a model learns or writes have none.
     """
 
     delete_label: tuple[str, ...] = ("TOP", "-NONE-", ",", ":", "``", "''", ".")

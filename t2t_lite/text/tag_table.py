@@ -54,7 +54,8 @@ class TagTable:
             that the word is not left out.
         pairs: (tag, word) on the other side of `deleted` than the word's own tag that occurred all the same, or whose
             tag is TAG itself: these are believed.
-        open: tags of `deleted` that are mostly on words with letters or digits: these are believed of unknown words.
+        open: tags of `deleted` that are mostly on words with letters or digits: these are believed of all words that
+            are not in `words`.
         learned: from training trees. There, an unknown word without letters and digits may have any tag, and TAG may be
             a tag of the treebank's own.
         counts: what the table was learned from.
@@ -101,7 +102,7 @@ class TagTable:
         return own if tag == TAG or (tag in self.deleted) != (own in self.deleted) else tag
 
     def check_gold(self, split: str, pairs: Sequence[Pair]) -> None:
-        """Warns of gold trees that a model could write and that would be in error: their tags would be changed."""
+        """Warns of gold trees that are in error even if a model writes them: their tags would be changed."""
         found = []
         for pair in pairs:
             leaves = _leaves(pair) or ()
@@ -109,9 +110,8 @@ class TagTable:
             found += changed[:1]
         if found:
             _log.warning(
-                "%s of %s %s trees have a tag, such as (%s %s), that the training trees never have on this word, and "
-                "EVALB leaves words out by one of the two. A model that writes it has it changed: the sentence is in "
-                "error.",
+                "%s of %s %s trees have a word, such as (%s %s), that EVALB leaves out there and keeps in the training "
+                "trees, or the reverse. A model's tag is changed there even if it is right: the sentence is in error.",
                 f"{len(found):,}",
                 f"{len(pairs):,}",
                 split,
@@ -219,7 +219,7 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
     except FileNotFoundError:
         _log.warning(
             "%s has no %s: it was prepared before tags were learned from the training trees, or its trees have none. "
-            "Punctuation gets the Wall Street Journal's tags, by word.",
+            "Punctuation gets the Wall Street Journal's tags by word, as before.",
             folder,
             TAGS_FILE,
         )

@@ -17,11 +17,12 @@ from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import as_pair
-from t2t_lite.text.tag_table import WSJ, TagCounts
+from t2t_lite.text.tag_table import WSJ, TagCounts, load_table
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import normalize, parse, read_trees
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.evaluate import Evaluator
+from t2t_lite.train.open_run import write_vocabularies
 from tests.tag_sets import TAG_SETS
 
 
@@ -111,3 +112,22 @@ def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_dat
         assert found[0].sentences == found[1].sentences
         assert 20 < found[0].total.f1 < 90
         assert found[0].total.errors <= 1  # of ', a quotation mark or an apostrophe
+
+
+def test_a_run_keeps_the_tags_of_its_data_and_says_when_they_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, store = open_problem("ctb", TAG_SETS["ctb"].write(tmp_path / "trees"))
+    caplog.clear()
+    run = tmp_path / "run"
+    run.mkdir()
+    write_vocabularies(run, store)
+    assert load_table(run) == store.tag_table
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints" / "model-1.index").touch()
+    write_vocabularies(run, store)
+    assert caplog.messages == []
+    (run / "tags.json").unlink()  # a run from before there were tables, and data that were prepared again
+    write_vocabularies(run, store)
+    assert [message.partition(" are")[0] for message in caplog.messages] == [f"From here on the trees of {run}"]
+    assert load_table(run) == store.tag_table
