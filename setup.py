@@ -81,8 +81,10 @@ setup(
             *GRPC,
             *PLOTS,
             *TFDS,
+            "axe-playwright-python>=0.1.8,<0.2",  # the accessibility checker axe, for the pages
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",
+            "playwright>=1.65,<2",  # drives a chromium that is installed; without one the tests of pages are skipped
             "pytest>=9.2,<10",
             "pytest-xdist>=3.8,<4",
             "pyyaml>=6,<7",  # the Kubernetes manifests in examples/ are checked

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -39,11 +40,24 @@ class Parser(argparse.ArgumentParser):
         return args
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where a command treats it as Ctrl-C; see `terminate_as_interrupt`."""
+
+
+def terminate_as_interrupt() -> None:
+    """Makes SIGTERM raise `Terminated`, so that what is done is kept and said."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+
+
 def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
     """Runs a command's body; returns its exit status.
 
-    0: done; 1: the run failed; 2: wrong arguments; 130: interrupted. What the user can mend is told in a sentence,
-    without a traceback.
+    0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. What
+    the user can change is said in a sentence, without a traceback.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by whoever started us
@@ -54,8 +68,8 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
         return body()
     except T2TError as error:
         return _fail(str(error), error.exit_status)
-    except KeyboardInterrupt:
-        return _fail(interrupted, 130)
+    except KeyboardInterrupt as stopped:
+        return _fail(interrupted, 143 if isinstance(stopped, Terminated) else 130)
     except BrokenPipeError:
         # The reader of our output has gone; nothing is left to say, and Python's own farewell would fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import itertools
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite import threads
-from t2t_lite.bin import cli, output, progress
+from t2t_lite.bin import cli, line_source, output, progress
+from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from t2t_lite.decode.exported import ExportedTranslator
     from t2t_lite.decode.translate import Hypothesis, LineTranslator
     from t2t_lite.train.open_run import OpenRun
 
@@ -33,7 +39,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-decoder",
-        description="Translates lines of text: one line in, one line out, in the same order; empty lines stay empty.",
+        description="Translates lines of text: one line in, one line out, in the same order; empty lines stay empty. "
+        f"Output is written as it is done, in blocks of {line_source.BLOCK:,} lines, fewer where lines come slowly.",
     )
     cli.add_run_flags(parser, required=False)
     parser.add_argument(
@@ -42,7 +49,17 @@ def _parser() -> cli.Parser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
     what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
-    parser.add_argument("--output", metavar="FILE", help="where to write; default: standard output")
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write; FILE.partial until it is whole; default: standard output"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with what a stopped command has left in OUTPUT.partial"
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="translate the I-th of N equal parts of --input, for N machines; cat of the N outputs is the whole",
+    )
     parser.add_argument("--precision", choices=cli.PRECISIONS, help=cli.PRECISION_HELP)
     parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
@@ -70,37 +87,112 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
     for flag in _RUN_FLAGS:
         if args.saved_model is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} goes with --output_dir: an exported model has its decoding built in, and no data")
+    if args.resume and args.output is None:
+        parser.error("--resume needs --output=FILE: standard output keeps nothing")
+    for flag in ("resume", "shard"):
+        if getattr(args, flag) and not args.split and not (args.input and line_source.is_file(args.input)):
+            parser.error(f"--{flag} needs --input=FILE: what comes in a pipe cannot be read again")
+    if args.shard and args.split:
+        parser.error("--shard goes with --input, not with --split")
 
 
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model: what is wrong shows at once.
+    shard = line_source.parse_shard(args.shard or "1/1")
     if args.saved_model is None:
         cli.check_run(args)
     else:
         _check_export(args.saved_model)
     if args.output is not None:
         output.check_output("output", args.output)
-    lines = [] if args.split else _input_lines(args.input)
+    cli.terminate_as_interrupt()
+    first, end, live, at_hand = 0, 0, None, sys.maxsize  # lines
+    if line_source.is_file(args.input):
+        first, end = line_source.shard_range(line_source.count_lines(args.input), shard)
+        at_hand = end - first
+    elif not args.split:
+        live = line_source.LiveLines(line_source.lines_of(args.input))
+        at_hand = live.waiting()
     cli.load_tensorflow()
     from t2t_lite.decode.translate import FEW
 
-    threads.one_per_operation(at_most=None if args.split else len(lines) // FEW)
-    if args.saved_model is None:
-        run = _open_run(args)
-        translator: LineTranslator = run.translator
-        if args.split:
-            lines = _split_lines(run, args.split)
-    else:
-        translator = _open_export(args)
+    threads.one_per_operation(at_most=at_hand // FEW)
+    translator, identity, split_lines = _open(args)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:
         raise UsageError(
             f"--nbest={nbest} must be at most the beam size, {translator.beam_size}; it is --beam_size of "
             f"{'this command' if args.saved_model is None else 't2t-lite-exporter'}."
         )
-    results = translator.translate(lines, nbest=nbest, progress=progress.progress_bar(len(lines), " lines"))
-    _write(args, lines, results)
+    with _output(args, identity) as out:
+        if live is not None:
+            if args.input is None and sys.stdin.isatty():
+                print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
+            _translate(args, translator, live.blocks(), out, None)
+            return 0
+        lines = iter(split_lines) if args.split else itertools.islice(line_source.lines_of(args.input), first, end)
+        if isinstance(out, PartialOutput):
+            out.skip_done(lines)
+        total = len(split_lines) if args.split else end - first
+        _translate(args, translator, line_source.file_blocks(lines), out, total)
     return 0
+
+
+def _translate(
+    args: argparse.Namespace,
+    translator: LineTranslator,
+    blocks: Iterable[Sequence[str]],
+    out: PartialOutput | Stream,
+    total: int | None,
+) -> None:
+    """Writes the translations of each block when they are done; says what is left if it is stopped."""
+    show = progress.progress_bar(total - out.done, " lines") if total else None
+    try:
+        for lines, results in translator.translate_blocks(blocks, nbest=args.nbest or 1, progress=show):
+            out.write(lines, _rows(args, lines, results))
+    except BaseException:
+        if isinstance(out, PartialOutput):
+            whole = f" of {total:,}" if total is not None else ""
+            print(
+                f"{out.done:,}{whole} lines are translated, in {out.partial}. The same command with --resume goes on.",
+                file=sys.stderr,
+            )
+        raise
+    out.finish()
+
+
+def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
+    """Where the output goes; --resume opens what a stopped command has left."""
+    if args.output is None or (os.path.exists(args.output) and not os.path.isfile(args.output)):  # such as /dev/null
+        return Stream(args.output)
+    left = PartialOutput.left(args.output)
+    if args.resume and left is None:
+        print(f"There is no {args.output}.partial: translating from the first line.", file=sys.stderr)
+    elif args.resume:
+        print(f"Going on after {left:,} lines.", file=sys.stderr)
+    elif left:
+        print(
+            f"{args.output}.partial, which holds {left:,} translated lines, is begun again (--resume would go on).",
+            file=sys.stderr,
+        )
+    names = (*_RUN_FLAGS, "nbest", "json", "pretty", "shard")
+    settings = {name: getattr(args, name) for name in names if name not in ("checkpoint", "usr_dir")}
+    return PartialOutput(args.output, {"model": identity, **settings}, resume=args.resume)
+
+
+def _open(args: argparse.Namespace) -> tuple[LineTranslator, str, list[str]]:
+    """Returns what translates, a name of its weights by their content, and the lines of --split."""
+    if args.saved_model is not None:
+        exported = _open_export(args)
+        return exported, _content(exported.folder / "variables" / "variables.index"), []
+    run = _open_run(args)
+    lines = run.store().text(args.split)[0] if args.split else []
+    return run.translator, _content(Path(f"{run.checkpoint}.index")), lines
+
+
+def _content(index: Path) -> str:
+    """Checksum of a checkpoint's index, which holds those of its weights."""
+    return hashlib.sha256(index.read_bytes()).hexdigest()
 
 
 def _open_run(args: argparse.Namespace) -> OpenRun:
@@ -132,38 +224,20 @@ def _check_export(folder: str) -> None:
     read_card(find_version(folder))
 
 
-def _open_export(args: argparse.Namespace) -> LineTranslator:
+def _open_export(args: argparse.Namespace) -> ExportedTranslator:
     from t2t_lite.decode.exported import ExportedTranslator
 
     with cli.quiet():
         return ExportedTranslator(args.saved_model, args.decode_batch_tokens)
 
 
-def _input_lines(path: str | None) -> list[str]:
-    from t2t_lite.data.sources import decode_lines, read_lines
-
-    if path is not None:
-        return list(read_lines(path))
-    if sys.stdin.isatty():
-        print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-    return list(decode_lines(sys.stdin.buffer, "standard input"))
-
-
-def _split_lines(run: OpenRun, split: str) -> list[str]:
-    return run.store().text(split)[0]
-
-
-def _write(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]) -> None:
+def _rows(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]) -> bytes:
+    """Returns what is written for a block."""
     if args.pretty:
         rows = [_pretty(hypotheses[0].text) for hypotheses in results]
     else:
         rows = [output.rows(line, hypotheses, args) for line, hypotheses in zip(lines, results, strict=True)]
-    data = "".join(rows).encode("utf-8")
-    if args.output is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    else:
-        output.write_file(args.output, data)
+    return "".join(rows).encode("utf-8")
 
 
 def _pretty(text: str) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, output
-from t2t_lite.decode.export_folder import versions
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
+from t2t_lite.errors import DataError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from t2t_lite.problem import Problem
@@ -54,13 +54,25 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the recipe's"
     )
+    parser.add_argument(
+        "--signatures",
+        metavar="NAME,...",
+        help="besides serving_default, some of nbest, score, tokens, attention; default: nbest,score. attention "
+        "answers few bytes with megabytes of varying shape: for your own use, not for the public",
+    )
+    parser.add_argument(
+        "--warmup_batch_size",
+        type=cli.positive,
+        metavar="N",
+        help="sentences of the largest warm-up request, at most the server's max_batch_size; default: 8",
+    )
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
     base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
     # Before TensorFlow and the model: what is wrong shows at once.
-    _check_format(args.format, args.precision, base)
+    _check_format(args, base)
     cli.check_run(args)
     output.check_folder("export_dir", base)
     cli.load_tensorflow()
@@ -82,8 +94,13 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_format(name: str, precision: str | None, base: str) -> None:
+def _check_format(args: argparse.Namespace, base: str) -> None:
+    name, precision = args.format, args.precision
     precisions = FORMATS[name][2]
+    _signatures(args.signatures)
+    for flag in ("signatures", "warmup_batch_size"):
+        if name != "saved_model" and getattr(args, flag) is not None:
+            raise UsageError(f"--{flag} is for TensorFlow Serving; --format={name} has no signatures.")
     if precision not in (None, *precisions):
         raise UsageError(f"--format={name} has --precision={' or '.join(precisions)}, not {precision}.")
     if name == "ctranslate2" and importlib.util.find_spec(name) is None:
@@ -94,6 +111,18 @@ def _check_format(name: str, precision: str | None, base: str) -> None:
             raise UsageError(f"{base} has versions with --format={other}; give another --export_dir.")
 
 
+def _signatures(text: str | None) -> tuple[str, ...]:
+    """Returns the signatures that --signatures asks for, serving_default first."""
+    if text is None:
+        return DEFAULT_SIGNATURES
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in SIGNATURES:
+            known = ", ".join(SIGNATURES)
+            raise UsageError(f"--signatures: there is no {name!r}, only {known}.{did_you_mean(name, SIGNATURES)}")
+    return tuple(dict.fromkeys(("serving_default", *names)))
+
+
 def _write(run: OpenRun, args: argparse.Namespace, base: str, card: dict[str, Any]) -> Path:
     if args.format == "ctranslate2":
         from t2t_lite.serving import ctranslate2_export
@@ -101,8 +130,10 @@ def _write(run: OpenRun, args: argparse.Namespace, base: str, card: dict[str, An
         return ctranslate2_export.export(run.translator, base, card, precision=args.precision or "float32")
     from t2t_lite.serving.export import export
     from t2t_lite.serving.saved_model import ServedModel
+    from t2t_lite.serving.warmup import BATCH_SIZE
 
-    return export(ServedModel(run.translator), base, card)
+    served = ServedModel(run.translator, _signatures(args.signatures))
+    return export(served, base, card, args.warmup_batch_size or BATCH_SIZE)
 
 
 def run_card(run: OpenRun) -> dict[str, Any]:
@@ -166,7 +197,7 @@ def _report(version: Path, name: str, card: dict[str, Any]) -> None:
     print(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
     print(
         f"or:   docker run -p 127.0.0.1:8501:8501 -v {base.resolve()}:/models/{name} -e MODEL_NAME={name} "
-        f"tensorflow/serving\n      t2t-lite-query --server=localhost:8501 --model={name}"
+        f"tensorflow/serving:2.20.0\n      t2t-lite-query --server=localhost:8501 --model={name}"
     )
 
 

@@ -11,6 +11,11 @@ from t2t_lite.errors import DataError
 
 CARD_FILE = "model_card.json"  # in assets
 
+# A server's batching may cut and join answers along their first axis, so what is exported without being asked for has
+# outputs of fixed sizes behind it.
+DEFAULT_SIGNATURES = ("serving_default", "nbest", "score")
+SIGNATURES = (*DEFAULT_SIGNATURES, "tokens", "attention")
+
 
 def versions(base: str | os.PathLike[str]) -> dict[int, Path]:
     """The versions in a folder of exports, by number, oldest first; a server looks at no other names either."""

@@ -44,7 +44,8 @@ class ExportedTranslator(LineTranslator):
             if hparams["precision"] == "int8":
                 check_machine()
             self.model: Any = tf.saved_model.load(str(self.folder))
-            self._best, self._nbest = (self.model.signatures[name] for name in ("serving_default", "nbest"))
+            signatures = self.model.signatures
+            self._best, self._nbest = signatures["serving_default"], signatures.get("nbest")
         except UsageError:
             raise
         except (tf.errors.OpError, OSError, KeyError, TypeError, ValueError) as error:
@@ -52,6 +53,10 @@ class ExportedTranslator(LineTranslator):
             raise DataError(f"{self.folder} is a damaged export: {reason}. Export the model again.") from error
 
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        if nbest > 1 and self._nbest is None:
+            raise UsageError(
+                f"{self.folder} has no signature nbest; export the model again with --signatures=nbest,score."
+            )
         answer = (self._best if nbest == 1 else self._nbest)(inputs=tf.constant([line.encode() for line in lines]))
         texts, scores = (tf.reshape(answer[name], [len(lines), -1]).numpy() for name in ("outputs", "scores"))
         return [

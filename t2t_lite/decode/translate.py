@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,34 +73,67 @@ class LineTranslator(abc.ABC):
             nbest: at most beam_size.
             progress: called with the number of lines of each finished batch.
         """
+        results, cut = self._translated(lines, nbest, progress)
+        self._warn(cut, len(lines))
+        return results
+
+    def translate_blocks(
+        self, blocks: Iterable[Sequence[str]], *, nbest: int = 1, progress: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[Sequence[str], list[list[Hypothesis]]]]:
+        """Yields each block of lines with its outputs as soon as they are there; as `translate`.
+
+        Only one block is in memory. Lines that are cut are counted in a warning at the end, and in one at the first.
+        """
+        cut = lines = first = 0
+        for block in blocks:
+            results, number = self._translated(block, nbest, progress)
+            lines += len(block)
+            if number and not cut:
+                first = number
+                self._warn(number, lines)
+            cut += number
+            yield block, results
+        if cut > first:
+            self._warn(cut, lines)
+
+    def _translated(
+        self, lines: Sequence[str], nbest: int, progress: Callable[[int], None] | None
+    ) -> tuple[list[list[Hypothesis]], int]:
+        """Returns the outputs, and how many lines were cut."""
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
-        encoded = self._encode(lines)
+        encoded, cut = self._encode(lines)
         batches = list(self._batches(encoded))
 
         def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
             return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
 
+        blank = len(lines) - sum(map(len, batches))
+        if progress and blank:
+            progress(blank)
         for rows, outputs in zip(batches, threads.each(decoded, batches), strict=True):
             for i, hypotheses in zip(rows, outputs, strict=True):
                 results[i] = hypotheses
             if progress:
                 progress(len(rows))
-        return results
+        return results, cut
 
-    def _encode(self, lines: Sequence[str]) -> list[list[int]]:
+    def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Returns the pieces of each line, cut, and how many lines were cut."""
         # Blank as preparation sees it: a tab or a wide space would be a piece.
         pieces = self.source_vocabulary.encode_many([self.source(line) if line.strip() else "" for line in lines])
         encoded = [[*ids, EOS] if ids else [] for ids in pieces]
         limit = self.max_source_length
         cut = sum(len(ids) > limit for ids in encoded)
+        return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded], cut
+
+    def _warn(self, cut: int, lines: int) -> None:
         if cut:
             _log.warning(
                 "%d of %d inputs are longer than max_source_length=%d pieces; only their beginning is translated.",
                 cut,
-                len(encoded),
-                limit,
+                lines,
+                self.max_source_length,
             )
-        return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded]
 
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Line numbers that are decoded together; longest first, so that memory runs out at once or never.

@@ -35,6 +35,7 @@ _FILES = {
     "demo.html": "text/html",
     "demo.css": "text/css",
     "demo.js": "text/javascript",
+    "card.js": "text/javascript",
     "attention.css": "text/css",
     "attention.js": "text/javascript",
 }

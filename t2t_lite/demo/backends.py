@@ -73,8 +73,15 @@ class Export(_Local):
     def attention(self, line: str) -> dict[str, Any]:
         import tensorflow as tf
 
+        from t2t_lite.serving.saved_model import ATTENTION_PIECES
+
         if "attention" not in self._signatures:
-            raise UsageError("This export has no attention in it; export the model again with t2t-lite-exporter.")
+            raise UsageError(
+                "This export has no attention in it; export the model again with --signatures=nbest,attention."
+            )
+        pieces = len(self._lines.source_vocabulary.encode(line)) + 1
+        if pieces > ATTENTION_PIECES:
+            raise UsageError(f"{pieces} pieces; an export shows attention for at most {ATTENTION_PIECES}.")
         outputs = self._signatures["attention"](inputs=tf.constant([line.encode("utf-8")]))
         return _drawing(line, {name: value.numpy() for name, value in outputs.items()})
 
@@ -109,7 +116,7 @@ class Server:
 def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
     """From the outputs of the signature `attention`, for one line, to what attention.js draws."""
     text, source, target = (_texts(outputs[name][0]) for name in ("outputs", "source_pieces", "target_pieces"))
-    if max(len(source), len(target)) > MAX_PIECES:
+    if max(len(source), len(target)) > MAX_PIECES:  # exports of before there was a limit
         raise UsageError(f"{max(len(source), len(target))} pieces; attention is shown for at most {MAX_PIECES}.")
     encoder, decoder, memory = (
         np.round(np.asarray(outputs[name][0], np.float64), 3).tolist() for name in ("encoder", "decoder", "memory")

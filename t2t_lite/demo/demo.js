@@ -1,9 +1,12 @@
 /* Translates while the user types. One request at a time is under way; an answer to a text that has changed meanwhile
    is thrown away. All text becomes text nodes. */
+import { describe, languageName, make } from "./card.js";
+
 const WAIT = 250; // milliseconds without a key before the text is sent
+const LEAST = 12; // characters of a sentence; less may be an abbreviation
 const find = (selector) => document.querySelector(selector);
-const [box, result, status, nbest, attention] =
-  ["#text", "#translation", "#status", "#nbest", "#attention"].map(find);
+const [box, result, status, nbest, attention, copy, hint] =
+  ["#text", "#translation", "#status", "#nbest", "#attention", "#copy", "#hint"].map(find);
 
 let busy = false;
 let timer = 0;
@@ -12,13 +15,8 @@ let outputs = []; // of its lines: [{text, score}, ...], best first
 let chosen = 0; // which of the n best
 let attended = null; // the line whose attention is in `weights`
 let weights = null;
-let showing = null; // tells what the drawing shows, so that the next one shows the same
-
-const make = (tag, properties, ...children) => {
-  const node = Object.assign(document.createElement(tag), properties);
-  node.append(...children);
-  return node;
-};
+let showing = null; // says what the drawing shows, so that the next one shows the same
+let segmenter = null; // finds the sentences of a line; null in browsers without one
 
 const ask = async (path, data) => {
   const post = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) };
@@ -49,6 +47,7 @@ const showTranslations = () => {
   attended = null;
   const className = (i) => (i === current && outputs.length > 1 ? "current" : "");
   result.replaceChildren(...outputs.map(([{ text }], i) => make("p", { className: className(i) }, text)));
+  copy.hidden = !outputs.some(([{ text }]) => text);
   const found = sentence().trim() ? outputs[current] : [];
   nbest.hidden = found.length < 2;
   nbest.querySelector("ol").replaceChildren(
@@ -122,41 +121,72 @@ const work = async () => {
   }
 };
 
-const language = (code) => {
+const sentenceSegmenter = (language) => {
+  const sentence = { granularity: "sentence" };
+  if (!Intl.Segmenter) return null;
   try {
-    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+    return new Intl.Segmenter(language, sentence);
   } catch {
-    return code; // a name of the problem's own
+    return new Intl.Segmenter("en", sentence); // the language has a name of the problem's own
   }
+};
+
+/* The sentences of a line. A piece as short as an abbreviation is no sentence: it stays with what follows. */
+const sentences = (text) => {
+  const found = [""];
+  for (const { segment } of segmenter?.segment(text) ?? [{ segment: text }]) {
+    if (found.at(-1).trim().length >= LEAST) found.push("");
+    found[found.length - 1] += segment;
+  }
+  if (found.length > 1 && found.at(-1).trim().length < LEAST) found.push(found.splice(-2).join(""));
+  return found.map((part) => part.trim());
+};
+
+/* A model has learnt from single sentences: of a pasted paragraph it may translate the first one only. */
+const showHint = () => {
+  const most = Math.max(...box.value.split("\n").map((text) => sentences(text).length));
+  hint.hidden = most < 2;
+  hint.firstChild.textContent = hint.hidden ? "" : `A line with ${most} sentences is translated as one.`;
+};
+
+const breakIntoLines = () => {
+  box.value = box.value.split("\n").flatMap(sentences).join("\n");
+  box.focus();
+  box.dispatchEvent(new Event("input"));
+};
+
+const copyTranslation = async () => {
+  try {
+    await navigator.clipboard.writeText([...result.children].map((node) => node.textContent).join("\n"));
+    copy.textContent = "Copied";
+  } catch {
+    // Browsers give pages from another machine, in plain HTTP, no clipboard.
+    getSelection().selectAllChildren(result);
+    copy.textContent = "Selected; press Ctrl+C";
+  }
+  setTimeout(() => (copy.textContent = "Copy"), 2000);
 };
 
 const showCard = ({ card }) => {
   const { source_language: source, target_language: target } = card.problem ?? {};
   if (source && target) {
-    document.title = find("h1").textContent = `${language(source)} → ${language(target)}`;
-    find("#source").textContent = language(source);
-    find("#target").textContent = language(target);
+    document.title = find("h1").textContent = `${languageName(source)} → ${languageName(target)}`;
+    find("#source").textContent = languageName(source);
+    find("#target").textContent = languageName(target);
     box.lang = source;
     result.lang = target;
   } else document.title = find("h1").textContent = card.problem?.name ?? card.model;
+  segmenter = sentenceSegmenter(source);
   const about = [card.problem?.name, card.hparams_set, card.checkpoint, card.server];
   if (card.parameters) about.push(`${(card.parameters / 1e6).toFixed(1)} million parameters`);
   find("#about").textContent = about.filter(Boolean).join(" · ");
-  find("#card div").append(facts(card));
-};
-
-const facts = (value) => {
-  if (value === null || typeof value !== "object") return `${value ?? "–"}`;
-  const entries = Object.entries(value);
-  if (!entries.length) return "–";
-  const rows = entries.map(([name, inner]) =>
-    make("div", {}, make("dt", {}, name), make("dd", {}, facts(inner))),
-  );
-  return make("dl", { className: entries.length > 12 ? "many" : "" }, ...rows);
+  find("#card div").append(...describe(card));
+  showHint();
 };
 
 box.addEventListener("input", () => {
   result.classList.add("old");
+  showHint();
   clearTimeout(timer);
   timer = setTimeout(work, WAIT);
 });
@@ -168,6 +198,8 @@ document.addEventListener("selectionchange", () => {
   }
 });
 attention.addEventListener("toggle", work);
+copy.addEventListener("click", copyTranslation);
+hint.querySelector("button").addEventListener("click", breakIntoLines);
 
 box.value = new URLSearchParams(location.hash.slice(1)).get("text") ?? box.value;
 ask("card")

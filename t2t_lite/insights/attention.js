@@ -150,6 +150,8 @@ const drawAttention = (() => {
       this.choosers.layer.hidden = this.view === "layers";
       this.shown = new CLASSES[this.view](this);
       this.stage.className = `stage ${this.view}`;
+      if (this.view === "maps") this.stage.tabIndex = 0; // the maps hold no buttons: the keyboard scrolls the stage
+      else this.stage.removeAttribute("tabindex");
       this.stage.replaceChildren(...this.shown.nodes);
       this.draw();
     }

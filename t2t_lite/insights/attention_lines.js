@@ -27,7 +27,8 @@ const AttentionLines = (() => {
       const [left, right] = sides.map(([side, title]) => {
         const tokens = make("div", { role: "toolbar", "aria-label": title }, ...this.columns[side]);
         const place = side === this.leftSide ? "left" : "right";
-        return make("div", { class: `column ${place}` }, make("h3", {}, title), tokens);
+        const heading = make("div", { class: "title", "aria-hidden": "true" }, title); // the toolbar has it as its label
+        return make("div", { class: `column ${place}` }, heading, tokens);
       });
       this.nodes = [left, this.svg, right];
     }

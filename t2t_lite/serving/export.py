@@ -14,19 +14,22 @@ import tensorflow as tf
 from t2t_lite.decode.export_folder import CARD_FILE, versions
 from t2t_lite.errors import DataError
 from t2t_lite.serving.saved_model import ServedModel
-from t2t_lite.serving.warmup import WARMUP_FILE, write_warmup
+from t2t_lite.serving.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
 from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import by_file
 
 
-def export(served: ServedModel, base: str | os.PathLike[str], card: Mapping[str, Any]) -> Path:
+def export(
+    served: ServedModel, base: str | os.PathLike[str], card: Mapping[str, Any], warmup_batch_size: int = BATCH_SIZE
+) -> Path:
     """Writes a SavedModel as a `new_version`, and returns its path.
 
     Args:
         served: what is exported.
         card: becomes model_card.json; "signatures" is added.
+        warmup_batch_size: sentences of the largest warm-up request; at most the server's max_batch_size.
     """
-    return new_version(base, lambda folder: _write(served, folder, card))
+    return new_version(base, lambda folder: _write(served, folder, card, warmup_batch_size))
 
 
 def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> Path:
@@ -64,7 +67,7 @@ def write_card(folder: Path, card: Mapping[str, Any]) -> None:
     (folder / CARD_FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def _write(served: ServedModel, folder: Path, card: Mapping[str, Any]) -> None:
+def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_batch_size: int) -> None:
     tf.saved_model.save(served, str(folder), signatures=served.signatures)
     source, target = served.vocabularies
     assets, extra = folder / "assets", folder / "assets.extra"  # what is in assets.extra, only the server reads
@@ -74,7 +77,7 @@ def _write(served: ServedModel, folder: Path, card: Mapping[str, Any]) -> None:
     if served.tag_table is not None:  # for people; the graph has it inside
         (assets / TAGS_FILE).write_text(served.tag_table.to_json(), encoding="utf-8")
     write_card(assets, {**card, "signatures": _described(served.signatures)})
-    write_warmup(extra / WARMUP_FILE, source, target)
+    write_warmup(extra / WARMUP_FILE, source, target, served.signatures, warmup_batch_size)
 
 
 def _described(signatures: Mapping[str, Any]) -> dict[str, Any]:

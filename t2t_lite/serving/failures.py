@@ -6,6 +6,8 @@ Both protocols end here: gRPC's codes are mapped to HTTP's as the server itself 
 
 from __future__ import annotations
 
+import re
+
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.serving.target import Target
 
@@ -15,7 +17,7 @@ class ServerError(T2TError):
 
 
 class BusyError(ServerError):
-    """429, 503 or UNAVAILABLE: the same request may succeed in a moment."""
+    """429, 503, UNAVAILABLE, or a batch that another client has spoilt: the same request may succeed in a moment."""
 
 
 class NoAnswerError(ServerError):
@@ -42,8 +44,14 @@ HTTP_STATUS = {
     "DEADLINE_EXCEEDED": 504,
 }  # every other code: 500
 
+# The server's words when it has put a request together with another client's of another shape: it passes.
+_FOREIGN_SHAPE = "from different tasks have different shapes and padding is turned off"
 # What to do, by what the server's words hold; the first that is found.
 _BY_WORDS = (
+    (_FOREIGN_SHAPE, "Another client's request has a wrong shape, and spoils those it is batched with."),
+    ("waiting in batching queue", "Its time ran out in the server's queue: lower --concurrency, or raise the limit."),
+    ("attention is given for", "Ask for shorter texts, or fewer."),
+    ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
     ("version label", "No version has that label: labels are set in the server's models.config."),
     ("Serving signature", "The model lacks what is asked for; export it with t2t-lite-exporter."),
     ("maximum input batch size", "Send fewer lines at once (--batch_size)."),
@@ -65,10 +73,15 @@ def failure(status: int, said: str, target: Target) -> T2TError:
     """Returns the error to raise for an answer with this HTTP status in which the server said `said`."""
     by_words = (advice for words, advice in _BY_WORDS if words in said)
     advice = next(by_words, _BY_STATUS.get(status, "See the server's log."))
-    words = " ".join(said.partition("[[{{")[0].split()).rstrip(".")  # what follows names nodes of the graph
+    assertion = re.search(r"assertion failed: \[(.*?)\]", said)  # of the graph: the sentence, without its operands
+    words = assertion[1] if assertion else said.partition("[[{{")[0]  # what follows names nodes of the graph
+    words = " ".join(words.split()).rstrip(".")
     message = f"The {target} answered {status}: {words}. {advice}"
     if status == 404:
         return UnknownModelError(message)
+    if _FOREIGN_SHAPE in said:
+        return BusyError(message)
     if status == 400:
         return UsageError(message)
-    return BusyError(message) if status in (429, 503) else ServerError(message)
+    busy = status in (429, 503) and "waiting in batching queue" not in said  # that one has used its time
+    return BusyError(message) if busy else ServerError(message)

@@ -20,6 +20,8 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 2000),  # two minutes unless said otherwise: no way to wait for a server
 )
 
+_HTTP_1 = ("Failed parsing HTTP/2", "http1.x server")  # what grpcio says of a server that speaks HTTP/1.1
+
 
 def check_installed() -> None:
     """Raises UsageError unless the packages of the extra t2t-lite[grpc] are there; loads none of them."""
@@ -98,4 +100,9 @@ class Rpc:
             code, said = error.code().name, error.details() or error.code().name
         if code == "DEADLINE_EXCEEDED":
             raise NoAnswerError(f"The {self._target} gave no answer within {timeout:g} s ({said}); see --timeout.")
+        if any(words in said for words in _HTTP_1):
+            raise ServerError(
+                f"{self._target.address} does not speak gRPC. TensorFlow Serving's gRPC port is 8500; 8501 is REST's "
+                "(--protocol=rest)."
+            )
         raise failure(HTTP_STATUS.get(code, 500), said, self._target)

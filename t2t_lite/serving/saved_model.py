@@ -6,12 +6,13 @@ Legend: B sentences, R those of them that are not blank, K beam size, N pieces, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES
 from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.int8_product import assert_exact
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
@@ -19,7 +20,10 @@ from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.graph_trees import GraphTrees
 from t2t_lite.text.tag_table import TagTable
-from t2t_lite.text.vocabulary import PAD, Vocabulary
+from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary
+
+# Attention has layers x heads x queries x keys numbers for a text of a few bytes.
+ATTENTION_ROWS, ATTENTION_PIECES = 4, 64
 
 _INPUTS, _TARGETS = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets"))
 _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
@@ -27,6 +31,9 @@ _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
 
 class ServedModel(tf.Module):
     """What is saved: no sentence's outputs depend on the others in its batch, but for rounding.
+
+    Rounding: the last digits of floating-point sums depend on how many rows are computed together. In float32 that
+    changes scores in the 6th digit; bfloat16 and int8 round between the layers, which makes more of it.
 
     A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
     may be empty.
@@ -39,11 +46,12 @@ class ServedModel(tf.Module):
 
     Args:
         translator: the model, its vocabularies, and how it decodes.
+        names: which of `export_folder.SIGNATURES` it has.
     """
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
         super().__init__()
-        self._translator = translator
+        self._translator, self._names = translator, names
         source, target = self.vocabularies
         self._source = GraphText(source)
         self._target = self._source if target is source else GraphText(target)
@@ -69,13 +77,19 @@ class ServedModel(tf.Module):
     @functools.cached_property
     def signatures(self) -> dict[str, Any]:
         """What `tf.saved_model.save` takes; docs/serving.md describes them."""
-        return {
-            "serving_default": self._graph(self._best, [_INPUTS]),
-            "nbest": self._graph(self._nbest, [_INPUTS]),
-            "tokens": self._graph(self._tokens, [_IDS]),
-            "score": self._graph(self._score, [_INPUTS, _TARGETS]),
-            "attention": self._graph(self._attention, [_INPUTS]),
+        every: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+            "serving_default": (self._best, [_INPUTS]),
+            "nbest": (self._nbest, [_INPUTS]),
+            "score": (self._score, [_INPUTS, _TARGETS]),
+            "tokens": (self._tokens, [tf.TensorSpec([None, self.max_source_length], tf.int32, "ids")]),
+            "attention": (self._attention, [_INPUTS]),
         }
+        return {name: self._graph(*every[name]) for name in self._names}
+
+    @property
+    def max_source_length(self) -> int:
+        """The width of the signature `tokens`."""
+        return self._translator.max_source_length
 
     def _graph(self, function: Callable[..., Any], signature: Any) -> Any:
         """A tf.function that reads the stored weights."""
@@ -108,19 +122,22 @@ class ServedModel(tf.Module):
         return {"outputs": tf.reshape(outputs, [-1, beam_size]), "scores": scores}
 
     def _tokens(self, ids: Any) -> dict[str, Any]:
-        """int32 [B, N] -> the pieces of the best output [B, T] and its score [B]."""
-        source = self._source.clean(tf.ensure_shape(ids, [None, None]), self._translator.max_source_length)
-        ids, scores = self._searched(source, early_stop=True)
-        return {"ids": _trimmed(ids[:, 0]), "scores": scores[:, 0]}
+        """int32 [B, max_source_length] -> the pieces of the best output, as wide as any can be, and its score [B]."""
+        ids = tf.ensure_shape(ids, [None, self.max_source_length])
+        ids, scores = self._searched(self._source.clean(ids, self.max_source_length), early_stop=True)
+        return {"ids": _widened(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
 
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
-        """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum."""
+        """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum.
+
+        A blank target is its end symbol; a blank input gives 0, of no pieces.
+        """
         source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
         same = tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
         with tf.control_dependencies([same]):  # or the next operation might be the first to complain
-            there = (source.row_lengths() > 0) & (target.row_lengths() > 0)
-        source, target = _dense(source, there), _dense(target, there)
+            there = source.row_lengths() > 0
+        source, target = _dense(source, there), _ended(_dense(target, there))
         logits = self._translator.model({"source": source, "target": target})
         logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
         real = tf.not_equal(target, PAD)
@@ -134,7 +151,11 @@ class ServedModel(tf.Module):
         """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""
         inputs = self._read(inputs)
         pieces = self._encoded(inputs)
-        there = pieces.row_lengths() > 0
+        limits = (ATTENTION_ROWS, ATTENTION_PIECES)
+        words = f"attention is given for at most {ATTENTION_ROWS} texts of at most {ATTENTION_PIECES} pieces"
+        small = tf.debugging.assert_less_equal(pieces.bounding_shape(), tf.constant(limits, tf.int64), words)
+        with tf.control_dependencies([small]):
+            there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
         target = _trimmed(self._search(source, True)[0][:, 0])
         maps = attention_maps(self._translator.model, {"source": source, "target": target})
@@ -153,7 +174,7 @@ class ServedModel(tf.Module):
         return inputs if self._trees is None else self._trees.sentences(inputs)
 
     def _encoded(self, inputs: Any) -> Any:
-        return self._source.encode(inputs, self._translator.max_source_length)
+        return self._source.encode(inputs, self.max_source_length)
 
     def _decoded(self, ids: Any, inputs: Any) -> Any:
         """int32 [B, T], string [B] as read -> string [B]."""
@@ -161,7 +182,7 @@ class ServedModel(tf.Module):
 
     @property
     def _max_target_length(self) -> int:
-        return self._translator.max_source_length + self._translator.extra_length
+        return self.max_source_length + self._translator.extra_length
 
     def _searched(self, source: Any, early_stop: bool) -> tuple[Any, Any]:
         """Ragged int32 [B, S] -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows."""
@@ -191,6 +212,18 @@ def _scattered(values_R: Any, there_B: Any) -> Any:
     """[R, ...] -> [B, ...]: row after row where `there_B` (bool) holds, zeros elsewhere."""
     shape = tf.concat([tf.shape(there_B), tf.shape(values_R)[1:]], 0)
     return tf.scatter_nd(tf.where(there_B), values_R, tf.cast(shape, tf.int64))
+
+
+def _ended(ids_RN: Any) -> Any:
+    """With an end symbol in the rows that hold only padding."""
+    first = tf.where(tf.equal(ids_RN[:, :1], PAD), EOS, ids_RN[:, :1])
+    return tf.concat([first, ids_RN[:, 1:]], 1)
+
+
+def _widened(ids_BT: Any, width: int) -> Any:
+    """Padded to `width` columns, which the search cannot exceed."""
+    ids_BT = tf.pad(ids_BT, [[0, 0], [0, width - tf.shape(ids_BT)[1]]])
+    return tf.ensure_shape(ids_BT, [None, width])
 
 
 def _trimmed(ids_BT: Any) -> Any:

@@ -8,36 +8,44 @@ would be needed for nothing else.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.text.vocabulary import UNK, Vocabulary
+from t2t_lite.text.vocabulary import PAD, UNK, Vocabulary
 
 WARMUP_FILE = "tf_serving_warmup_requests"  # in assets.extra
-MAX_BATCH = 32  # sentences of the largest request
+BATCH_SIZE = 8  # sentences of the largest request; a server whose max_batch_size is less loads no version
 _SHORT, _LONG = 4, 40  # pieces
 
 
-def write_warmup(path: str | os.PathLike[str], source: Vocabulary, target: Vocabulary) -> None:
-    """Writes short and long texts, alone and in a large batch, for serving_default; one text for each other signature.
+def write_warmup(
+    path: str | os.PathLike[str], source: Vocabulary, target: Vocabulary, signatures: Mapping[str, Any], batch_size: int
+) -> None:
+    """Writes short and long texts, alone and in a batch, for serving_default; one text for each other signature.
 
     The texts are pieces of the vocabularies: no sentence of the training data leaves the house.
+
+    Args:
+        signatures: those of the export, by name.
+        batch_size: sentences of the largest request.
     """
-    with tf.io.TFRecordWriter(os.fspath(path)) as writer:
-        for signature, inputs in _requests(source, target):
-            writer.write(prediction_log(signature, inputs))
-
-
-def _requests(source: Vocabulary, target: Vocabulary) -> Iterator[tuple[str, dict[str, Any]]]:
     short, long = _text(source, _SHORT), _text(source, _LONG)
-    for batch in ([short], [long], [short] * MAX_BATCH, [long] * MAX_BATCH):
-        yield "serving_default", {"inputs": batch}
-    yield "nbest", {"inputs": [short]}
-    yield "tokens", {"ids": [source.encode(short)]}
-    yield "score", {"inputs": [short], "targets": [_text(target, _SHORT)]}
-    yield "attention", {"inputs": [short]}
+    requests: dict[str, list[dict[str, Any]]] = {
+        "serving_default": [{"inputs": texts * n} for n in sorted({1, batch_size}) for texts in ([short], [long])],
+        "nbest": [{"inputs": [short]}],
+        "score": [{"inputs": [short], "targets": [_text(target, _SHORT)]}],
+        "attention": [{"inputs": [short]}],
+    }
+    if "tokens" in signatures:
+        width = signatures["tokens"].input_signature[0].shape[1]
+        ids = source.encode(short)[:width]
+        requests["tokens"] = [{"ids": [ids + [PAD] * (width - len(ids))]}]
+    with tf.io.TFRecordWriter(os.fspath(path)) as writer:
+        for name in signatures:
+            for inputs in requests[name]:
+                writer.write(prediction_log(name, inputs))
 
 
 def _text(vocabulary: Vocabulary, pieces: int) -> str:

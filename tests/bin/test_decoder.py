@@ -15,16 +15,24 @@ from t2t_lite.errors import UsageError
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
 
 
-def write(output: str | None) -> None:
-    decoder._write(argparse.Namespace(json=False, nbest=None, output=output, pretty=False), ["bigger", ""], RESULTS)
+NAMES = ("checkpoint", "usr_dir", "split", "precision", "beam_size", "length_penalty", "extra_length")
+ARGS = dict.fromkeys((*NAMES, "max_source_length", "nbest", "shard"))
+
+
+def write(output: str | None, *results: list[SimpleNamespace], **flags: object) -> None:
+    args = argparse.Namespace(**{**ARGS, "json": False, "output": output, "pretty": False, "resume": False, **flags})
+    rows = list(results) or RESULTS
+    lines = ["bigger", ""][: len(rows)]
+    with decoder._output(args, "the model") as out:
+        out.write(lines, decoder._rows(args, lines, rows))
+        out.finish()
 
 
 @pytest.mark.parametrize(("nbest", "before"), [(None, ""), (1, "-0.5000\t")])
 def test_a_line_gives_one_line_whatever_the_model_writes(
     nbest: int | None, before: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    args = argparse.Namespace(json=False, nbest=nbest, output=None, pretty=False)
-    decoder._write(args, ["a"], [[SimpleNamespace(text="two\nlines", score=-0.5)]])
+    write(None, [SimpleNamespace(text="two\nlines", score=-0.5)], nbest=nbest)
     assert capfdbinary.readouterr().out == f"{before}two lines\n".encode()
 
 
@@ -56,8 +64,7 @@ def test_standard_output_gets_bytes_of_utf_8(capfdbinary: pytest.CaptureFixture[
 
 
 def test_pretty_trees_and_a_model_that_writes_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    args = argparse.Namespace(output=None, pretty=True)
-    decoder._write(args, ["a b", ""], [[SimpleNamespace(text=text)] for text in ("(S (NN a) (NP (NN b)))", "")])
+    write(None, *([SimpleNamespace(text=text)] for text in ("(S (NN a) (NP (NN b)))", "")), pretty=True)
     assert capfdbinary.readouterr().out == b"(S (NN a)\n  (NP (NN b)))\n\n\n\n"
     with pytest.raises(UsageError, match="--pretty is for trees; this model writes text, such as 'größer'"):
-        decoder._write(args, ["bigger"], RESULTS[:1])
+        write(None, RESULTS[0], pretty=True)

@@ -38,9 +38,8 @@ def translator() -> Translator:
 def export_base(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As t2t-lite-exporter writes it, but for the signatures that the page does not use."""
     base = tmp_path_factory.mktemp("export")
-    model = ServedModel(translator)
-    names = ("serving_default", "nbest", "attention")
-    tf.saved_model.save(model, str(base / "1"), signatures={name: model.signatures[name] for name in names})
+    model = ServedModel(translator, ("serving_default", "nbest", "attention"))
+    tf.saved_model.save(model, str(base / "1"), signatures=model.signatures)
     translator.source_vocabulary.save(base / "1" / "assets" / "vocabulary.model")
     write_card(base / "1" / "assets", CARD)
     return base

@@ -88,9 +88,16 @@ def test_what_would_be_cut_is_refused(backends: dict[str, Backend], name: str) -
         backends[name].translate(["a", " ".join("a" * 150)])
 
 
-@pytest.mark.parametrize("name", ["run", "export", "server"])
-def test_attention_over_too_many_pieces_is_refused(backends: dict[str, Backend], name: str) -> None:
-    with pytest.raises(UsageError, match="attention is shown for at most 120"):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("run", "attention is shown for at most 120"),
+        ("export", "126 pieces; an export shows attention for at most 64"),
+        ("server", "400: attention is given for at most 4 texts of at most 64 pieces. Ask for shorter texts"),
+    ],
+)
+def test_attention_over_too_many_pieces_is_refused(backends: dict[str, Backend], name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
         backends[name].attention(" ".join("a" * 125))
 
 

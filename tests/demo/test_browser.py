@@ -193,6 +193,6 @@ def test_mistakes_are_told_and_left_behind(seen: dict[str, Any], run: Run) -> No
 
 
 def test_text_stays_text_and_nothing_else_is_loaded(seen: dict[str, Any]) -> None:
-    files = {"/attention.css", "/demo.css", "/attention.js", "/demo.js", "/probe.js"}
+    files = {"/attention.css", "/demo.css", "/attention.js", "/demo.js", "/card.js", "/probe.js"}
     assert set(seen["loaded"]) == files | {"/card", "/translate", "/attention"}
     assert (seen["strange"], seen["unlabelled"], seen["blocked"]) == (0, 0, [])

@@ -57,6 +57,7 @@ EXPORTED = config.HParams(
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """An export of a small model with two vocabularies. Its outputs make no sense, and all differ."""
+    from t2t_lite.decode.export_folder import SIGNATURES
     from t2t_lite.decode.translate import Translator
     from t2t_lite.models.transformer import Transformer
     from t2t_lite.serving.export import export
@@ -69,7 +70,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     model = Transformer.from_hparams(EXPORTED, source.size, target.size, False)
     reference.randomise(model, 3)
     translator = Translator.from_hparams(model, source, target, EXPORTED)
-    served = ServedModel(translator)
+    served = ServedModel(translator, SIGNATURES)
     card = {"hparams": config.to_dict(EXPORTED)}
     version = export(served, tmp_path_factory.mktemp("exported"), card)
     return Exported(translator, served, version, sources[:12])

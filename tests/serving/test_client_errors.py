@@ -35,7 +35,7 @@ from tests.serving.server import Server, serve
             ["x" * 1001],
             1,
             UsageError,
-            r"400: assertion failed: \[too long\].* The model does not take this request",
+            "400: too long. The model does not take this request",
         ),
         ({}, ["not utf-8"], 1, ServerError, "answered text that is not UTF-8"),
         ({"batch_size": 9}, ["a"] * 9, 1, UsageError, r"Task size 9 is larger .* Send fewer lines .*--batch_size"),
@@ -51,6 +51,52 @@ def test_refusals_of_the_running_model(
     ):
         translator.translate(lines, nbest=nbest)
     assert type(caught.value) is error
+
+
+FOREIGN = (
+    "Tensors with name 'serving_default_inputs:0' from different tasks have different shapes and padding is turned off."
+    "Set pad_variable_length_inputs to true, or ensure that all tensors with the same name have equal dimensions "
+    "starting with the first dim."
+)
+
+
+def test_a_batch_that_another_client_has_spoilt_is_asked_again(server: Server, protocol: str) -> None:
+    server.model.faults.extend([Fault(code="FAILED_PRECONDITION", message=FOREIGN)] * 2)
+    with Translator(server.address(protocol), "toy", protocol) as translator:
+        assert translator.translate(["a b"])[0][0].text.startswith("b a")
+    assert server.model.requests[:3] == [None, None, 1]
+
+
+def test_a_request_whose_time_ran_out_in_the_queue_is_not_asked_again(server: Server, protocol: str) -> None:
+    words = "Run() timeout exceeded while waiting in batching queue"
+    server.model.faults.append(Fault(code="RESOURCE_EXHAUSTED", message=words))
+    with (
+        Translator(server.address(protocol), "toy", protocol) as translator,
+        pytest.raises(ServerError, match="answered 429: Run.* Its time ran out in the server's queue") as caught,
+    ):
+        translator.translate(["a"])
+    assert type(caught.value) is ServerError
+    assert len(server.model.requests) == 1
+
+
+def test_int8_weights_on_a_processor_that_cannot_run_them(server: Server, protocol: str) -> None:
+    words = "assertion failed: [no exact products of 8-bit integers on this processor]"
+    server.model.faults.append(Fault(code="INVALID_ARGUMENT", message=words))
+    with (
+        Translator(server.address(protocol), "toy", protocol) as translator,
+        pytest.raises(UsageError, match="The server's processor cannot run int8 weights: export in float32"),
+    ):
+        translator.translate(["a"])
+
+
+def test_grpc_on_the_rest_port_and_the_other_way_round(server: Server) -> None:
+    for address, protocol, words in (
+        (server.rest, "grpc", "does not speak gRPC. .* 8501 is REST's"),
+        (server.grpc, "rest", "does not speak HTTP/1.1 .* 8500 is gRPC's"),
+    ):
+        with Translator(address, "toy", protocol) as translator, pytest.raises(ServerError, match=words) as caught:
+            translator.translate(["a"])
+        assert type(caught.value) is ServerError  # not one that is worth another try
 
 
 def test_a_model_without_the_signature(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decode.export_folder import CARD_FILE, find_version, versions
+from t2t_lite.decode.export_folder import CARD_FILE, DEFAULT_SIGNATURES, find_version, versions
 from t2t_lite.errors import DataError
 from t2t_lite.serving.export import export
-from t2t_lite.serving.warmup import MAX_BATCH, WARMUP_FILE, prediction_log
+from t2t_lite.serving.saved_model import ServedModel
+from t2t_lite.serving.warmup import BATCH_SIZE, WARMUP_FILE, prediction_log
 from t2t_lite.text.vocabulary import Vocabulary
 from tests.serving.conftest import EXPORTED, Exported
 from tests.serving.served_model import Version
@@ -30,11 +31,12 @@ FORBIDDEN = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule", "XlaLa
 X86_ONLY = {"_MklNativeFusedMatMul", "_QuantizedMatMul"}
 
 B, K, L, H = None, EXPORTED.beam_size, EXPORTED.num_layers, EXPORTED.num_heads
+S = EXPORTED.max_source_length
 STRING, FLOAT, INT = tf.string, tf.float32, tf.int32
 SIGNATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "serving_default": ({"inputs": (STRING, [B])}, {"outputs": (STRING, [B]), "scores": (FLOAT, [B])}),
     "nbest": ({"inputs": (STRING, [B])}, {"outputs": (STRING, [B, K]), "scores": (FLOAT, [B, K])}),
-    "tokens": ({"ids": (INT, [B, None])}, {"ids": (INT, [B, None]), "scores": (FLOAT, [B])}),
+    "tokens": ({"ids": (INT, [B, S])}, {"ids": (INT, [B, S + EXPORTED.extra_length]), "scores": (FLOAT, [B])}),
     "score": (
         {"inputs": (STRING, [B]), "targets": (STRING, [B])},
         {"log_probs": (FLOAT, [B]), "tokens": (INT, [B])},
@@ -51,6 +53,17 @@ SIGNATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
 }
+
+
+def test_no_signature_that_is_exported_unasked_has_an_open_size_but_the_first(exported: Exported) -> None:
+    """A server may cut and join answers of many requests along their first axis; others would have to agree."""
+    served = ServedModel(exported.translator)
+    assert tuple(served.signatures) == DEFAULT_SIGNATURES
+    for name, function in served.signatures.items():
+        outputs = function.get_concrete_function().structured_outputs
+        for spec in [*function.input_signature, *outputs.values()]:
+            assert spec.shape.rank >= 1, name
+            assert None not in spec.shape.as_list()[1:], (name, spec)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +187,6 @@ def test_a_bfloat16_model_is_stored_in_half_the_bytes_and_says_the_same(exported
     from t2t_lite import config
     from t2t_lite.decode.translate import Translator
     from t2t_lite.models.transformer import Transformer
-    from t2t_lite.serving.saved_model import ServedModel
 
     hparams = config.replace(EXPORTED, precision="bfloat16")
     source, target = exported.served.vocabularies
@@ -230,9 +242,17 @@ def test_the_warm_up_covers_every_signature_and_runs(exported: Exported, version
         longest = max(len(str(value)) for value in inputs.values())
         seen.append((request.model_spec.signature_name, *rows, longest))
     defaults = [what[1:] for what in seen if what[0] == "serving_default"]
-    assert [rows for rows, _ in defaults] == [1, 1, MAX_BATCH, MAX_BATCH]
+    assert [rows for rows, _ in defaults] == [1, 1, BATCH_SIZE, BATCH_SIZE]
     assert defaults[0][1] * 3 < defaults[1][1]  # short and long
     assert {name for name, *_ in seen} == SIGNATURES.keys()
+
+
+def test_the_warm_up_has_the_batch_size_asked_for(exported: Exported, tmp_path: Path) -> None:
+    assert BATCH_SIZE <= 8
+    for size in (1, 3):
+        version = export(ServedModel(exported.translator, ("serving_default",)), tmp_path, {}, size)
+        requests = _requests(exported._replace(version=version))
+        assert {tf.make_ndarray(request.inputs["inputs"]).size for request in requests} == {1, size}
 
 
 def test_a_request_by_hand_is_what_the_official_classes_write() -> None:

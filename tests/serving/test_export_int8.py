@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.decode.export_folder import SIGNATURES
 from t2t_lite.decode.int8 import int8_kernels, quantize
 from t2t_lite.decode.translate import Translator
 from t2t_lite.models.transformer import Transformer
@@ -34,7 +35,7 @@ def int8(exported: Exported, tmp_path_factory: pytest.TempPathFactory) -> Export
         weight.assign(other.value)
     quantize(model)
     translator = Translator.from_hparams(model, source, target, EXPORTED)
-    served = ServedModel(translator)
+    served = ServedModel(translator, SIGNATURES)
     card = {"hparams": config.to_dict(EXPORTED) | {"precision": "int8"}}
     version = export(served, tmp_path_factory.mktemp("int8"), card)
     return Exported(translator, served, version, exported.lines)

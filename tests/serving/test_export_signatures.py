@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite import config
 from t2t_lite.decode.beam_search import length_penalty
 from t2t_lite.decode.exported import ExportedTranslator
+from t2t_lite.decode.translate import Translator
 from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
+from t2t_lite.serving.saved_model import ATTENTION_PIECES, ATTENTION_ROWS, ServedModel
 from t2t_lite.text.vocabulary import EOS, PAD, UNK
 from tests.serving.conftest import EXPORTED, Exported
 from tests.serving.served_model import RefusalError, Version
@@ -26,6 +29,14 @@ def _texts(lines: list[str]) -> np.ndarray:
 def _run(version: Version, signature: str, *lines: list[str]) -> dict[str, np.ndarray]:
     names = ("inputs", "targets")[: len(lines)]
     return version.run(signature, dict(zip(names, map(_texts, lines), strict=True)), 60)
+
+
+def _padded(*rows: list[int]) -> np.ndarray:
+    """The rows as wide as the signature `tokens` wants them."""
+    ids = np.zeros((len(rows), EXPORTED.max_source_length), np.int32)
+    for row, values in zip(ids, rows, strict=True):
+        row[: len(values)] = values
+    return ids
 
 
 def _decoded(values: np.ndarray) -> Any:
@@ -54,7 +65,7 @@ def test_a_line_of_which_only_the_end_symbol_is_left_is_not_blank(exported: Expo
 def test_tokens_go_in_and_out(exported: Exported, version: Version) -> None:
     source, target = exported.served.vocabularies
     encoded = [source.encode(line) for line in exported.lines[:3]]
-    width = max(map(len, encoded)) + 2
+    width = EXPORTED.max_source_length
     rows = [ids + [PAD] * (width - len(ids)) for ids in encoded]
     rows += [[*encoded[0], EOS] + [PAD] * (width - 1 - len(encoded[0])), [PAD] * width]
     rows += [[-5, source.size, 2**31 - 1] + [PAD] * (width - 3), [UNK] * 3 + [PAD] * (width - 3)]
@@ -67,7 +78,9 @@ def test_tokens_go_in_and_out(exported: Exported, version: Version) -> None:
     assert not answer["ids"][4].any()
     assert answer["scores"][4] == 0
     assert answer["ids"][5].tolist() == answer["ids"][6].tolist()  # ids that there are not count as unknown
-    assert np.count_nonzero(answer["ids"], axis=1).max() == answer["ids"].shape[1]
+    assert answer["ids"].shape[1] == EXPORTED.max_source_length + EXPORTED.extra_length
+    with pytest.raises(RefusalError, match="not compatible with expected shape"):
+        version.run("tokens", {"ids": np.array(rows, np.int32)[:, :-1]}, 60)
 
 
 def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, version: Version) -> None:
@@ -82,7 +95,12 @@ def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, ve
         logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         assert tokens == ids.size
         np.testing.assert_allclose(log_prob, logp[np.arange(ids.size), ids[0]].sum(), rtol=1e-5)
-    assert answer["log_probs"][4:].tolist() == answer["tokens"][4:].tolist() == [0, 0]
+    assert (answer["log_probs"][4], answer["tokens"][4]) == (0, 0)  # a blank input
+    # A blank target; the first position sees nothing of the second.
+    batch = {"source": np.array([[*source.encode(lines[5]), EOS]]), "target": np.array([[EOS, EOS]])}
+    logits = np.asarray(exported.translator.model(batch))[0, 0].astype(np.float64)
+    assert answer["tokens"][5] == 1
+    np.testing.assert_allclose(answer["log_probs"][5], logits[EOS] - np.log(np.exp(logits).sum()), rtol=1e-5)
     for _ in range(50):  # operations run side by side: which fails first may be chance
         with pytest.raises(RefusalError, match="inputs and targets must be equally many") as refusal:
             _run(version, "score", lines, targets[:2])
@@ -90,7 +108,7 @@ def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, ve
 
 
 def test_the_search_scores_its_outputs_as_the_model_does(exported: Exported, version: Version) -> None:
-    tokens = version.run("tokens", {"ids": np.array([[5, 6, 7], [9, 8, 7]], np.int32)}, 60)
+    tokens = version.run("tokens", {"ids": _padded([5, 6, 7], [9, 8, 7])}, 60)
     for source, ids, score in zip([[5, 6, 7, EOS], [9, 8, 7, EOS]], tokens["ids"], tokens["scores"], strict=True):
         ids = ids[ids != PAD]
         batch = {"source": np.array([source]), "target": ids[None]}
@@ -122,6 +140,17 @@ def test_attention_comes_with_its_pieces(exported: Exported, version: Version) -
             np.testing.assert_allclose(answer[name][row][..., :rows, :columns], maps[name][0], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "lines", [["a"] * (ATTENTION_ROWS + 1), ["a small dog " * ATTENTION_PIECES]], ids=["rows", "pieces"]
+)
+def test_attention_is_refused_beyond_its_limits(exported: Exported, lines: list[str]) -> None:
+    hparams = config.replace(EXPORTED, max_source_length=2 * ATTENTION_PIECES)
+    translator = Translator.from_hparams(exported.translator.model, *exported.served.vocabularies, hparams)
+    attention = ServedModel(translator, ("attention",)).signatures["attention"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most 4 texts of at most 64 pieces"):
+        attention(tf.constant(lines))
+
+
 def test_a_row_is_the_same_alone_and_in_any_company(exported: Exported, version: Version) -> None:
     long = " ".join(exported.lines)  # cut, and it goes on to the last step
     lines = [long, *exported.lines[:5], ""]
@@ -151,14 +180,14 @@ def test_long_inputs_are_cut_as_the_translator_cuts_them(
 def test_an_empty_batch_has_an_empty_answer(version: Version, signature: str) -> None:
     inputs: dict[str, np.ndarray] = {name: _texts([]) for name in ("inputs", "targets")}
     inputs = {"inputs": inputs["inputs"]} if signature != "score" else inputs
-    inputs = {"ids": np.zeros((0, 3), np.int32)} if signature == "tokens" else inputs
+    inputs = {"ids": _padded()} if signature == "tokens" else inputs
     assert {len(value) for value in version.run(signature, inputs, 60).values()} == {0}
 
 
 @pytest.mark.parametrize("signature", ["serving_default", "nbest", "tokens", "score", "attention"])
 def test_only_blank_rows(version: Version, signature: str) -> None:
     if signature == "tokens":
-        answer = version.run("tokens", {"ids": np.zeros((4, 0), np.int32)}, 60)
+        answer = version.run("tokens", {"ids": _padded([], [], [], [])}, 60)
     else:
         answer = _run(version, signature, *([BLANK] * (2 if signature == "score" else 1)))
     assert {len(value) for value in answer.values()} == {4}

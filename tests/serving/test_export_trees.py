@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import config, registry
+from t2t_lite.decode.export_folder import SIGNATURES
 from t2t_lite.decode.translate import Translator
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.serving import ctranslate2_export
@@ -36,7 +37,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
     translator = Translator.from_hparams(model, source, target, HPARAMS, trees=counts.table())
-    served = ServedModel(translator)
+    served = ServedModel(translator, SIGNATURES)
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])
 
@@ -63,7 +64,7 @@ def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) ->
     np.testing.assert_allclose(best["scores"], [row[0].score for row in one], rtol=1e-4)
     assert _decoded(nbest["outputs"]) == [[h.text for h in row] for row in many]
     np.testing.assert_allclose(nbest["scores"], [[h.score for h in row] for row in many], rtol=1e-4)
-    assert _decoded(_run(loaded, "attention", parser.lines)["outputs"]) == _decoded(best["outputs"])
+    assert _decoded(_run(loaded, "attention", parser.lines[:4])["outputs"]) == _decoded(best["outputs"])[:4]
     assert any(h.repaired for row in many for h in row)
     for line, row in zip(parser.lines, _decoded(nbest["outputs"]), strict=True):
         if line.strip():

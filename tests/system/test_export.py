@@ -21,6 +21,9 @@ def test_an_export_translates_as_the_run_does(
     pattern = rf"{base}/1: \d\.\d MB, [\d,]+ parameters of averaged/model-120\n\nNext: t2t-lite-decoder --saved_model="
     assert re.match(pattern, done.stdout)
     card = json.loads((base / "1" / "assets" / "model_card.json").read_text())
+    assert list(card["signatures"]) == ["serving_default", "nbest", "score"]
+    assert "in float32 scores differ in the 6th digit" in card["batching"]
+    assert "tensorflow/serving:2.20.0" in done.stdout
     assert (card["problem"]["name"], card["step"], card["checkpoint"]) == ("text2text", 120, "averaged/model-120")
     assert (card["hparams"]["beam_size"], card["hparams"]["precision"]) == (3, "bfloat16")
     assert card["training_data"]["pairs"] == {"train": 1000, "dev": 12, "test": 16}
@@ -82,6 +85,8 @@ def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_pa
         (["--checkpoint=7"], 2, "There is no checkpoint '7'"),
         ([f"--export_dir={tmp_path / 'file'}"], 2, f"--export_dir={tmp_path}/file: {tmp_path}/file is not a folder."),
         (["--precision=float16"], 2, "invalid choice: 'float16'"),
+        (["--signatures=score,nbst"], 2, "--signatures: there is no 'nbst', only serving_default, nbest, score"),
+        (["--format=ctranslate2", "--warmup_batch_size=4"], 2, "--warmup_batch_size is for TensorFlow Serving"),
     ]
     for flags, status, message in cases:
         done = run("exporter", f"--output_dir={trained[0]}", *flags, status=status)

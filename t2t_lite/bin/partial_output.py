@@ -1,0 +1,147 @@
+"""An output file that grows block by block and gets its name when it is whole; a stopped command goes on with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.data.durable import replace_file, sync
+from t2t_lite.errors import DataError, UsageError
+
+
+class PartialOutput:
+    """FILE.partial, and FILE.partial.json, which says how much of the input is done.
+
+    Each block is on the disk before it is counted, so whatever ends the command, at most one block is done twice.
+
+    Args:
+        path: the file that is to be written.
+        settings: what the output depends on besides the input lines, JSON-ready.
+        resume: go on with what a stopped command has left.
+
+    Attributes:
+        done: lines of the input whose output is written.
+
+    Raises:
+        UsageError: `resume`, but the file was begun with other settings.
+        DataError: `resume`, but what is left is damaged.
+    """
+
+    def __init__(self, path: str, settings: Mapping[str, Any], *, resume: bool) -> None:
+        self._path = Path(os.path.realpath(path))
+        self.partial = self._path.with_name(f"{self._path.name}.partial")
+        self._state = self._path.with_name(f"{self._path.name}.partial.json")
+        self._settings = json.loads(json.dumps(settings))
+        self._hash = hashlib.sha256()
+        self.done, self._bytes, self._digest = 0, 0, ""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if resume and self._state.exists():
+            self._read_state()
+        self._file = open(self.partial, "r+b" if self.done else "wb")  # noqa: SIM115 (closed by __exit__)
+        self._file.truncate(self._bytes)  # what a kill in the middle of a block has left
+        self._file.seek(self._bytes)
+
+    def __enter__(self) -> PartialOutput:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    @staticmethod
+    def left(path: str) -> int | None:
+        """Returns how many lines a stopped command has left done for this output; None where there are none."""
+        state = Path(f"{os.path.realpath(path)}.partial.json")
+        try:
+            return int(json.loads(state.read_text(encoding="utf-8"))["lines"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def skip_done(self, lines: Iterator[str]) -> None:
+        """Reads the lines that are done; UsageError if they are not those that were translated."""
+        for number in range(self.done):
+            line = next(lines, None)
+            if line is None:
+                raise UsageError(f"The input has {number:,} lines, but {self.done:,} are done in {self.partial}.")
+            self._count(line)
+        if self.done and self._hash.hexdigest() != self._digest:
+            raise UsageError(
+                f"The first {self.done:,} lines of the input are not those whose translations are in {self.partial}. "
+                "Give the same input, or leave out --resume to begin again."
+            )
+
+    def write(self, lines: Sequence[str], data: bytes) -> None:
+        """Adds the output `data` of a block of input lines."""
+        self._file.write(data)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        for line in lines:
+            self._count(line)
+        self._bytes += len(data)
+        self.done += len(lines)
+        state = {"lines": self.done, "bytes": self._bytes, "input_sha256": self._hash.hexdigest()}
+        replace_file(self._state, json.dumps({**state, "settings": self._settings}, indent=2) + "\n")
+
+    def finish(self) -> None:
+        """Gives the file its name."""
+        self._file.close()
+        os.replace(self.partial, self._path)
+        sync(self._path.parent)
+        self._state.unlink(missing_ok=True)
+
+    def _count(self, line: str) -> None:
+        self._hash.update(line.encode("utf-8") + b"\n")
+
+    def _read_state(self) -> None:
+        try:
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            self.done, self._bytes, self._digest = int(state["lines"]), int(state["bytes"]), str(state["input_sha256"])
+            settings = dict(state["settings"])
+            size = self.partial.stat().st_size
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{self._state} cannot be used ({error}); leave out --resume to begin again.") from error
+        if size < self._bytes:
+            raise DataError(
+                f"{self.partial} has lost some of its {self._bytes:,} bytes; leave out --resume to begin again."
+            )
+        names = sorted(settings.keys() | self._settings.keys())
+        changes = [
+            f"  {name}: {settings.get(name)!r} -> {self._settings.get(name)!r}"
+            for name in names
+            if settings.get(name) != self._settings.get(name)
+        ]
+        if changes:
+            raise UsageError(
+                f"{self.partial} was begun with other settings:\n"
+                + "\n".join(changes)
+                + "\nGive the same settings, or leave out --resume to begin again."
+            )
+
+
+class Stream:
+    """Standard output, or a device: blocks go out as they are done."""
+
+    done = 0
+
+    def __init__(self, path: str | None) -> None:
+        self._device = None if path is None else open(path, "wb")  # noqa: SIM115 (closed by __exit__)
+        self._file = self._device or sys.stdout.buffer
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._device is not None:
+            self._device.close()
+
+    def write(self, lines: Sequence[str], data: bytes) -> None:
+        """Writes the output `data` of a block of input lines."""
+        self._file.write(data)
+        self._file.flush()
+
+    def finish(self) -> None:
+        """Does nothing: all is written."""

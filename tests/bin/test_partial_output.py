@@ -1,0 +1,75 @@
+"""An output that grows block by block: what a kill leaves, and what goes on with it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin.partial_output import PartialOutput
+from t2t_lite.errors import DataError, UsageError
+
+LINES = [f"line {i}" for i in range(10)]
+SETTINGS = {"model": "abc", "nbest": None, "length_penalty": 0.6}
+
+
+def _write(path: Path, blocks: list[list[str]], *, resume: bool = False, end: bool = True) -> None:
+    with PartialOutput(str(path), SETTINGS, resume=resume) as out:
+        lines = iter(LINES)
+        out.skip_done(lines)
+        for block in blocks:
+            assert [next(lines) for _ in block] == block
+            out.write(block, "".join(line.upper() + "\n" for line in block).encode())
+        if end:
+            out.finish()
+
+
+def _resume(path: Path, lines: list[str], **changes: object) -> None:
+    with PartialOutput(str(path), {**SETTINGS, **changes}, resume=True) as out:
+        out.skip_done(iter(lines))
+
+
+WHOLE = "".join(line.upper() + "\n" for line in LINES)
+
+
+@pytest.mark.parametrize("torn", ["", "LINE 4", "LINE 4\nLI"])
+def test_a_stopped_command_goes_on_where_it_was(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    _write(path, [LINES[:2], LINES[2:4]], end=False)
+    assert path.read_text() == "old"
+    with open(tmp_path / "out.partial", "a") as file:
+        file.write(torn)  # a block that was being written
+    assert PartialOutput.left(str(path)) == 4
+    _write(path, [LINES[4:]], resume=True)
+    assert path.read_text() == WHOLE
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_without_resume_it_begins_again(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    _write(path, [LINES[:4]], end=False)
+    _write(path, [LINES])
+    assert path.read_text() == WHOLE
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert PartialOutput.left(str(path)) is None
+
+
+def test_other_settings_another_input_and_damage_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    _write(path, [LINES[:4]], end=False)
+    state = (tmp_path / "out.partial.json").read_text()
+    with pytest.raises(UsageError, match=r"begun with other settings:\n  length_penalty: 0.6 -> 1.0\nGive the same"):
+        _resume(path, LINES, length_penalty=1.0)
+    with pytest.raises(UsageError, match="The input has 3 lines, but 4 are done in"):
+        _resume(path, LINES[:3])
+    with pytest.raises(UsageError, match="The first 4 lines of the input are not those whose translations are in"):
+        _resume(path, [*LINES[:3], "other"])
+    _resume(path, [*LINES[:4], "a later line may change"])
+    for damage in ("{", "[]", "{}", json.dumps({**json.loads(state), "lines": "x"})):
+        (tmp_path / "out.partial.json").write_text(damage)
+        with pytest.raises(DataError, match="cannot be used .*; leave out --resume to begin again"):
+            _resume(path, LINES)
+    (tmp_path / "out.partial.json").write_text(state)
+    (tmp_path / "out.partial").write_text("LI")
+    with pytest.raises(DataError, match="has lost some of its 28 bytes"):
+        _resume(path, LINES)
