@@ -16,12 +16,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.sources import list_names, read_lines
 from t2t_lite.errors import DataError
+from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.problems import augment, toy_treebank
 from t2t_lite.problems.toy import ToyProblem
@@ -102,15 +103,26 @@ class Treebank(FolderProblem):
             on few trees, a model learns the sentences by heart, and not to look at their words.
         phrases: train on every phrase of more than one word, too, as if it were a sentence: on few trees, a model
             learns from short ones first which word comes next.
+        prm: EVALB's parameters by which the trees are scored: a .prm file, or its content as `options` has it; None:
+            those of COLLINS.prm, which are for the Penn Treebank's tags.
     """
 
     vocab_size = 8000
 
     def __init__(
-        self, source_dir: str, vocab_size: int | None = None, exchanges: int | None = None, phrases: bool = False
+        self,
+        source_dir: str,
+        vocab_size: int | None = None,
+        exchanges: int | None = None,
+        phrases: bool = False,
+        prm: str | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(source_dir, vocab_size)
         self.exchanges, self.phrases = exchanges or 0, phrases
+        if isinstance(prm, str):
+            self.evalb = read_parameters(read_lines(prm), prm)
+        elif prm is not None:
+            self.evalb = Parameters.from_dict(prm)
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         pairs = super().samples(split)
@@ -137,7 +149,9 @@ class Treebank(FolderProblem):
         return found
 
     def options(self) -> dict[str, Any]:
-        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases}
+        # Not the file's path: it may change, or be gone when the run is opened.
+        prm = {} if self.evalb is None else {"prm": self.evalb.as_dict()}
+        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **prm}
 
     def _file(self, split: str) -> Path | None:
         folder = Path(self.source_dir)

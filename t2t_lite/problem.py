@@ -33,7 +33,7 @@ class Problem:
     Class attributes to override:
         source_language, target_language: names of the two sides, such as "en" and "de".
         target_kind: "text", or "tree" where the target is a sentence's tree, linearised (text/linearize.py); the
-            source is then its words, parted by spaces. What a model puts out is made a tree again, mended if need be.
+            source is then its words, parted by spaces. What a model puts out is made a tree again, repaired if need be.
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
         vocab_type: "bpe" or "unigram", as SentencePiece trains them. The symbols of trees are taken whole.
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
@@ -41,6 +41,8 @@ class Problem:
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
             "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "bleu_paper" (as the paper's
             authors computed BLEU; target_language must be "de", "en" or "fr") or "evalb" (labelled F1 of trees).
+        evalb: how "evalb" compares trees, and by which tags it leaves words out (metrics.evalb_parameters.Parameters);
+            None: by the parameters of COLLINS.prm, which are for the Penn Treebank's tags.
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
@@ -58,6 +60,7 @@ class Problem:
     shared_vocab: bool = True
     character_coverage: float = 1.0
     metric: str = "bleu"
+    evalb: Any = None
     clean: bool = False
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
@@ -96,6 +99,8 @@ class Problem:
         }
         if self.target_kind != "text":
             settings["target_kind"] = self.target_kind
+        if self.evalb is not None:
+            settings["prm"] = self.evalb.as_dict()
         if self.clean:
             settings |= {name: getattr(self, name) for name in ("clean", "clean_max_words", "clean_max_ratio")}
         return settings

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite import threads
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, eval_trees
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from t2t_lite.metrics.evalb_parameters import Parameters
+    from t2t_lite.metrics.evalb_report import Evaluation
     from t2t_lite.metrics.metric import Metric, Score
     from t2t_lite.metrics.significance import Comparison
 
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 _FILE_FLAGS = ("baseline", "sgm", "language")
-_TREE_FLAGS = ("gold", "test", "prm", "columns")
+_TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -61,13 +61,7 @@ def _parser() -> cli.Parser:
         help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
     )
     files.add_argument("--language", metavar="de|en|fr", help="what the files are in; adds BLEU-paper to the scores")
-    trees = parser.add_argument_group("--metric=evalb: files of trees in brackets, plain or .gz, one tree a line")
-    trees.add_argument("--gold", metavar="FILE", help="the right trees")
-    trees.add_argument("--test", metavar="FILE", help="the trees to score; line N is of the sentence of line N")
-    trees.add_argument("--prm", metavar="FILE", help="EVALB's parameters; default: those of COLLINS.prm")
-    trees.add_argument(
-        "--columns", action="store_true", default=None, help="print what EVALB prints: every sentence, and a summary"
-    )
+    eval_trees.add_flags(parser)
     scores = parser.add_argument_group("scores")
     scores.add_argument(
         "--metric",
@@ -133,31 +127,16 @@ def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace)
 
 def _score_trees(args: argparse.Namespace) -> int:
     from t2t_lite.data.sources import read_lines
-
-    gold, test = (list(read_lines(path)) for path in (args.gold, args.test))
-    return _print_trees(args, {}, gold, test, _parameters(args))
-
-
-def _parameters(args: argparse.Namespace) -> Parameters | None:
-    from t2t_lite.data.sources import read_lines
-    from t2t_lite.metrics import evalb_parameters
-
-    return None if args.prm is None else evalb_parameters.read_parameters(read_lines(args.prm), args.prm)
-
-
-def _print_trees(
-    args: argparse.Namespace,
-    facts: dict[str, object],
-    gold: Sequence[str],
-    test: Sequence[str],
-    parameters: Parameters | None,
-) -> int:
     from t2t_lite.metrics import bracketing
 
-    found = bracketing.evaluate(gold, test, parameters)
+    gold, test = (list(read_lines(path)) for path in (args.gold, args.test))
+    found = bracketing.evaluate(gold, test, eval_trees.parameters(args))
     found.check_errors()
-    for fault in found.faults():
-        print(fault, file=sys.stderr)
+    eval_trees.list_faults(found)
+    return _print_trees(args, {}, found)
+
+
+def _print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evaluation) -> int:
     if args.columns:
         print("\n".join(found.columns()))
         return 0
@@ -212,7 +191,7 @@ def _score_run(args: argparse.Namespace) -> int:
     # Faults show before the minutes of decoding.
     trees = problem.metric == "evalb"
     _check_kind(args, trees)
-    parameters = _parameters(args)
+    parameters = eval_trees.parameters(args, problem.evalb)
     metrics = [] if trees else _metrics(args, problem.metric, problem.target_language)
     cli.load_tensorflow()  # not for --help, nor for files
     threads.one_per_operation()
@@ -228,8 +207,12 @@ def _score_run(args: argparse.Namespace) -> int:
     )
     facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
     if trees:
+        from t2t_lite.metrics import bracketing
+
         facts["repaired"] = found.repaired
-        return _print_trees(args, facts, found.references, found.hypotheses, parameters)
+        trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
+        eval_trees.explain_faults(trees_found)
+        return _print_trees(args, facts, trees_found)
     _print(args, facts, [metric.score(found.hypotheses, found.references) for metric in metrics])
     return 0
 

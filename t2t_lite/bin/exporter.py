@@ -158,9 +158,13 @@ def run_card(run: OpenRun) -> dict[str, Any]:
 def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     """The dev scores that training noted at this step; those of an average are not known to the run."""
     from t2t_lite.metrics import bleu
+    from t2t_lite.metrics.bracketing import Bracketing
     from t2t_lite.train.report import read_metrics
 
-    signature = bleu.metric(problem.metric, problem.target_language).score(["a"], ["a"]).signature
+    if problem.metric == "evalb":
+        signature = Bracketing(problem.evalb).signature
+    else:
+        signature = bleu.metric(problem.metric, problem.target_language).score(["a"], ["a"]).signature
     return [
         {
             "split": "dev",

@@ -10,7 +10,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
 
 _PROBLEM_OPTIONS = (
-    "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
+    *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
+    *("shared_vocab metric clean".split()),
 )
 
 
@@ -37,6 +38,12 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     )
     group.add_argument(
         "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
+    )
+    group.add_argument(
+        "--prm",
+        metavar="FILE",
+        help="treebank: EVALB's parameters for the dev and test scores, kept with the run; default: COLLINS.prm's, "
+        "which leave out the Penn Treebank's punctuation",
     )
     group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")

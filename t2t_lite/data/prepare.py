@@ -21,6 +21,7 @@ from t2t_lite.data.store import SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, put_back
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
+from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagCounts
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
 
 _SEED = 1  # of the sample that the vocabulary is trained on
@@ -139,8 +140,11 @@ def _write(
     for name, vocabulary in dict(zip(names, vocabularies, strict=True)).items():
         writer.file(name).write(vocabulary.model_proto)
     facts: dict[str, dict[str, Any]] = {}
+    tags = TagCounts(WSJ.deleted if problem.evalb is None else problem.evalb.delete_label)
     for split in splits:
         text = small[split] if split in small else train.read()
+        if problem.target_kind == "tree" and split == "train":
+            text = tags.watch(text)
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         if split in small:
@@ -149,6 +153,11 @@ def _write(
             facts[split] |= {"text": False, **train.facts()}
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
+    table = tags.table()
+    if table is not None:
+        writer.file(TAGS_FILE).write(table.to_json().encode())
+        for split, pairs in small.items():
+            table.check_gold(split, pairs)
     writer.finish(
         {
             "made_by": f"t2t-lite {__version__}",

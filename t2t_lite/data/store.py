@@ -6,6 +6,7 @@ vocabulary.model            or source.model and target.model
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
 dev.source.txt              dev and test only: the text itself, for BLEU
+tags.json                   trees only: the tags that words may have (text/tag_table.py)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.tag_table import TAGS_FILE, TagTable, load_table
 from t2t_lite.text.vocabulary import Vocabulary
 
 VERSION = 1
@@ -90,6 +92,15 @@ class Store:
     def checksum(self) -> str:
         """SHA-256 of all that is prepared, equal for equal text, settings and vocabularies."""
         return hashlib.sha256(json.dumps(self.manifest["files"], sort_keys=True).encode()).hexdigest()
+
+    @functools.cached_property
+    def tag_table(self) -> TagTable | None:
+        """The tags that the words of trees may have, see `load_table`; None where targets are text."""
+        if self.manifest["settings"].get("target_kind") != "tree":
+            return None
+        if TAGS_FILE in self.manifest["files"]:
+            self._small_file(TAGS_FILE)  # compares its checksum
+        return load_table(self.folder)
 
     def splits(self) -> tuple[str, ...]:
         """The splits in this store, such as ("train", "dev")."""

@@ -15,6 +15,7 @@ from t2t_lite import threads
 from t2t_lite.config import HParams
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.text.linearize import sentence
+from t2t_lite.text.tag_table import TagTable
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
@@ -173,20 +174,20 @@ class Translator(LineTranslator):
         extra_length: int,
         max_source_length: int,
         batch_tokens: int,
-        trees: bool = False,
+        trees: TagTable | None = None,
     ) -> None:
         super().__init__(
             source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
         )
         self.model, self.target_vocabulary = model, target_vocabulary
-        self.tree_text = TreeText(target_vocabulary) if trees else None
+        self.tree_text = None if trees is None else TreeText(target_vocabulary, trees)
         self.length_penalty, self.extra_length = length_penalty, extra_length
         # One graph for all shapes.
         self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
     @classmethod
     def from_hparams(
-        cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams, *, trees: bool = False
+        cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams, *, trees: TagTable | None = None
     ) -> Translator:
         """Decoding as the recipe says."""
         return cls(

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
-from t2t_lite.metrics.evalb_report import Evaluation, Sentence, Status
-from t2t_lite.metrics.metric import Score
+from t2t_lite.metrics.evalb_report import Evaluation, Sentence, Status, TreeScore
 
 # EVALB's space is ASCII's; words may hold others, such as U+00A0.
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
@@ -22,6 +21,7 @@ _PART = re.compile(r"[()]|[^()]+")
 _TERMINAL = re.compile(r"\(([^ ()]+) ([^ ()]+)$")
 _FUNCTION = re.compile(r"[-=]")  # what follows in NP-SBJ-1 or NP=2 says nothing about the kind of the phrase
 _QUOTES = ("'", '"', "/")  # words that EVALB takes for quotation marks; the last one is in its source as well
+_UNLABELLED = "()"  # what stands for an empty label that counts
 _KEEP = "\0"  # before the tag of a word that is not to be left out
 
 # What stands before a word means: (labels of the phrases that open, "" for one that does not count; the word's tag, ""
@@ -57,9 +57,9 @@ class Scorer:
     def score(self, gold: str, test: str) -> Sentence:
         """Returns the counts of one sentence: the brackets of `test` against those of `gold`.
 
-        Either line may hold several trees side by side. An unlabelled bracket around a tree is no constituent (EVALB
-        would count it as one of an empty label). A sentence is in error where either line is no tree, or where the
-        words that are left differ; it is skipped where `test` has none.
+        Either line may hold several trees side by side. An unlabelled bracket around a tree is no phrase unless the
+        parameters say so; to EVALB it is one with an empty label. A sentence is in error where either line is no tree,
+        or where the words that are left differ; it is skipped where `test` has none.
         """
         length, side = 0, "gold"
         try:
@@ -174,6 +174,7 @@ class _Heads:
         self._delete = frozenset(parameters.delete_label)
         self._no_length = frozenset(parameters.delete_label_for_length)
         self._labeled = parameters.labeled
+        self._empty = _UNLABELLED if parameters.unlabelled else ""
         self._label_class = _classes(parameters.eq_label)
         self._left_out = {self._label_class.get(label, label) for label in self._delete} | {""}
 
@@ -198,7 +199,7 @@ class _Heads:
 
     def _label(self, label: str) -> str:
         label = _FUNCTION.split(label, maxsplit=1)[0]
-        label = self._label_class.get(label, label)
+        label = self._label_class.get(label, label) or self._empty
         if label in self._left_out:
             return ""
         return label if self._labeled else "X"
@@ -264,11 +265,15 @@ def _compare(
 
 
 class Bracketing:
-    """Labelled F1 as a metric beside BLEU and the like; by the parameters of COLLINS.prm."""
+    """Labelled F1 as a metric beside BLEU and the like; without `parameters`, by those of COLLINS.prm."""
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    def __init__(self, parameters: Parameters | None = None) -> None:
+        self._parameters = parameters or Parameters()
+        self.signature = f"evalb|{self._parameters.signature}"
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> TreeScore:
         """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as of `evaluate`."""
-        return evaluate(references, hypotheses).score()
+        return evaluate(references, hypotheses, self._parameters).score()
 
 
 def evaluate(gold: Sequence[str], test: Sequence[str], parameters: Parameters | None = None) -> Evaluation:

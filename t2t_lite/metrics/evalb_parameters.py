@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from t2t_lite.errors import DataError, did_you_mean
 
@@ -25,6 +27,8 @@ class Parameters:
         cutoff_len: sentences up to this length are also summed up apart.
         max_error: the number of sentences in error with which an evaluation is still worth something.
         labeled: whether the labels of phrases count.
+        unlabelled: whether a bracket without a label, such as the outer one of ( (S ...) ), counts as a phrase. EVALB
+            counts it; a .prm file has no parameter for it. Trees that a model learns or writes have none.
     """
 
     delete_label: tuple[str, ...] = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
@@ -35,6 +39,7 @@ class Parameters:
     cutoff_len: int = 40
     max_error: int = 10
     labeled: bool = True
+    unlabelled: bool = False
 
     @property
     def signature(self) -> str:
@@ -43,7 +48,30 @@ class Parameters:
         pairs = {"equal": self.eq_label, "equal-words": self.eq_word}
         parts = [f"{name}:{' '.join(labels) or 'none'}" for name, labels in lists.items()]
         parts += [f"{name}:{' '.join(map('='.join, found)) or 'none'}" for name, found in pairs.items()]
+        parts.append(f"unlabelled:{'counted' if self.unlabelled else 'left-out'}")
         return "|".join([f"labeled:{'yes' if self.labeled else 'no'}", *parts])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the attributes, JSON-ready."""
+        values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Parameters:
+        """Returns what `as_dict` was of; DataError if it was of none."""
+        try:
+            found = cls(**{name: _tuples(value) for name, value in values.items()})
+            kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
+            fits = all(type(getattr(found, name)) is kind for name, kind in kinds.items())
+        except (AttributeError, TypeError):
+            fits = False
+        if not fits:
+            raise DataError(f"These are no parameters of EVALB: {values!r:.200}.")
+        return found
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 _LISTS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "QUOTE_LABEL")

@@ -129,6 +129,17 @@ class Total:
 
 
 @dataclasses.dataclass(frozen=True)
+class TreeScore(Score):
+    """A score of trees.
+
+    Attributes:
+        errors: sentences in error, which are not in the score.
+    """
+
+    errors: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Evaluation:
     """A file of trees against a gold file.
 
@@ -150,7 +161,7 @@ class Evaluation:
         """The sentences up to the length `parameters.cutoff_len`."""
         return Total.of([sentence for sentence in self.sentences if sentence.length <= self.parameters.cutoff_len])
 
-    def score(self) -> Score:
+    def score(self) -> TreeScore:
         """Returns F1 over all valid sentences, with the rest in its detail."""
         total = self.total
         detail = (
@@ -158,7 +169,7 @@ class Evaluation:
             f"average crossing {total.average_crossing:.2f}, tagging accuracy {total.tagging_accuracy:.2f}; "
             f"{total.valid:,} of {total.sentences:,} sentences, {total.errors:,} in error, {total.skipped:,} skipped)"
         )
-        return Score("F1", total.f1, f"evalb|{self.parameters.signature}", detail)
+        return TreeScore("F1", total.f1, f"evalb|{self.parameters.signature}", detail, total.errors)
 
     def faults(self) -> list[str]:
         """Returns what is wrong with each sentence in error, in EVALB's words: "12 : Length unmatch (20|19)"."""

@@ -22,6 +22,7 @@ from t2t_lite.layers.positions import sinusoids
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.serving.export import new_version, write_card
+from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import EOS, PAD, UNK, Vocabulary, by_file
 
 README_FILE = "README.txt"
@@ -48,12 +49,15 @@ def export(translator: Translator, base: str | os.PathLike[str], card: Mapping[s
     spec = _spec(translator)
     spec.validate()
     spec.optimize(quantization=precision)
+    text = translator.tree_text
     vocabularies = by_file(translator.source_vocabulary, translator.target_vocabulary)
 
     def write(folder: Path) -> None:
         spec.save(str(folder))
         for name, vocabulary in vocabularies.items():
             vocabulary.save(folder / name)
+        if text is not None and text.table.learned:
+            (folder / TAGS_FILE).write_text(text.table.to_json(), encoding="utf-8")
         (folder / README_FILE).write_text(_readme(translator, list(vocabularies)), encoding="utf-8")
         write_card(folder, {**card, "ctranslate2": {"version": ctranslate2.__version__, "precision": precision}})
 
@@ -200,8 +204,9 @@ twice as many. So with length_penalty=0 both find nearly always the same outputs
 _README_OF_TREES = """
 This model is a parser. Its sentences are words parted by single spaces, with -LRB- and -RRB- for ( and ). The program
 prints the symbols of a tree, such as (S (NP XX )NP (VP XX )VP )S, not the tree, and what a model writes need not be
-one: `TreeText` of t2t_lite.text.tree_text makes a tree of any symbols and a sentence. t2t-lite's own export,
---format=saved_model, gives trees.
+one: `TreeText` of t2t_lite.text.tree_text makes a tree of any symbols and a sentence; it takes the table that
+`load_table` of t2t_lite.text.tag_table reads from this folder. t2t-lite's own export, --format=saved_model,
+gives trees.
 """
 
 

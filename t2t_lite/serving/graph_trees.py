@@ -14,8 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.serving.graph_lookup import GraphLookup
 from t2t_lite.serving.graph_text import BLANK, utf_8
-from t2t_lite.text.linearize import MARKS, PUNCTUATION, ROOT, SYMBOL, TAG
+from t2t_lite.text.linearize import ROOT, SYMBOL
+from t2t_lite.text.tag_table import MARK_RE2, TAG, WSJ, TagTable
 from t2t_lite.text.vocabulary import EOS, UNK
 
 _NO_SYMBOL = 0  # the code of PAD, EOS, UNK and of all that linearize does not write
@@ -28,9 +30,10 @@ class GraphTrees(tf.Module):
 
     Args:
         symbols: by id; those of PAD, EOS and UNK are not looked at.
+        table: the tags that words may have.
     """
 
-    def __init__(self, symbols: Sequence[str]) -> None:
+    def __init__(self, symbols: Sequence[str], table: TagTable = WSJ) -> None:
         super().__init__()
         self._labels = ["", "", ROOT]  # by code
         self._tags = [TAG] * len(symbols)  # by id; PAD is where a word has no leaf
@@ -48,6 +51,7 @@ class GraphTrees(tf.Module):
                 codes[name] = len(self._labels)
                 self._labels.append(name)
             self._codes[i] = codes[name] if bracket == "(" else -codes[name]
+        self._graph_tags = _GraphTags(self._tags, table)
 
     @staticmethod
     def sentences(texts: Any) -> Any:
@@ -87,7 +91,7 @@ class GraphTrees(tf.Module):
         labels = tf.gather([f"({label} " for label in self._labels], labels_P)
         opening_W = tf.strings.unsorted_segment_join(labels, first_P, num_segments=number)
         closing_W = tf.strings.unsorted_segment_join(tf.fill(tf.shape(last_P), ")"), last_P, num_segments=number)
-        tags_W = _own_tags(tf.gather(self._tags, tag_ids_W), words_W)
+        tags_W = self._graph_tags(tag_ids_W, words_W)
         return tf.strings.join([opening_W, "(", tags_W, " ", words_W, ")", closing_W])
 
 
@@ -97,17 +101,35 @@ def _words(sentences: Any) -> Any:
     return tf.ragged.boolean_mask(words, words != "")  # of nothing, `split` makes one empty word
 
 
-def _own_tags(tags_W: Any, words_W: Any) -> Any:
-    """As `linearize.tag_punctuation`; and TAG becomes the word's own tag where the word is punctuation."""
-    known, own = zip(*PUNCTUATION.items(), strict=True)
-    is_known = tf.equal(words_W[:, None], tf.constant(known))
-    own_W = tf.where(tf.reduce_any(is_known, axis=1), tf.gather(own, tf.argmax(is_known, axis=1)), TAG)
-    wrong = tf.not_equal(_is_mark(own_W), _is_mark(tags_W)) & tf.not_equal(words_W, "'")
-    return tf.where(wrong | tf.equal(tags_W, TAG), own_W, tags_W)
+class _GraphTags:
+    """`TagTable.tag` in a graph.
 
+    Args:
+        tags: by id of the symbol.
+    """
 
-def _is_mark(tags_W: Any) -> Any:
-    return tf.reduce_any(tf.equal(tags_W[:, None], tf.constant(MARKS)), axis=1)
+    def __init__(self, tags: Sequence[str], table: TagTable) -> None:
+        self._tags = tags
+        self._is_tag = [tag == TAG for tag in tags]
+        self._deleted = [tag in table.deleted for tag in tags]
+        self._open = [tag in table.open for tag in tags]
+        self._learned = table.learned
+        self._words = GraphLookup(list(table.words))
+        self._own = [*table.words.values()] or [TAG]
+        self._own_deleted = [tag in table.deleted for tag in self._own]
+        self._pairs = GraphLookup([" ".join(pair) for pair in sorted(table.pairs)])
+
+    def __call__(self, ids_W: Any, words_W: Any) -> Any:
+        """int32 [W], string [W] -> string [W]."""
+        tags_W, deleted_W = tf.gather(self._tags, ids_W), tf.gather(self._deleted, ids_W)
+        at_W, is_known_W = self._words(words_W)
+        _, is_pair_W = self._pairs(tf.strings.join([tags_W, words_W], " "))
+        wrong_W = tf.not_equal(deleted_W, tf.gather(self._own_deleted, at_W)) | tf.gather(self._is_tag, ids_W)
+        known_W = tf.where(wrong_W & ~is_pair_W, tf.gather(self._own, at_W), tags_W)
+        believed_W = ~deleted_W
+        if self._learned:
+            believed_W |= tf.gather(self._open, ids_W) | tf.strings.regex_full_match(words_W, MARK_RE2)
+        return tf.where(is_known_W, known_W, tf.where(believed_W, tags_W, TAG))
 
 
 def _phrases(codes_BT: Any, words_BT: Any, starts_B1: Any, stops_B1: Any, num_codes: int) -> tuple[Any, Any, Any]:

@@ -18,7 +18,9 @@ from t2t_lite import __version__, config
 from t2t_lite.config import HParams
 from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.translate import Translator
+from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.problem import Problem
+from t2t_lite.text.tree_text import TreeText
 
 _LICENCE = (
     "t2t-lite is licensed under Apache-2.0; it lays no claim to models made with it. What may be done with this model "
@@ -72,6 +74,7 @@ def model_card(
             side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}
             for side, vocabulary in (("source", translator.source_vocabulary), ("target", translator.target_vocabulary))
         },
+        **({} if translator.tree_text is None else {"trees": _trees(translator.tree_text, problem)}),
         "versions": {
             "python": ".".join(map(str, sys.version_info[:3])),
             "tensorflow": tf.__version__,
@@ -81,6 +84,10 @@ def model_card(
         "batching": _BATCHING,
         "licence": _LICENCE,
     }
+
+
+def _trees(text: TreeText, problem: Problem) -> dict[str, str]:
+    return {"tags": text.table.describe(), "evalb": Bracketing(problem.evalb).signature}
 
 
 def _first_line(problem: Problem) -> str:

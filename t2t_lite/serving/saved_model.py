@@ -19,6 +19,7 @@ from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
 from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.graph_trees import GraphTrees
+from t2t_lite.text.tag_table import TagTable
 from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary
 
 # Attention has layers x heads x queries x keys numbers for a text of a few bytes.
@@ -54,7 +55,7 @@ class ServedModel(tf.Module):
         source, target = self.vocabularies
         self._source = GraphText(source)
         self._target = self._source if target is source else GraphText(target)
-        self._trees = None if translator.tree_text is None else GraphTrees(target.words())
+        self._trees = None if translator.tree_text is None else GraphTrees(target.words(), translator.tree_text.table)
         model = translator.model
         self._weights = {w.path: _stored(w, model.compute_dtype) for w in model.weights}
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_kernels(model).items()}
@@ -66,6 +67,12 @@ class ServedModel(tf.Module):
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         """Source and target; one object where they are shared."""
         return self._translator.source_vocabulary, self._translator.target_vocabulary
+
+    @property
+    def tag_table(self) -> TagTable | None:
+        """The tags that words may have; None where outputs are text, or the table was not learned."""
+        text = self._translator.tree_text
+        return text.table if text is not None and text.table.learned else None
 
     @functools.cached_property
     def signatures(self) -> dict[str, Any]:

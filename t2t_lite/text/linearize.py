@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.tag_table import PUNCTUATION as PUNCTUATION
+from t2t_lite.text.tag_table import TAG, WSJ, TagTable
 from t2t_lite.text.trees import Leaf, Node, Tree, escape
 
-TAG = "XX"  # the paper's one symbol for all parts of speech
 ROOT = "TOP"  # what holds the parts where a sequence has several roots; EVALB does not count it
 
 # What `repair` may count, in the order in which it looks for it.
@@ -32,17 +33,6 @@ FAULTS = {
     "roots": "a root put above several, or above a word that no phrase holds",
 }
 
-# So the Penn Treebank tags these words, 10,781 times of 10,791 in its WSJ sample; else ' is a quotation mark.
-# EVALB leaves punctuation out by its tags, so that a tree without them would count as one of another sentence.
-PUNCTUATION = {
-    ",": ",",
-    **dict.fromkeys([".", "?", "!"], "."),
-    **dict.fromkeys([":", ";", "--", "-", "..."], ":"),
-    **dict.fromkeys(["``", "`"], "``"),
-    **dict.fromkeys(["''", '"'], "''"),
-    "'": "POS",
-}
-MARKS = (",", ".", ":", "``", "''")  # the tags by which EVALB leaves punctuation out
 SYMBOL = re.compile(r"([()]?)([^() \t\n\r\f\v]+)")
 _WORD = re.compile(r"[^() \t\n\r\f\v]+")
 
@@ -73,17 +63,17 @@ def linearize(tree: Tree, *, tags: bool = True) -> list[str]:
 
 
 def untag(tree: Tree) -> Tree:
-    """Returns what is left of a tree when TAG stands for all tags: punctuation alone tells its own."""
-    return Tree(tuple(_leaf(TAG, node.word) if isinstance(node, Leaf) else node for node in tree.nodes))
+    """Returns what is left of a tree when TAG stands for all tags: only punctuation has its own."""
+    return Tree(tuple(_leaf(TAG, node.word, WSJ) if isinstance(node, Leaf) else node for node in tree.nodes))
 
 
-def restore(symbols: Sequence[str], words: Sequence[str]) -> Tree:
-    """Returns the tree of `symbols` over `words`; a TAG becomes the word's own tag where the word is punctuation.
+def restore(symbols: Sequence[str], words: Sequence[str], table: TagTable | None = WSJ) -> Tree:
+    """Returns the tree of `symbols` over `words`; a TAG becomes the word's own tag in `table`, if there is one.
 
     Raises:
         DataError: the symbols are no tree over these words (the message counts what is wrong), or as `repair`.
     """
-    tree, repairs = repair(symbols, words)
+    tree, repairs = repair(symbols, words, table=table)
     if repairs:
         counts = ", ".join(f"{fault}: {repairs[fault]}" for fault in FAULTS if fault in repairs)
         raise DataError(
@@ -94,7 +84,10 @@ def restore(symbols: Sequence[str], words: Sequence[str]) -> Tree:
 
 
 def repair(
-    symbols: Sequence[str], words: Sequence[str], known: Collection[str] | None = None
+    symbols: Sequence[str],
+    words: Sequence[str],
+    known: Collection[str] | None = None,
+    table: TagTable | None = WSJ,
 ) -> tuple[Tree, Counter[str]]:
     """Returns a tree over exactly `words` that keeps of `symbols` what it can; that of `restore` if they are a tree.
 
@@ -102,9 +95,10 @@ def repair(
         symbols: any sequence.
         words: of the sentence, plain or escaped; at least one.
         known: the symbols that may occur, such as those of the training data; None: any that have the right form.
+        table: what a TAG becomes, and the leaf of a word for which there is no symbol; None: TAG.
 
     Returns:
-        The tree, and how often each of FAULTS was mended.
+        The tree, and how often each of FAULTS was repaired.
 
     Raises:
         DataError: there are no words, or one is empty or holds a space.
@@ -115,7 +109,7 @@ def repair(
             raise DataError(f"{word!r} cannot be a word of a tree: it is empty or holds a space.")
     if not words:
         raise DataError("A sentence without words has no tree.")
-    building = _Building(words)
+    building = _Building(words, table)
     for symbol in symbols:
         match = SYMBOL.fullmatch(symbol)
         if match is None or (known is not None and symbol not in known):
@@ -129,32 +123,26 @@ def repair(
     return building.finish(), building.faults
 
 
-def tag_punctuation(tree: Tree) -> tuple[Tree, int]:
-    """Returns a model's tree with tags of punctuation on punctuation and nowhere else, and how many were changed.
+def tag_punctuation(tree: Tree, table: TagTable = WSJ) -> tuple[Tree, int]:
+    """Returns a model's tree whose words EVALB deletes or keeps as in the gold tree, and how many tags were changed.
 
-    EVALB would take the sentence for another one, and leave it out of the score. A word that is no punctuation gets
-    TAG. Of the treebank's own trees hardly one changes, but some do: they are not to be passed through this.
+    EVALB would take the sentence for another one, and leave it out of the score. Of the treebank's own trees hardly one
+    changes, but some do: they are not to be passed through this.
     """
-    nodes = tuple(_leaf(own_tag(*node), node.word) if isinstance(node, Leaf) else node for node in tree.nodes)
+    nodes = tuple(Leaf(table.tag(*node), node.word) if isinstance(node, Leaf) else node for node in tree.nodes)
     changed = sum(new != old for new, old in zip(nodes, tree.nodes, strict=True))
     return Tree(nodes), changed
 
 
-def own_tag(tag: str, word: str) -> str:
-    """Returns the tag, or TAG if punctuation has it and the word is none, or the other way round."""
-    mark = PUNCTUATION.get(word) in MARKS
-    # ' is either.
-    return TAG if mark != (tag in MARKS) and word != "'" else tag
-
-
-def _leaf(tag: str, word: str) -> Leaf:
-    return Leaf(PUNCTUATION.get(word, TAG) if tag == TAG else tag, word)
+def _leaf(tag: str, word: str, table: TagTable | None) -> Leaf:
+    return Leaf(table.tag(tag, word) if tag == TAG and table is not None else tag, word)
 
 
 class _Building:
     """A tree as it grows, symbol by symbol, in time linear in their number."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], table: TagTable | None) -> None:
+        self._table = table
         self.faults: Counter[str] = Counter()
         self._words = words
         self._used = 0
@@ -174,7 +162,7 @@ class _Building:
             return
         if not self._open:
             self._roots.append(False)
-        self._nodes.append(_leaf(tag, self._words[self._used]))
+        self._nodes.append(_leaf(tag, self._words[self._used], self._table))
         self._used += 1
 
     def close(self, label: str) -> None:
@@ -204,7 +192,7 @@ class _Building:
             in_root = not self._open and self._roots == [True]
             if in_root:
                 self._nodes.pop()
-            self._nodes += [_leaf(TAG, word) for word in self._words[self._used :]]
+            self._nodes += [_leaf(TAG, word, self._table) for word in self._words[self._used :]]
             if in_root:
                 self._nodes.append(None)
             elif not self._open:

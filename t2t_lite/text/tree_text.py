@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from t2t_lite.text.linearize import repair, restore, sentence, tag_punctuation
+from t2t_lite.text.tag_table import WSJ, TagTable
 from t2t_lite.text.vocabulary import UNK, Vocabulary
 
 
@@ -11,10 +12,12 @@ class TreeText:
 
     Args:
         vocabulary: of the symbols (kind "word"); others are no symbols of the model's.
+        table: the tags that words may have.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, table: TagTable = WSJ) -> None:
         self._known = frozenset(vocabulary.words()[UNK + 1 :])
+        self.table = table
 
     def tree(self, line: str, output: str) -> tuple[str, bool]:
         """Returns the tree of a model's output over the words of a line, and whether the output had to be repaired.
@@ -24,11 +27,12 @@ class TreeText:
         words = sentence(line)
         if not words:
             return "", False
-        tree, repairs = repair(output.split(" "), words.split(" "), self._known)
-        tree, changed = tag_punctuation(tree)
+        tree, repairs = repair(output.split(" "), words.split(" "), self._known, self.table)
+        tree, changed = tag_punctuation(tree, self.table)
         return str(tree), bool(repairs or changed)
 
-    @staticmethod
-    def reference(line: str, target: str) -> str:
+    def reference(self, line: str, target: str) -> str:
         """Returns the tree of a prepared pair; DataError if the target is none over the words of the line."""
-        return str(restore(target.split(" "), sentence(line).split(" ")))
+        # Where tags were learned, TAG may be one of the treebank's own.
+        table = None if self.table.learned else self.table
+        return str(restore(target.split(" "), sentence(line).split(" "), table))

@@ -19,6 +19,8 @@ from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.metrics.evalb_parameters import Parameters
+from t2t_lite.metrics.evalb_report import TreeScore
 from t2t_lite.metrics.metric import Score
 from t2t_lite.train.loss import batch_loss
 
@@ -50,6 +52,11 @@ class Scores:
         """Per piece, not per word (as in the paper's Table 3)."""
         return math.exp(min(self.loss, 700.0))
 
+    @property
+    def errors(self) -> int:
+        """Trees in error, which are not in the score."""
+        return self.score.errors if isinstance(self.score, TreeScore) else 0
+
     def as_metrics(self, split: str) -> dict[str, float]:
         """The entries of an evaluation line of metrics.jsonl."""
         kind = {"chrF2": "chrf", "BLEU": "bleu", "F1": "f1"}.get(self.score.name, "bleu_paper")
@@ -58,6 +65,7 @@ class Scores:
             f"{split}_perplexity": self.perplexity,
             f"{split}_{kind}": self.score.value,
             **({f"{split}_repaired": self.repaired / len(self.hypotheses)} if kind == "f1" else {}),
+            **({f"{split}_errors": self.errors} if isinstance(self.score, TreeScore) else {}),
         }
 
 
@@ -69,12 +77,15 @@ class Evaluator:
         store: the prepared data.
         translator: decodes with the same model.
         metric: one of metrics.bleu.METRICS, or "evalb".
+        evalb: the parameters of "evalb"; None: those of COLLINS.prm.
     """
 
-    def __init__(self, model: Any, store: Store, translator: Translator, metric: str) -> None:
+    def __init__(
+        self, model: Any, store: Store, translator: Translator, metric: str, evalb: Parameters | None = None
+    ) -> None:
         self._store, self._translator = store, translator
         language = store.manifest["settings"]["target_language"]
-        self._metric = Bracketing() if metric == "evalb" else bleu.metric(metric, language)
+        self._metric = Bracketing(evalb) if metric == "evalb" else bleu.metric(metric, language)
 
         def loss_sum(source: Any, target: Any) -> Any:
             return batch_loss(model, {"source": source, "target": target}, 1.0, 0.0)

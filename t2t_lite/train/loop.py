@@ -156,4 +156,5 @@ class Loop:
 
 def _line(step: int, scores: Scores, better: bool) -> str:
     text = f"step {step}: dev loss {scores.loss:.4f}, perplexity {scores.perplexity:.2f}, "
-    return f"{text}{scores.score.name} {scores.score.value:.2f}{' (best so far)' if better else ''}"
+    errors = f", {scores.errors:,} of {len(scores.hypotheses):,} sentences in error" if scores.errors else ""
+    return f"{text}{scores.score.name} {scores.score.value:.2f}{errors}{' (best so far)' if better else ''}"

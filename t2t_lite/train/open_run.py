@@ -12,6 +12,7 @@ from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.decode.int8 import quantize
 from t2t_lite.decode.translate import Translator
+from t2t_lite.text.tag_table import load_table
 from t2t_lite.text.vocabulary import Vocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.evaluate import Evaluator
@@ -79,7 +80,7 @@ def open_run(
     step = checkpoints.load_weights(path)
     if precision == "int8":
         quantize(model)
-    trees = spec.make_problem().target_kind == "tree"
+    trees = load_table(output_dir) if spec.make_problem().target_kind == "tree" else None
     translator = Translator.from_hparams(model, source, target, hparams, trees=trees)
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
@@ -96,8 +97,8 @@ def evaluate_run(
     run = open_run(output_dir, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")
-    metric = run.spec.make_problem().metric
-    scores = Evaluator(run.model, store, run.translator, metric)(split)
+    problem = run.spec.make_problem()
+    scores = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb)(split)
     return RunScores(
         run.checkpoint,
         split,

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data import given_vocabulary
+from t2t_lite.data.durable import replace_file
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
+from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
 from t2t_lite.train.run_dir import GivenVocabulary, RunSpec, has_weights
 
@@ -77,14 +79,14 @@ def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabul
 
 
 def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
-    """Copies the data's vocabularies into the run, which can then be opened without its data.
+    """Copies the data's vocabularies and tags into the run, which can then be opened without its data.
 
     Raises:
         DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # left by a start that came to nothing
-        for name in (SHARED_FILE, *FILES):
+        for name in (SHARED_FILE, *FILES, TAGS_FILE):
             (Path(output_dir) / name).unlink(missing_ok=True)
     for name, vocabulary in by_file(source, target).items():
         path = Path(output_dir) / name
@@ -94,6 +96,18 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
                 "as it was, or give another --output_dir."
             )
         vocabulary.save(path)
+    if store.tag_table is not None and store.tag_table.learned:
+        _write_tags(Path(output_dir) / TAGS_FILE, store.tag_table.to_json())
+
+
+def _write_tags(path: Path, text: str) -> None:
+    if has_weights(path.parent) and not (path.exists() and path.read_text(encoding="utf-8") == text):
+        _log.warning(
+            "From here on the trees of %s are repaired with the tags of its data as they are now; they are not those "
+            "with which its scores were computed so far.",
+            path.parent,
+        )
+    replace_file(path, text)
 
 
 def check_vocabulary(output_dir: str | os.PathLike[str], store: Store) -> None:

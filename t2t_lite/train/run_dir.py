@@ -3,6 +3,7 @@
 hparams.json   the hparams set's name, the model's name, every value
 problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
                vocabulary where one was given
+tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (train/report.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)

@@ -77,8 +77,8 @@ class Trainer:
                 writes=self.workers.is_chief,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
-        translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=problem.target_kind == "tree")
-        self.evaluate = Evaluator(self.model, store, translator, problem.metric)
+        translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
+        self.evaluate = Evaluator(self.model, store, translator, problem.metric, problem.evalb)
 
     def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
         """Restores the newest checkpoint, or where there is none the weights of another run.

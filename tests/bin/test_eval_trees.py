@@ -9,6 +9,12 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import eval as command
+from t2t_lite.problems.parsing import as_pair
+from t2t_lite.text.tag_table import TagCounts
+from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.trees import parse
+from t2t_lite.text.vocabulary import train_vocabulary
+from tests.tag_sets import TAG_SETS
 
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))"
 TEST = "(S (NP (DT the) (NN cat)) (ADVP (VBZ sleeps)) (. .))"
@@ -52,6 +58,31 @@ def test_columns_are_evalbs(shared_data: Callable[[str], Path]) -> None:
     assert done.stderr == "1 : Length unmatch (32|34)\n2 : Length unmatch (18|20)\n"
 
 
+@pytest.mark.parametrize("name", TAG_SETS)
+def test_the_trees_of_a_perfect_model_score_100_with_0_in_error(name: str, tmp_path: Path) -> None:
+    folder = TAG_SETS[name].write(tmp_path)
+    counts = TagCounts(TAG_SETS[name].deleted)
+    pairs = [as_pair(parse(line)) or ("", "") for line in TAG_SETS[name].train]
+    text = TreeText(
+        train_vocabulary([symbols for _, symbols in counts.watch(pairs)], size=99, kind="word"), counts.table()
+    )
+    written = [text.tree(*(as_pair(parse(line)) or ("", "")))[0] for line in TAG_SETS[name].dev]
+    (tmp_path / "written").write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+    done = evaluate(f"--gold={folder / 'dev.trees'}", f"--test={tmp_path / 'written'}", f"--prm={folder / 'evalb.prm'}")
+    assert done.stderr == ""
+    assert " = 100.00 (recall 100.00, precision 100.00, complete match 100.00," in done.stdout
+    assert "2 of 2 sentences, 0 in error, 0 skipped)" in done.stdout
+
+
+def test_unlabelled_brackets_count_as_in_evalb_where_asked(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_text(f"( {GOLD} )\n")
+    (tmp_path / "test").write_text(f"( {TEST} )\n")
+    flags = [f"--gold={tmp_path / 'gold'}", f"--test={tmp_path / 'test'}"]
+    for flag, score, said in (([], 66.67, "left-out"), (["--count_unlabelled"], 75.0, "counted")):
+        done = evaluate(*flags, *flag)
+        assert f"|unlabelled:{said} = {score:.2f} (recall" in done.stdout
+
+
 def test_files_that_are_no_trees(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("A sentence.\n" * 20, encoding="utf-8")
     done = evaluate(f"--gold={tmp_path / 'text'}", f"--test={tmp_path / 'text'}")
@@ -69,6 +100,7 @@ def test_files_that_are_no_trees(tmp_path: Path) -> None:
         (["--metric=evalb", "--gold=x", "--test=y", "--hypotheses=z"], "--hypotheses does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--lowercase"], "--lowercase does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--json", "--columns"], "give --columns or --json, not both"),
+        (["--hypotheses=x", "--references=y", "--count_unlabelled"], "--count_unlabelled goes with --metric=evalb"),
         (["--gold=x", "--test=y"], "--gold goes with --metric=evalb"),
         (["--hypotheses=x", "--references=y", "--columns"], "--columns goes with --metric=evalb"),
     ],

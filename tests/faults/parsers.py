@@ -24,6 +24,7 @@ from t2t_lite.serving.answer import hypotheses
 from t2t_lite.serving.rest import Rest
 from t2t_lite.serving.target import Target
 from t2t_lite.text.linearize import linearize, repair
+from t2t_lite.text.tag_table import TAG, parse_table
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import escape, normalize, parse, read_trees
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
@@ -54,6 +55,9 @@ OVERRIDES = [
 PRM = [
     b"# COLLINS\nDEBUG 0\nMAX_ERROR 10\nCUTOFF_LEN 40\nLABELED 1\nDELETE_LABEL TOP\nDELETE_LABEL ``\n"
     b"DELETE_LABEL_FOR_LENGTH -NONE-\nQUOTE_LABEL ''\nEQ_LABEL ADVP PRT\nEQ_WORD a the\n"
+]
+TAGS = [
+    b'{"version": 1, "deleted": [",", "PU"], "words": {"-": {"HYPH": 19, ",": 5}, "\xe3\x80\x82": {"PU": 2}}}',
 ]
 SYMBOLS = [
     b"the cat ( sleeps ) .\n(S (NP DT NN )NP (VP XX XX )VP . )S XX",
@@ -97,6 +101,7 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("answers", 60, ANSWERS, _predict),
         Parser("answers, states", 25, STATES, lambda data: _rest(200, data).states(1)),
         Parser("answers, refusals", 25, REFUSALS, lambda data: _rest(500, data).states(1)),
+        Parser("tags of words", 40, TAGS, _tags),
         *_run_parsers(folder),
         *_store_parsers(folder),
     ]
@@ -135,6 +140,12 @@ def _evalb(data: bytes) -> None:
 def _parameters(data: bytes) -> None:
     parameters = read_parameters(_text(data).split("\n"), "a.prm")
     bracketing.evaluate(["(S (A a))"], ["(S (A a))"], parameters).columns()
+
+
+def _tags(data: bytes) -> None:
+    table = parse_table(_text(data), "tags.json")
+    assert parse_table(table.to_json(), "tags.json") == table
+    assert {table.tag(tag, word) for tag in (",", TAG) for word in ("-", "a", "\u3002")}
 
 
 def _symbols(trees: TreeText, data: bytes) -> None:

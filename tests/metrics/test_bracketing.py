@@ -116,6 +116,41 @@ def test_counts(gold: str, test: str, expected: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("gold", "test", "expected"),
+    [
+        # matched, gold, test: EVALB pushes every bracket, and only those whose label is to be deleted do not count
+        (f"( {GOLD} )", f"( {GOLD} )", (6, 6, 6)),
+        (f"({GOLD})", f"(TOP{GOLD})", (5, 6, 5)),
+        (f"(({GOLD}))", f"({GOLD})", (6, 7, 6)),
+        (f"(=2 {GOLD})", f"(-SBJ {GOLD})", (6, 6, 6)),  # a label that is cut off is empty, too
+        (f"( (-NONE- *) ) {GOLD}", GOLD, (5, 5, 5)),  # a bracket without words
+    ],
+)
+def test_unlabelled_brackets_count_where_they_are_asked_to(gold: str, test: str, expected: tuple[int, ...]) -> None:
+    assert tuple(score(gold, test, Parameters(unlabelled=True)))[2:5] == expected
+    assert tuple(score(gold, test))[2:5] == (5, 5, 5)
+    assert Parameters(unlabelled=True).signature.endswith("|unlabelled:counted")
+    assert Parameters().signature.endswith("|unlabelled:left-out")
+
+
+def test_evalbs_sample_set_in_unlabelled_brackets(shared_data: Callable[[str], Path]) -> None:
+    """Each sentence of sample.rsl that counts has one bracket more that matches; with the default, none."""
+    folder = shared_data("evalb") / "sample"
+    parameters = read_parameters(read_lines(folder / "sample.prm"), "sample.prm")
+    gold, test, expected = (list(read_lines(folder / f"sample.{name}")) for name in ("gld", "tst", "rsl"))
+    gold, test = ([f"( {line})" for line in lines] for lines in (gold, test))
+    compared = 0
+    for more in (0, 1):
+        found = bracketing.evaluate(gold, test, dataclasses.replace(parameters, unlabelled=bool(more)))
+        for ours, theirs in zip(found.sentences, map(numbers, expected[3:27]), strict=True):
+            if theirs[2] == "0":
+                assert (ours.matched, ours.gold, ours.test) == tuple(int(n) + more for n in theirs[5:8])
+                assert (ours.crossing, ours.words, ours.tags) == tuple(map(int, theirs[8:11]))
+                compared += 1
+    assert compared == 2 * 17
+
+
+@pytest.mark.parametrize(
     ("gold", "test", "status", "fault"),
     [
         (GOLD, "", Status.SKIP, ""),
@@ -248,9 +283,9 @@ def test_totals() -> None:
     assert evaluation.faults() == ["4 : Words unmatch (cat|dog)"]
     result = evaluation.score()
     assert result.format() == (
-        "F1|evalb|labeled:yes|delete:TOP -NONE- , : `` '' .|quote:`` '' POS|equal:ADVP=PRT|equal-words:none = 90.00 "
-        "(recall 90.00, precision 90.00, complete match 50.00, average crossing 0.00, tagging accuracy 100.00; "
-        "2 of 4 sentences, 1 in error, 1 skipped)"
+        "F1|evalb|labeled:yes|delete:TOP -NONE- , : `` '' .|quote:`` '' POS|equal:ADVP=PRT|equal-words:none|"
+        "unlabelled:left-out = 90.00 (recall 90.00, precision 90.00, complete match 50.00, average crossing 0.00, "
+        "tagging accuracy 100.00; 2 of 4 sentences, 1 in error, 1 skipped)"
     )
 
 

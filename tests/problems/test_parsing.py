@@ -2,18 +2,23 @@
 
 import gzip
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
+from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.text.linearize import restore
+from t2t_lite.text.tag_table import WSJ
 from t2t_lite.text.trees import normalize, read_trees
+from tests.tag_sets import TAG_SETS
 
 _MRG = "( (S (NP-SBJ-1 (PRP {})) (VP (VBZ sleeps) (NP (-NONE- *T*-1))) (. .)) )\n"
 _PAIR = ("{} sleeps .", "(S (NP PRP )NP (VP VBZ )VP . )S")
@@ -253,3 +258,66 @@ def test_the_sample_of_the_penn_treebank_in_its_sections(shared_data: Callable[[
     problem = registry.problem("wsj_parsing", source_dir=str(tmp_path))
     expected = [normalize(next(read_trees([line], trees))) for number in range(2, 22) for line in lines[number::25]]
     assert [words for words, _ in problem.samples("train")] == [" ".join(tree.words) for tree in expected if tree]
+
+
+def _trees_of(name: str, folder: Path) -> str:
+    return str(TAG_SETS[name].write(folder))
+
+
+def test_a_treebank_names_its_parameters_of_evalb(tmp_path: Path) -> None:
+    folder = _trees_of("ctb", tmp_path / "ctb")
+    prm = tmp_path / "ctb" / "evalb.prm"
+    plain, problem = (registry.problem("treebank", source_dir=folder, prm=p) for p in (None, str(prm)))
+    assert "prm" not in plain.options()  # so that runs from before there was the option go on
+    assert (plain.evalb, "prm" in plain.settings()) == (None, False)
+    assert problem.evalb.delete_label == ("TOP", "PU")
+    prm.unlink()
+    options = json.loads(json.dumps(problem.options()))  # as a run keeps them: the content, not the path
+    again = registry.problem("treebank", **options)
+    assert (again.evalb, again.options(), again.settings()) == (problem.evalb, problem.options(), problem.settings())
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    assert store.tag_table is not None
+    assert store.tag_table.deleted == {"TOP", "PU"}
+    with pytest.raises(UsageError, match="prepared with other settings:\n  prm: "):
+        prepare(plain, tmp_path / "data", num_workers=1)
+
+
+@pytest.mark.parametrize("prm", [{"delete_label": 3}, {"no_such": []}, {"labeled": "yes"}, ["a"]])
+def test_parameters_that_a_run_cannot_have_written(prm: Any) -> None:
+    with pytest.raises(DataError, match="no parameters of EVALB"):
+        registry.problem("treebank", source_dir="x", prm=prm)
+
+
+def test_a_prm_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a.prm").write_text("DELETE_LABELS TOP\n")
+    with pytest.raises(DataError, match=r"a\.prm, line 1: 'DELETE_LABELS' is no parameter of EVALB"):
+        registry.problem("treebank", source_dir="x", prm=str(tmp_path / "a.prm"))
+
+
+def test_prepared_data_hold_the_tags_of_their_words(tmp_path: Path) -> None:
+    folder = _trees_of("ontonotes", tmp_path / "trees")
+    problem = registry.problem("treebank", source_dir=folder, vocab_size=90)
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    store.verify()
+    table = json.loads((store.folder / "tags.json").read_text(encoding="utf-8"))
+    assert table["words"]["-"] == {":": 4, "HYPH": 12, "XX": 4}
+    assert "cat" not in table["words"]
+    damaged = (store.folder / "tags.json").read_text(encoding="utf-8").replace('"XX": 4', '"XX": 5')
+    (store.folder / "tags.json").write_text(damaged, encoding="utf-8")
+    with pytest.raises(DataError, match=r"tags\.json is damaged: its checksum"):
+        _ = open_store(store.folder).tag_table
+    text = registry.problem("toy_reverse", train_size=20)
+    assert prepare(text, tmp_path / "data", num_workers=1).tag_table is None
+
+
+def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = _trees_of("ptb", tmp_path / "trees")
+    problem = registry.problem("treebank", source_dir=folder, vocab_size=90)
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    (store.folder / "tags.json").unlink()
+    manifest = store.manifest
+    del manifest["files"]["tags.json"]
+    (store.folder / "manifest.json").write_text(json.dumps(manifest))
+    caplog.clear()
+    assert prepare(problem, tmp_path / "data").tag_table is WSJ
+    assert [message.partition(" it was")[0] for message in caplog.messages] == [f"{store.folder} has no tags.json:"]

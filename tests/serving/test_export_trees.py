@@ -16,6 +16,7 @@ from t2t_lite.serving.export import export
 from t2t_lite.serving.saved_model import ServedModel
 from t2t_lite.text import trees
 from t2t_lite.text.linearize import sentence
+from t2t_lite.text.tag_table import WSJ, TagCounts, load_table
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
 from tests.serving.conftest import EXPORTED, Exported
@@ -30,11 +31,12 @@ ODD = ["(", "  a ( b )\tc\r", "a\u00a0b c", "naïve 🌍 ?", "\x1c x", ". , ' ``
 def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """An export of a small parser with random weights: most of what it writes is no tree."""
     pairs = list(itertools.islice(registry.problem("toy_parsing").samples("train"), 300))
-    sources, targets = (list(side) for side in zip(*pairs, strict=True))
+    counts = TagCounts(WSJ.deleted)
+    sources, targets = (list(side) for side in zip(*counts.watch(pairs), strict=True))
     source, target = train_vocabulary(sources, size=200), train_vocabulary(targets, size=200, kind="word")
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
-    translator = Translator.from_hparams(model, source, target, HPARAMS, trees=True)
+    translator = Translator.from_hparams(model, source, target, HPARAMS, trees=counts.table())
     served = ServedModel(translator, SIGNATURES)
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])
@@ -97,3 +99,5 @@ def test_another_engine_is_said_to_give_symbols(parser: Exported, tmp_path: Path
     version = ctranslate2_export.export(parser.translator, tmp_path, {}, precision="float32")
     readme = (version / "README.txt").read_text()
     assert "prints the symbols of a tree" in readme
+    for folder in (version, parser.version / "assets"):
+        assert load_table(folder) == parser.translator.tree_text.table

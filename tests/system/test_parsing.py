@@ -1,7 +1,11 @@
-"""A parser from files of trees to F1, with real processes: trained, decoded, scored."""
+"""A parser from files of trees to F1, with real processes: trained, decoded, scored, exported.
+
+The full stop has TIGER's tag, which EVALB leaves out by parameters of the treebank's own.
+"""
 
 import itertools
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +24,7 @@ _RECIPE = (
 _SUBJECTS = ("the cat", "a dog", "the old man", "this small bird")
 _VERBS = ("sees", "likes", "follows")
 _OBJECTS = ("a fish", "the red ball", "that woman")
+_SIGNATURE = "F1|evalb|labeled:yes|delete:TOP $, $.|quote:none|equal:none|equal-words:none|unlabelled:left-out"
 _TAGS = {"old": "JJ", "small": "JJ", "red": "JJ", **dict.fromkeys(("the", "a", "this", "that"), "DT")}
 
 
@@ -29,7 +34,7 @@ def _noun_phrase(words: str) -> str:
 
 
 def _tree(subject: str, verb: str, object_: str) -> str:
-    return f"(S {_noun_phrase(subject)} (VP (VBZ {verb}) {_noun_phrase(object_)}) (. .))"
+    return f"(S {_noun_phrase(subject)} (VP (VBZ {verb}) {_noun_phrase(object_)}) ($. .))"
 
 
 @pytest.fixture(scope="session")
@@ -39,24 +44,29 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = list(itertools.starmap(_tree, itertools.product(_SUBJECTS, _VERBS, _OBJECTS)))
     for split, chosen in (("train", lines * 8), ("dev", lines[::5]), ("test", lines[::7])):
         (folder / f"{split}.trees").write_text("".join(f"{line}\n" for line in chosen))
+    (folder / "german.prm").write_text("DELETE_LABEL TOP\nDELETE_LABEL $,\nDELETE_LABEL $.\n")
     return folder
 
 
 @pytest.fixture(scope="session")
 def parser(run: Run, trees: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose file of EVALB's parameters is no longer where it was."""
     folder = tmp_path_factory.mktemp("parser")
     done = run(
         "trainer",
         "--problem=treebank",
         f"--source_dir={trees}",
+        f"--prm={trees / 'german.prm'}",
         "--vocab_size=60",
         f"--output_dir={folder}",
         "--hparams_set=tiny",
         f"--hparams={_RECIPE}",
     )
     assert "(best so far)" in done.stdout
-    assert "F1|evalb" in done.stdout
-    assert "  the cat sees a fish .\n  -> (S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN fish))) (. .))" in (
+    assert f"{_SIGNATURE} = " in done.stdout
+    assert "6 of 6 sentences, 0 in error, 0 skipped)" in done.stdout
+    (trees / "german.prm").rename(trees / "moved.prm")
+    assert "  the cat sees a fish .\n  -> (S (NP (DT the) (NN cat)) (VP (VBZ sees) (NP (DT a) (NN fish))) ($. .))" in (
         done.stdout
     )
     return folder
@@ -68,6 +78,7 @@ def test_the_best_checkpoint_is_by_f1(parser: Path) -> None:
     assert list(scores) == [240, 480]
     assert scores[480]["dev_f1"] > 50
     assert all(0 <= row["dev_repaired"] <= 1 for row in scores.values())
+    assert [row["dev_errors"] for row in scores.values()] == [0, 0]
     best = max(scores, key=lambda step: (scores[step]["dev_f1"], -step))
     assert (parser / "best" / f"model-{best}.index").exists()
 
@@ -87,9 +98,38 @@ def test_sentences_of_any_form_give_a_tree_each(run: Run, parser: Path) -> None:
 
 def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path) -> None:
     scored = run("eval", f"--output_dir={parser}", "--metric=evalb", "--columns")
+    gold, prm = trees / "test.trees", trees / "moved.prm"
     files = run(
-        "eval", "--metric=evalb", f"--gold={trees / 'test.trees'}", f"--test={parser / 'test.hyp.txt'}", "--columns"
+        "eval", "--metric=evalb", f"--gold={gold}", f"--test={parser / 'test.hyp.txt'}", f"--prm={prm}", "--columns"
     )
     assert scored.stdout == files.stdout
     refused = run("eval", f"--output_dir={parser}", "--metric=bleu", status=2, quick=True)
     assert "writes trees: they are scored with --metric=evalb" in refused.stderr
+
+
+def test_an_old_run_opens_and_what_cannot_be_scored_is_said(run: Run, parser: Path, tmp_path: Path) -> None:
+    """Without tags.json the full stop gets the Wall Street Journal's tag, and is left out of the gold trees alone."""
+    folder = tmp_path / "old"
+    shutil.copytree(parser, folder)
+    (folder / "tags.json").unlink()
+    done = run("eval", f"--output_dir={folder}", "--split=dev", "--json")
+    found = json.loads(done.stdout)
+    assert (found["all"]["sentences"], found["all"]["valid"], found["scores"][0]["errors"]) == (8, 0, 8)
+    assert done.stderr.startswith(f"{folder} has no tags.json: it was prepared before tags were learned")
+    assert "1 : Length unmatch" in done.stderr
+    assert "8 of 8 sentences are in error and not in the score, which is of the other 0: EVALB leaves" in done.stderr
+
+
+def test_an_export_repairs_as_the_run_does(run: Run, parser: Path, trees: Path, tmp_path: Path) -> None:
+    run("exporter", f"--output_dir={parser}", f"--export_dir={tmp_path}", "--checkpoint=best")
+    assets = tmp_path / "1" / "assets"
+    card = json.loads((assets / "model_card.json").read_text(encoding="utf-8"))
+    assert card["trees"]["tags"] == "learned from the training trees; words: 1; deleted: $, $. TOP"
+    assert f"F1|{card['trees']['evalb']}" == f"F1|{card['scores'][0]['signature']}" == _SIGNATURE
+    assert (assets / "tags.json").read_bytes() == (parser / "tags.json").read_bytes()
+    sentences = "".join(
+        f"{' '.join(parse(line).words)}\n" for line in (trees / "test.trees").read_text().split("\n")[:-1]
+    )
+    served = run("decoder", f"--saved_model={tmp_path}", input=sentences.encode())
+    assert served.stdout == (parser / "test.hyp.txt").read_text(encoding="utf-8")
+    assert served.stdout.count("($. .)") == 6

@@ -1,0 +1,246 @@
+"""Table of the tags that words may have where EVALB leaves words out by their tags.
+
+EVALB deletes words by their tags, such as those of punctuation, from the gold tree and from the model's tree before it
+compares them. Where a tag of the model's is wrong, it may delete a word from one tree only. Then the sentence is in
+error and drops out of the score. The words themselves mostly say what is right: in the Wall Street Journal "," is
+always deleted and "cat" never. Which words these are depends on the treebank ("-" is HYPH in one and ":" in another)
+and on EVALB's parameters. So the table is learned from the training trees. It changes a model's tag only where the pair
+of word and tag never occurred there.
+
+The file tags.json of prepared data, of a run and of an export holds the counts that the table is made of:
+
+    {"version": 1, "deleted": [",", ".", ...], "words": {"-": {"HYPH": 1900, ":": 5}, ...}}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.trees import escape
+
+TAGS_FILE = "tags.json"
+TAG = "XX"  # the one symbol for all tags of Vinyals et al. (2015); the tag of a word for which the model wrote none
+
+_VERSION = 1
+_FLUSH = 100_000  # different pairs that are counted before those that do not matter are forgotten
+# Words without letters and digits, and names of brackets such as -LRB- (Penn Treebank) or *LRB* (TIGER). RE2, in an
+# exported graph, writes \W as [^\pL\pN]; the two differ in characters that only the newer Unicode of the two has.
+_BRACKET = r"-[LR][RCS]B-|\*[LR][RCS]B\*"
+MARK = re.compile(rf"{_BRACKET}|[\W_]+")
+_FIELD = re.compile(r"[^ \t\n\r\f\v]+")
+MARK_RE2 = rf"{_BRACKET}|[^\pL\pN]+"
+
+_log = logging.getLogger("t2t_lite")
+
+Pair = tuple[str, str]  # the words of a sentence and the symbols of its tree
+Counts = Mapping[str, Mapping[str, int]]  # {word: {tag: how often}}
+
+
+@dataclasses.dataclass(frozen=True)
+class TagTable:
+    """Which tags are believed of which words.
+
+    Attributes:
+        deleted: tags by which EVALB leaves a word out.
+        words: each known word's own tag, which replaces a tag on the wrong side of `deleted`; TAG says no more than
+            that the word is not left out.
+        pairs: (tag, word) on the other side of `deleted` than the word's own tag that occurred all the same, or whose
+            tag is TAG itself: these are believed.
+        open: tags of `deleted` that are mostly on words with letters or digits: these are believed of all words that
+            are not in `words`.
+        learned: from training trees. There, an unknown word without letters and digits may have any tag, and TAG may be
+            a tag of the treebank's own.
+        counts: what the table was learned from.
+    """
+
+    deleted: frozenset[str]
+    words: Mapping[str, str]
+    pairs: frozenset[tuple[str, str]]
+    open: frozenset[str] = frozenset()
+    learned: bool = True
+    counts: Counts = dataclasses.field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, deleted: Collection[str], counts: Counts) -> TagTable:
+        """Makes the table of counts.
+
+        Args:
+            deleted: the tags that EVALB deletes.
+            counts: of a word without letters and digits all its tags; of another one those that are in `deleted`.
+        """
+        tokens: Counter[str] = Counter()
+        lettered: Counter[str] = Counter()
+        for word, tags in counts.items():
+            for tag in tags.keys() & set(deleted):
+                tokens[tag] += tags[tag]
+                lettered[tag] += 0 if MARK.fullmatch(word) else tags[tag]
+        open_tags = frozenset(tag for tag in tokens if 2 * lettered[tag] > tokens[tag])
+        words, pairs = {}, set()
+        for word, tags in counts.items():
+            # Of a word with letters, its other tags were not counted: that it is deleted is the exception.
+            words[word] = own = _own(tags, deleted) if MARK.fullmatch(word) else TAG
+            other = {tag for tag in tags if tag == TAG or (tag in deleted) != (own in deleted)}
+            pairs |= {(tag, word) for tag in other}
+        return cls(frozenset(deleted), words, frozenset(pairs), open_tags, counts=counts)
+
+    def tag(self, tag: str, word: str) -> str:
+        """Returns a word's tag after repair: the model's own, unless it cannot be."""
+        own = self.words.get(word)
+        if own is None:
+            believed = tag not in self.deleted or (self.learned and (tag in self.open or bool(MARK.fullmatch(word))))
+            return tag if believed else TAG
+        if (tag, word) in self.pairs:
+            return tag
+        return own if tag == TAG or (tag in self.deleted) != (own in self.deleted) else tag
+
+    def check_gold(self, split: str, pairs: Sequence[Pair]) -> None:
+        """Warns of gold trees that are in error even if a model writes them: their tags would be changed."""
+        found = []
+        for pair in pairs:
+            leaves = _leaves(pair) or ()
+            changed = [leaf for leaf in leaves if (self.tag(*leaf) in self.deleted) != (leaf[0] in self.deleted)]
+            found += changed[:1]
+        if found:
+            _log.warning(
+                "%s of %s %s trees have a word, such as (%s %s), that EVALB leaves out there and keeps in the training "
+                "trees, or the reverse. A model's tag is changed there even if it is right: the sentence is in error.",
+                f"{len(found):,}",
+                f"{len(pairs):,}",
+                split,
+                *found[0],
+            )
+
+    def describe(self) -> str:
+        """Returns one line for people."""
+        if not self.learned:
+            return "the Wall Street Journal's, by word"
+        return f"learned from the training trees; words: {len(self.words):,}; deleted: {' '.join(sorted(self.deleted))}"
+
+    def to_json(self) -> str:
+        """Returns the text of tags.json."""
+        values = {"version": _VERSION, "deleted": sorted(self.deleted), "words": self.counts}
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+
+def _own(tags: Mapping[str, int], deleted: Collection[str]) -> str:
+    """Returns the most frequent tag on the side of `deleted` on which the word mostly is; TAG if it is always kept."""
+    of_side = {side: {tag: n for tag, n in tags.items() if (tag in deleted) == side} for side in (True, False)}
+    if not of_side[True]:
+        return TAG
+    often = max((False, True), key=lambda side: sum(of_side[side].values()))
+    return min(of_side[often], key=lambda tag: (-of_side[often][tag], tag))
+
+
+def _leaves(pair: Pair) -> list[tuple[str, str]] | None:
+    """Returns (tag, word) of each word; None if there are more or fewer tags than words."""
+    words, symbols = (_FIELD.findall(side) for side in (escape(pair[0]), pair[1]))
+    tags = [symbol for symbol in symbols if symbol[0] not in "()"]
+    return list(zip(tags, words, strict=True)) if len(tags) == len(words) else None
+
+
+# So the Penn Treebank tags these words, 10,781 times of 10,791 in its WSJ sample; else ' is a quotation mark.
+PUNCTUATION = {
+    ",": ",",
+    **dict.fromkeys([".", "?", "!"], "."),
+    **dict.fromkeys([":", ";", "--", "-", "..."], ":"),
+    **dict.fromkeys(["``", "`"], "``"),
+    **dict.fromkeys(["''", '"'], "''"),
+    "'": "POS",
+}
+_WSJ_MARKS = (",", ".", ":", "``", "''")
+# Of data and runs that have no table of their own.
+WSJ = TagTable(frozenset(_WSJ_MARKS), PUNCTUATION, frozenset((tag, "'") for tag in _WSJ_MARKS), learned=False)
+
+
+class TagCounts:
+    """Learns a table from training pairs as they pass; memory holds no more words than matter.
+
+    Args:
+        deleted: the tags that EVALB deletes.
+    """
+
+    def __init__(self, deleted: Collection[str]) -> None:
+        self._deleted = frozenset(deleted)
+        self._pairs: Counter[tuple[str, str]] = Counter()  # (tag, word)
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self._tags: set[str] = set()
+        self._unequal = 0
+
+    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """Yields (words, symbols of a tree) as they come, and counts their tags."""
+        for pair in pairs:
+            leaves = _leaves(pair)
+            if leaves is None:
+                self._unequal += 1
+            else:
+                self._pairs.update(leaves)
+            if len(self._pairs) > _FLUSH:
+                self._flush()
+            yield pair
+
+    def table(self) -> TagTable | None:
+        """Returns the table of what was counted; None if the trees have no tags but TAG, which say nothing."""
+        self._flush()
+        if self._unequal:
+            _log.warning(
+                "%s training pairs have more or fewer tags than words; nothing is learned from their tags.",
+                f"{self._unequal:,}",
+            )
+        if not self._tags - {TAG}:
+            return None
+        counts = {word: dict(sorted(tags.items())) for word, tags in sorted(self._counts.items())}
+        return TagTable.of(self._deleted, counts)
+
+    def _flush(self) -> None:
+        for (tag, word), count in self._pairs.items():
+            self._tags.add(tag)
+            if tag in self._deleted or MARK.fullmatch(word):
+                self._counts[word][tag] += count
+        self._pairs.clear()
+
+
+def load_table(folder: str | os.PathLike[str]) -> TagTable:
+    """Reads tags.json of a folder; returns WSJ, and says so, where there is none.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    path = Path(folder) / TAGS_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        _log.warning(
+            "%s has no %s: it was prepared before tags were learned from the training trees, or its trees have none. "
+            "Punctuation gets the Wall Street Journal's tags by word, as before.",
+            folder,
+            TAGS_FILE,
+        )
+        return WSJ
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is damaged: {error}. Prepare the data again.") from error
+    return parse_table(text, path)
+
+
+def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
+    """Returns the table of the text of a tags.json; DataError, with `name`, if it is none."""
+    try:
+        values = json.loads(text)
+        version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))
+        fits = version == _VERSION and isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
+        fits &= all(
+            tags and all(type(count) is int and count > 0 for count in tags.values()) for tags in counts.values()
+        )
+        json.dumps(values, ensure_ascii=False).encode()  # no half surrogate pairs
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{name} is damaged: it holds no table of tags. Prepare the data again.") from error
+    if not fits:
+        raise DataError(f"{name} is not a table of tags of version {_VERSION}. Prepare the data again.")
+    return TagTable.of(deleted, counts)

@@ -1,0 +1,154 @@
+"""Tags of words as training trees show them: what is believed of a model, what is changed, and where it is stored."""
+
+import itertools
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.errors import DataError
+from t2t_lite.text import tag_table
+from t2t_lite.text.tag_table import PUNCTUATION, TAG, WSJ, TagCounts, TagTable, load_table, parse_table
+
+DELETED = (",", ".", ":", "``", "''")
+PAIRS = [
+    ("pro - cat - fish .", "(S NN HYPH NN : NN . )S"),
+    ("low - zebra & ... Wa", "(S JJ HYPH NN CC : , )S"),
+    ("*** - .", "(S NFP XX . )S"),
+]
+
+
+def learned(pairs: list[tuple[str, str]], deleted: tuple[str, ...] = DELETED) -> TagTable:
+    counts = TagCounts(deleted)
+    assert list(counts.watch(pairs)) == pairs
+    table = counts.table()
+    assert table is not None
+    return table
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "expected"),
+    [
+        ("-", "HYPH", "HYPH"),
+        ("-", ":", ":"),  # the word mostly is not left out, but this pair occurred
+        ("-", ",", "HYPH"),  # this one did not
+        ("-", "NN", "NN"),  # nor did this one, but it is not left out either
+        ("-", TAG, TAG),  # a tag of the treebank's own
+        (".", "NN", "."),
+        (".", ",", ","),  # left out by any of these tags
+        (".", TAG, "."),
+        ("***", ".", TAG),
+        ("***", TAG, TAG),
+        ("&", ":", TAG),
+        ("fish", ".", TAG),
+        ("fish", "JJ", "JJ"),
+        ("Wa", ",", ","),  # an annotator's slip; else it is a word as others are
+        ("Wa", ".", TAG),
+        ("unseen", ":", TAG),
+        ("unseen", "JJ", "JJ"),
+        ("?!", ".", "."),  # without letters and digits: the model knows better
+        ("?!", "NN", "NN"),
+        ("-LRB-", ":", ":"),
+        ("7", ":", TAG),
+    ],
+)
+def test_a_tag_is_changed_only_where_the_pair_never_occurred(word: str, tag: str, expected: str) -> None:
+    assert learned(PAIRS).tag(tag, word) == expected
+
+
+def test_a_tag_that_words_bear_is_believed_of_words_that_never_occurred() -> None:
+    table = learned([("uh I see um , yes", "(S UH PRP VB UH , UH )S")], ("UH", ","))
+    assert table.open == {"UH"}
+    assert [table.tag("UH", word) for word in ("er", "uh", "!")] == ["UH", "UH", "UH"]
+    assert [table.tag(",", word) for word in ("er", "uh", "!")] == [TAG, TAG, ","]
+
+
+def test_the_table_of_old_runs_is_the_old_rule() -> None:
+    """As it was before tables were learned: a mark's tag on marks and nowhere else, ' is either."""
+    marks = (",", ".", ":", "``", "''")
+    words = [*PUNCTUATION, "cat", "?!", "-LRB-", "$", "\u3002"]
+    for tag, word in itertools.product([*marks, "NN", "POS", "HYPH", "$,", TAG], words):
+        own = PUNCTUATION.get(word, TAG)
+        wrong = (own in marks) != (tag in marks) and word != "'"
+        assert WSJ.tag(tag, word) == (own if wrong or tag == TAG else tag), (tag, word)
+
+
+def test_nothing_is_changed_where_nothing_is_left_out() -> None:
+    table = learned(PAIRS, ())
+    for word in "- . *** fish ?!".split():
+        assert [table.tag(tag, word) for tag in (".", "NN", "HYPH")] == [".", "NN", "HYPH"]
+
+
+def test_memory_holds_the_words_that_matter_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tag_table, "_FLUSH", 2)
+    many = [(f"w{i} - , x\u00a0{i}", "(S NN HYPH , NN )S") for i in range(50)]
+    table = learned([*many, ("( Wa )", "(S -LRB- , -RRB- )S")])
+    expected = {"-": {"HYPH": 50}, ",": {",": 50}, "-LRB-": {"-LRB-": 1}, "-RRB-": {"-RRB-": 1}, "Wa": {",": 1}}
+    assert table.counts == expected
+
+
+def test_trees_without_tags_of_their_own_have_no_table() -> None:
+    counts = TagCounts(DELETED)
+    list(counts.watch([("a b .", "(S XX XX XX )S")]))
+    assert counts.table() is None
+
+
+def test_pairs_that_are_no_trees_are_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    table = learned([*PAIRS, (". .", "(S NN )S")])
+    assert table.counts == learned(PAIRS).counts
+    assert caplog.messages == [
+        "1 training pairs have more or fewer tags than words; nothing is learned from their tags."
+    ]
+
+
+def test_a_table_is_written_and_read(tmp_path: Path) -> None:
+    table = learned([*PAIRS, ("\u3002 \u732b", "(S PU NN )S")], (*DELETED, "PU"))
+    (tmp_path / "tags.json").write_text(table.to_json(), encoding="utf-8")
+    assert load_table(tmp_path) == table
+    assert load_table(tmp_path).to_json() == table.to_json()
+    assert "\u3002" in table.to_json()
+
+
+def test_without_a_table_the_old_one_is_used_and_a_line_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert load_table(tmp_path) is WSJ
+    (line,) = caplog.messages
+    assert line.startswith(f"{tmp_path} has no tags.json: it was prepared before tags were learned")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1, "deleted": [","], "words": []}',
+        '{"version": 1, "deleted": [","], "words": {"a": {}}}',
+        '{"version": 1, "deleted": [","], "words": {"a": {"b": "c"}}}',
+        '{"version": 1, "deleted": [","], "words": {"-": {",": 0}}}',
+        '{"version": 1, "deleted": 3, "words": {}}',
+        '{"version": 2, "deleted": [], "words": {}}',
+        '{"version": 1, "deleted": [], "words": {"\\ud800": {"NN": 1}}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_table(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tags.json").write_text(text)
+    with pytest.raises(DataError, match=r"tags\.json is (damaged|not a table)"):
+        load_table(tmp_path)
+    (tmp_path / "tags.json").write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"tags\.json is damaged"):
+        load_table(tmp_path)
+    assert parse_table(json.dumps({"version": 1, "deleted": [], "words": {}}), "x").words == {}
+
+
+def test_gold_trees_that_would_be_changed_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    gold = [*PAIRS, ("a b ,", "(S NN . , )S"), ("- \u2026 .", "(S NFP : . )S"), ("x . .", "(S NN NN , )S"), ("a", "(S")]
+    learned(PAIRS).check_gold("dev", PAIRS)
+    assert caplog.messages == []
+    learned(PAIRS).check_gold("dev", gold)
+    (line,) = caplog.messages
+    assert line.startswith("2 of 7 dev trees have a word, such as (. b), that EVALB leaves out there and keeps in the")
