@@ -15,7 +15,7 @@ from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.models.flops import Sizes
-from t2t_lite.train.devices import Devices, check_devices, share_processors, use_jit
+from t2t_lite.train.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.train.loop import Cadence
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.schedule import learning_rate
@@ -80,9 +80,9 @@ def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -
     return [(rows, hparams.max_length, hparams.max_length)]
 
 
-def check_recipe_devices(hparams: HParams, devices: Devices) -> None:
-    """Raises UsageError if the recipe's micro-batches cannot be shared out among the devices."""
-    check_devices(devices, hparams.micro_batches)
+def recipe_devices(hparams: HParams, devices: Devices) -> tuple[Devices, str]:
+    """The devices that train the recipe, as `choose_devices` has it."""
+    return choose_devices(devices, hparams.micro_batches)
 
 
 def batch_limits(hparams: HParams) -> tuple[int, int, int]:
