@@ -3,6 +3,7 @@
 hparams.json   the hparams set's name, the model's name, every value
 problem.json   the problem's name and options, where its data is, the user's own folder of code
 metrics.jsonl  one JSON line per report (train/report.py)
+default_weights.json  which weights the commands take (train/default_weights.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)
 .trainer.lock  locked while a trainer runs (train/lock.py)

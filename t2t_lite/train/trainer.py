@@ -18,10 +18,12 @@ from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.train.bad_step import BadBatches, examine
-from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
+from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.devices import Devices, make_strategy, on_gpus
 from t2t_lite.train.evaluate import Evaluator, Scores
+from t2t_lite.train.final_weights import choose_weights
 from t2t_lite.train.loop import Cadence, Evaluations, Loop
+from t2t_lite.train.ranking import past_scores
 from t2t_lite.train.recipe import (
     cadence_of,
     make_batches,
@@ -32,6 +34,7 @@ from t2t_lite.train.recipe import (
     number_to_average,
     number_to_keep,
     prepare_processors,
+    recipe_devices,
     recipe_plan,
     set_seed,
 )
@@ -61,9 +64,12 @@ class Trainer:
     ) -> None:
         self.output_dir, self.spec, self.store, self._fill = Path(output_dir), spec, store, devices.fill
         hparams = spec.hparams
+        devices, unused = recipe_devices(hparams, devices)
         prepare_processors(hparams)
         self.strategy = make_strategy(devices)
         self.workers = Workers(self.strategy)
+        if unused:
+            self._say(unused)
         set_seed(hparams)
         with self.strategy.scope():
             self.model = build_model(spec, store)
@@ -192,23 +198,27 @@ class Trainer:
     def _step_function(self) -> TrainStep:
         return make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
 
-    def finish(self, progress: Callable[[int], None] | None = None) -> tuple[str, str, Scores]:
+    def finish(self, bar: Callable[[int, str], Callable[[int], None]] | None = None) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
 
-        Where the recipe averages none, the best one by dev score is taken.
+        The mean is taken unless the best one by dev score is better (`choose_weights`).
+
+        Args:
+            bar: makes a progress bar of (lines, unit) for each scoring.
 
         Returns:
             (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt.
         """
-        paths = list_checkpoints(self.output_dir)[-number_to_average(self.spec.hparams) :]
-        if len(paths) > 1:
-            self.checkpoints.average(paths)
-            path = self.checkpoints.save_weights(AVERAGED, int(paths[-1].rpartition("-")[2]))
-        else:
-            path = find(self.output_dir, "best")
-        self.checkpoints.load_weights(path)
+
+        def evaluate(split: str) -> Scores:
+            lines = len(self.store.text(split)[0])
+            return self.evaluate(split, bar(lines, f" lines of {split}") if bar else None)
+
+        number = number_to_average(self.spec.hparams)
+        path, scores = choose_weights(self.output_dir, self.checkpoints, number, lambda: evaluate("dev"), self._say)
         split = "test" if "test" in self.store.splits() else "dev"
-        scores = self.evaluate(split, progress)
+        if split == "test" or scores is None:
+            scores = evaluate(split)
         text = "".join(line + "\n" for line in scores.hypotheses)
         replace_file(self.output_dir / f"{split}.hyp.txt", text)
         return path, split, scores
@@ -218,13 +228,3 @@ def build_model(spec: RunSpec, store: Store) -> Any:
     """The run's model with fresh weights, sized by the data's vocabularies."""
     source, target = store.source_vocabulary, store.target_vocabulary
     return spec.make_model(source.size, target.size, source is target)
-
-
-def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, float]:
-    """The dev scores in metrics.jsonl, by step."""
-    return {
-        line["step"]: value
-        for line in read_metrics(output_dir)
-        for name, value in line.items()
-        if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))
-    }

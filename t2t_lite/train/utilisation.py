@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import threads
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.models.flops import Sizes
@@ -55,9 +56,10 @@ def planned_flops(sizes: Sizes, split: TokenSplit, plan: Plan, steps: int) -> in
 def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> float:
     """How many FLOPs all devices of `strategy` do in a second of nothing but matrix products.
 
-    Measured for a fraction of a second on the first device: the best of some products of large square matrices of
-    `dtype`, as TensorFlow computes them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count so many
-    times as much; logical CPUs share one machine and count once. Other work on the machine makes it an underestimate.
+    Measured for a fraction of a second: the best of some products of large square matrices of `dtype`, as TensorFlow
+    computes them (float32 in TensorFloat-32 on GPUs that have it). On a GPU they are made one after the other; several
+    GPUs count so many times as much. On CPUs as many are made at a time as training has operations under way; logical
+    CPUs share one machine and count once. Other work on the machine makes it an underestimate.
     """
     gpu = on_gpus()
     size, repeats = (4096, 10) if gpu else (1024, 1)  # enough to fill the device
@@ -66,16 +68,23 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
     with tf.device("/GPU:0" if gpu else "/CPU:0"):
         matrix = tf.cast(tf.constant(numbers), dtype)
 
-        def seconds() -> float:
-            start = time.perf_counter()
+    def multiply_some(_: int) -> None:
+        with tf.device("/GPU:0" if gpu else "/CPU:0"):  # the scope belongs to the thread
             for _ in range(repeats):  # a GPU takes them one after the other, without waiting for Python
                 product = multiply(matrix, matrix)
             product[0, 0].numpy()
-            return time.perf_counter() - start
 
-        seconds()  # compiles
-        end = time.perf_counter() + _MEASURED_SECONDS
-        best = seconds()
-        while time.perf_counter() < end:
-            best = min(best, seconds())
-    return 2.0 * size**3 * repeats / best * (strategy.num_replicas_in_sync if gpu else 1)
+    together = 1 if gpu else threads.at_a_time()
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        list(threads.each(multiply_some, range(together)))
+        return time.perf_counter() - start
+
+    seconds()  # compiles
+    end = time.perf_counter() + _MEASURED_SECONDS
+    best = seconds()
+    while time.perf_counter() < end:
+        best = min(best, seconds())
+    work = 2.0 * size**3 * repeats * together
+    return work / best * (strategy.num_replicas_in_sync if gpu else 1)

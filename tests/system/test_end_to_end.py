@@ -168,7 +168,7 @@ def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path)
     ]
     out = run("trainer", *flags).stdout
     assert out.startswith(f"Starting from the weights of {folder}, step 120.\n")
-    assert "\nStopping at step 15: 2 evaluations in a row brought no better score.\n" in out
+    assert "\nStopping at step 15: 2 evaluations in a row brought neither a better score nor a lower loss.\n" in out
     before, after = weights(folder / "averaged" / "model-120"), weights(tmp_path / "warm" / "checkpoints" / "model-15")
     assert before.keys() == after.keys()
     assert all(np.array_equal(value, after[key]) for key, value in before.items())
