@@ -12,6 +12,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 from t2t_lite import threads
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.train.cluster import VARIABLE, read_cluster
+from t2t_lite.train.workers import check_same_number
 
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
@@ -55,7 +56,9 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
     if kind == "multi_worker":
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
-        return _multi_worker(0 if gpus else number, all_reduce)
+        strategy = _multi_worker(0 if gpus else number, all_reduce)
+        check_same_number(number)
+        return strategy
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":
         return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
