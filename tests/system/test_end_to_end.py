@@ -91,8 +91,8 @@ def test_the_trainer_shows_translations_scores_and_what_to_do_next(trained: tupl
         assert f"\n  {source}\n  -> {hypothesis}\n     ({reference})\n" in out
     assert re.search(r"^step 60: dev loss [\d.]+, perplexity [\d.]+, BLEU [\d.]+ \(best so far\)$", out, re.MULTILINE)
     found = re.search(
-        r"^On all of dev: averaged BLEU ([\d.]+), loss [\d.]+; best \(step \d+\) BLEU ([\d.]+), loss [\d.]+\. Taking the "
-        r"averaged weights\.$",
+        r"^On all of dev: averaged BLEU ([\d.]+), loss [\d.]+; best \(step \d+\) BLEU ([\d.]+), loss [\d.]+\. Taking "
+        r"the averaged weights\.$",
         out,
         re.MULTILINE,
     )
