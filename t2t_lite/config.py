@@ -65,7 +65,7 @@ class HParams:
     save_minutes: float = 10.0  # section 6.1: checkpoints "written at 10-minute intervals"; 0: off
     keep_checkpoints: int = 20  # the newest n are kept, and the best one by dev score beside them
     average_checkpoints: int = 5  # section 6.1: the last 5 (base) or 20 (big) are averaged; 0 or 1: none
-    early_stopping: int = 0  # stop after this many evaluations without a better dev score; 0: never
+    early_stopping: int = 0  # stop after this many evaluations without a better dev score or a lower dev loss; 0: never
     seed: int = 1
     precision: Literal["float32", "bfloat16"] = "float32"
     remat: bool = False  # keep only the inputs of layers, and compute the rest again: less memory, a quarter more time

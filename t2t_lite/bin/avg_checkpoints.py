@@ -17,8 +17,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-avg-checkpoints",
-        description="Writes the mean of a run's last checkpoints to OUTPUT_DIR/averaged, where the other commands look "
-        "first.",
+        description="Writes the mean of a run's last checkpoints to OUTPUT_DIR/averaged, and makes it what the other "
+        "commands take by default.",
     )
     parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote")
     which = parser.add_mutually_exclusive_group()
@@ -42,10 +42,11 @@ def _steps(text: str) -> list[str]:
 def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
     cli.load_tensorflow()
-    from t2t_lite.train.checkpoint import AVERAGED, find, list_checkpoints
+    from t2t_lite.train.checkpoint import AVERAGED, BEST, find, list_checkpoints
+    from t2t_lite.train.default_weights import forget_default
     from t2t_lite.train.open_run import open_run
+    from t2t_lite.train.recipe import number_to_average
     from t2t_lite.train.run_dir import read_run
-    from t2t_lite.train.trainer import number_to_average
 
     if args.steps:
         paths = [find(args.output_dir, step) for step in sorted(args.steps, key=int)]
@@ -60,7 +61,10 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{path}: the mean of {len(paths)} checkpoints:")
     for averaged in paths:
         print(f"  {averaged}")
-    print(f"\nNext: t2t-lite-eval --output_dir={args.output_dir}")
+    forget_default(args.output_dir)
+    print("The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint.")
+    best = " [--checkpoint=best]" if list_checkpoints(args.output_dir, BEST) else ""
+    print(f"\nNext: t2t-lite-eval --output_dir={args.output_dir} --split=dev{best}")
     return 0
 
 

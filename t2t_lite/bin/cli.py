@@ -143,6 +143,6 @@ def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> 
     parser.add_argument(
         "--checkpoint",
         metavar="best|averaged|newest|N",
-        help="which weights; default: the averaged ones if there are any, else the best, else the newest",
+        help="which weights; default: averaged or best, whichever the trainer found better on dev; else the newest",
     )
     parser.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")

@@ -43,7 +43,7 @@ def _parser() -> cli.Parser:
     run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
     run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
     run.add_argument(
-        "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: averaged if there is one"
+        "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
     )
     run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
     run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")

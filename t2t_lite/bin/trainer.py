@@ -46,7 +46,11 @@ def _parser() -> cli.Parser:
     parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="changes to the recipe, such as dropout=0.2")
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     parser.add_argument(
-        "--devices", type=cli.positive, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU"
+        "--devices",
+        type=cli.positive,
+        metavar="N",
+        help="N GPUs, or N logical CPUs where there is no GPU; default: as many GPUs as can share the recipe's "
+        "micro_batches equally, else one CPU",
     )
     parser.add_argument(
         "--strategy",
@@ -107,11 +111,11 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.train.signals import Stopped, StopSignals
 
     cluster = read_cluster(os.environ)
-    if args.devices or cluster or args.strategy != "auto":  # before the data, which may take long
+    if args.devices or cluster or (args.strategy, args.all_reduce) != ("auto", "auto"):
         cli.load_tensorflow()
-        from t2t_lite.train.trainer import check_recipe_devices
+        from t2t_lite.train.recipe import recipe_devices
 
-        check_recipe_devices(spec.hparams, _devices(args))
+        recipe_devices(spec.hparams, _devices(args))  # what cannot be is said before the data, which may take long
     try:
         with StopSignals() as stop, _only_writer(args, cluster):
             trainer = _make_trainer(args, spec)
@@ -238,9 +242,8 @@ def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
 
 
 def _score(args: argparse.Namespace, trainer: Trainer) -> None:
-    split = "test" if "test" in trainer.store.splits() else "dev"
+    path, split, scores = trainer.finish(progress.progress_bar)
     sources, _ = trainer.store.text(split)
-    path, split, scores = trainer.finish(progress.progress_bar(len(sources), " lines"))
     for source, hypothesis, reference in list(zip(sources, scores.hypotheses, scores.references, strict=True))[:_SHOWN]:
         print(f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})"))
     print(f"\n{split} set, weights {path}:\n{scores.score.format()}\n")

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.train import checkpoint_files
+from t2t_lite.train.default_weights import read_default
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
@@ -217,11 +218,12 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
     """Returns the path of a run's checkpoint.
 
     Args:
-        which: "best", "averaged", "newest" or a step; None: the averaged one, else the best, else the newest.
+        which: "best", "averaged", "newest" or a step; None: what the trainer chose on dev (default_weights.py), else
+            the averaged one, else the best, else the newest.
 
     Raises:
         UsageError: no such checkpoint; the message names those there are.
-        DataError: no checkpoint at all.
+        DataError: no checkpoint at all, or a damaged record of the trainer's choice.
     """
     kinds = {"averaged": AVERAGED, "best": BEST, "newest": NEWEST}
     by_name = {name: paths[-1] for name, kind in kinds.items() if (paths := list_checkpoints(output_dir, kind))}
@@ -229,7 +231,8 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
     if not by_name:
         raise DataError(f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}")
     if which is None:
-        return next(iter(by_name.values()))
+        chosen = read_default(output_dir, by_name.get("averaged"))
+        return by_name[chosen] if chosen in by_name else next(iter(by_name.values()))
     if which not in by_name:
         raise UsageError(
             f"There is no checkpoint {which!r} in {output_dir}.{did_you_mean(which, by_name)} "

@@ -11,9 +11,9 @@ from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
+from t2t_lite.train.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 from t2t_lite.train.run_data import prepare_run_data
 from t2t_lite.train.run_dir import RunSpec, make_model
-from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 

@@ -11,7 +11,8 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 
 from t2t_lite import threads
 from t2t_lite.errors import TrainingError, UsageError
-from t2t_lite.train.cluster import VARIABLE, Cluster, read_cluster
+from t2t_lite.train.cluster import VARIABLE, read_cluster
+from t2t_lite.train.workers import check_same_number
 
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
@@ -21,7 +22,7 @@ class Devices:
     """What to train on. None of it changes the result.
 
     Attributes:
-        number: of this process; None: all GPUs, or one CPU.
+        number: of this process; None: all GPUs, or one CPU (`choose_devices` takes as many as a recipe can use).
         strategy: of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
             several devices, else one_device.
         all_reduce: of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
@@ -44,11 +45,9 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
         UsageError: fewer GPUs than asked for, or what does not go together.
         TrainingError: the cluster cannot be joined.
     """
-    cluster = read_cluster(os.environ)
+    number, all_reduce = _number(devices), devices.all_reduce
+    kind = _kind(devices, number)
     gpus = tf.config.list_physical_devices("GPU")
-    number = _number(devices, len(gpus))
-    kind, all_reduce = _kind(devices.strategy, cluster, number), devices.all_reduce
-    _check_all_reduce(all_reduce, kind, bool(gpus))
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
     if not gpus and number > 1:
@@ -57,11 +56,19 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
     if kind == "multi_worker":
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
-        return _multi_worker(0 if gpus else number, all_reduce)
+        strategy = _multi_worker(0 if gpus else number, all_reduce)
+        check_same_number(number)
+        return strategy
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":
         return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
     return tf.distribute.MirroredStrategy(names, cross_device_ops=_cross_device_ops(all_reduce))
+
+
+def available_devices() -> tuple[str, int]:
+    """What this machine trains on by itself: ("GPU", how many there are), or ("CPU", 1) where there is none."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    return ("GPU", gpus) if gpus else ("CPU", 1)
 
 
 def on_gpus() -> bool:
@@ -116,34 +123,64 @@ def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = Fa
     return -(-micro_batches // devices)
 
 
-def check_devices(devices: Devices, micro_batches: int) -> None:
-    """Raises UsageError, before anything else is done, if what is known of the devices already cannot be."""
-    cluster = read_cluster(os.environ)
-    _kind(devices.strategy, cluster, devices.number or 1)
-    if devices.number is not None:
-        workers = len(cluster.addresses) if cluster else 1
-        turns(micro_batches, devices.number * workers, workers=workers, fill=devices.fill)
+def largest_divisor(micro_batches: int, available: int, workers: int = 1) -> int:
+    """Returns the largest number of devices, at most `available` in each worker, that can share the micro-batches
+    equally; 0 where there is none."""
+    return max((n for n in range(1, available + 1) if micro_batches % (n * workers) == 0), default=0)
 
 
-def _number(devices: Devices, gpus: int) -> int:
-    number = devices.number or (1 if devices.strategy == "one_device" else max(gpus, 1))
-    if gpus and number > gpus:
-        raise UsageError(f"--devices={number}, but this machine has {gpus} GPUs.")
-    return number
+def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
+    """Settles how many devices train. Where that is left open: as many as can share the micro-batches equally.
+
+    Returns:
+        (`devices` with their number, a sentence about those that are left unused or "").
+
+    Raises:
+        UsageError: what is asked for is not there, does not go together, or cannot share the micro-batches.
+    """
+    cluster, available = read_cluster(os.environ), _number(devices)
+    workers, number = len(cluster.addresses) if cluster else 1, available
+    if devices.number is None and not devices.fill:
+        number = largest_divisor(micro_batches, available, workers) or available
+    _kind(devices, number)
+    turns(micro_batches, number * workers, workers=workers, fill=devices.fill)
+    unused = _unused(number, available, micro_batches, workers) if number < available else ""
+    return dataclasses.replace(devices, number=number), unused
 
 
-def _kind(kind: str, cluster: Cluster | None, number: int) -> str:
+def _unused(number: int, available: int, micro_batches: int, workers: int) -> str:
+    devices = available * workers
+    more = f"--hparams=micro_batches={-(-micro_batches // devices) * devices} in a new run (its batches are cut finer)"
+    if turns(micro_batches, devices, fill=True) < turns(micro_batches, number * workers, workers=workers):
+        more = f"--fill_micro_batches, with some idle in the last turn, or {more}"
+    return (
+        f"Using {number} of {available} {available_devices()[0]}s{' in each worker' if workers > 1 else ''}, as "
+        f"micro_batches={micro_batches} cannot be shared equally among {devices}. All are used with {more}."
+    )
+
+
+def _number(devices: Devices) -> int:
+    kind, there = available_devices()
+    if kind == "GPU" and (devices.number or 1) > there:
+        raise UsageError(f"--devices={devices.number}, but this machine has {there} GPU{'s' * (there > 1)}.")
+    return devices.number or (1 if devices.strategy == "one_device" else there)
+
+
+def _kind(devices: Devices, number: int) -> str:
+    """Which of STRATEGIES trains on `number` devices; UsageError where that does not go together."""
+    cluster, kind = read_cluster(os.environ), devices.strategy
     if kind == "auto":
-        return "multi_worker" if cluster else "mirrored" if number > 1 else "one_device"
-    if kind == "one_device" and number > 1:
+        kind = "multi_worker" if cluster else "mirrored" if number > 1 else "one_device"
+    elif kind == "one_device" and number > 1:
         raise UsageError(f"--strategy=one_device, but --devices={number}.")
-    if kind == "multi_worker" and cluster is None:
+    elif kind == "multi_worker" and cluster is None:
         raise UsageError(f"--strategy=multi_worker needs the environment variable {VARIABLE}, which names the workers.")
-    if kind != "multi_worker" and cluster is not None:
+    elif kind != "multi_worker" and cluster is not None:
         raise UsageError(
             f"--strategy={kind}, but {VARIABLE} names a cluster: each of its processes would train by itself and write "
             f"to the same folder. Unset {VARIABLE}, or leave --strategy out."
         )
+    _check_all_reduce(devices.all_reduce, kind, on_gpus())
     return kind
 
 

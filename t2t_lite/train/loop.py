@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from t2t_lite.train.checkpoint import BEST, Checkpoints
 from t2t_lite.train.evaluate import Evaluator, Scores
+from t2t_lite.train.ranking import DevScore, evaluations_without_progress
 from t2t_lite.train.report import Report
 from t2t_lite.train.signals import Stopped, StopSignals
 from t2t_lite.train.updates import Updates
@@ -27,7 +28,7 @@ class Cadence:
     eval_lines: int  # of dev that are decoded at an evaluation; 0: all
     save_every: int
     save_minutes: float
-    early_stopping: int  # evaluations without a better score
+    early_stopping: int  # evaluations without a better score or a lower loss
 
     def evaluates(self, step: int) -> bool:
         """Whether an evaluation follows update `step`."""
@@ -44,7 +45,7 @@ class Evaluations:
     The chief makes them; the other workers call the same methods and learn what came of it.
 
     Args:
-        scores: dev scores so far, by step.
+        scores: of the evaluations so far, by step.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Evaluations:
         report: Report,
         cadence: Cadence,
         workers: Workers,
-        scores: Mapping[int, float],
+        scores: Mapping[int, DevScore],
     ) -> None:
         self._evaluate, self._checkpoints, self._report, self._cadence = evaluate, checkpoints, report, cadence
         self._workers = workers
@@ -75,16 +76,16 @@ class Evaluations:
         with stop.immediate():
             found = self._evaluate("dev", lines=self._cadence.eval_lines)
         self._report.write_scores(step, found.as_metrics("dev"))
-        better = found.score.value > max(self._scores.values(), default=-1.0)
-        self._scores[step] = found.score.value
+        score = DevScore(found.score.value, found.loss)
+        better = all(score.better_than(other) for other in self._scores.values())
+        self._scores[step] = score
         if better:
             self._checkpoints.save_weights(BEST, step)
         self._report.say(_line(step, found, better))
 
     def stale(self) -> int:
-        """How many there were since the best one, if that is enough to stop; else 0."""
-        values = list(self._scores.values())
-        since = len(values) - 1 - values.index(max(values)) if values else 0
+        """How many there were without progress, if that is enough to stop; else 0."""
+        since = evaluations_without_progress(self._scores.values())
         return int(self._workers.chiefs(since if 0 < self._cadence.early_stopping <= since else 0))
 
 
@@ -101,7 +102,7 @@ class Loop:
     workers: Workers
 
     def run(self, first_step: int) -> None:
-        """Trains from `first_step` to the last step, or until the dev score no longer improves.
+        """Trains from `first_step` to the last step, or until neither dev score nor dev loss improves.
 
         Raises:
             Stopped: a signal came; the step that was being made is done and saved.
@@ -149,7 +150,10 @@ class Loop:
             self.evaluations.make(step, self.stop)
             stopping = self.workers.any(stopping or self.stop.received > 0)
             if not last and (stale := self.evaluations.stale()):
-                self.report.say(f"Stopping at step {step}: {stale} evaluations in a row brought no better score.")
+                self.report.say(
+                    f"Stopping at step {step}: {stale} evaluations in a row brought neither a better score nor a lower "
+                    "loss."
+                )
                 last = True
         return last, stopping
 

@@ -5,6 +5,7 @@ problem.json   the problem's name and options, where its data is and its checksu
                vocabulary where one was given
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (train/report.py)
+default_weights.json  which weights the commands take (train/default_weights.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)
 .trainer.lock  locked while a trainer runs (train/lock.py)

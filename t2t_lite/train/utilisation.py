@@ -7,12 +7,14 @@ utilisation.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import threads
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.models.flops import Sizes
@@ -55,27 +57,30 @@ def planned_flops(sizes: Sizes, split: TokenSplit, plan: Plan, steps: int) -> in
 def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> float:
     """How many FLOPs all devices of `strategy` do in a second of nothing but matrix products.
 
-    Measured for a fraction of a second on the first device: the best of some products of large square matrices of
-    `dtype`, as TensorFlow computes them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count so many
-    times as much; logical CPUs share one machine and count once. Other work on the machine makes it an underestimate.
+    Measured for a fraction of a second: the best of some products of square matrices of `dtype`, as TensorFlow computes
+    them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count as often as the first. On CPUs as many
+    products are under way as training has operations under way, and their rates add up; logical CPUs share one machine
+    and count once. Work of others on the machine makes it an underestimate.
     """
     gpu = on_gpus()
-    size, repeats = (4096, 10) if gpu else (1024, 1)  # enough to fill the device
-    numbers = np.random.default_rng(1).standard_normal((size, size), np.float32)
+    # Enough to fill a GPU; on a CPU short enough to be done before another process gets its turn.
+    sizes, repeats = ((4096,), 10) if gpu else ((384, 512), 1)
     multiply = tf.function(lambda a, b: tf.linalg.matmul(a, b), autograph=False)
-    with tf.device("/GPU:0" if gpu else "/CPU:0"):
-        matrix = tf.cast(tf.constant(numbers), dtype)
 
-        def seconds() -> float:
-            start = time.perf_counter()
-            for _ in range(repeats):  # a GPU takes them one after the other, without waiting for Python
-                product = multiply(matrix, matrix)
-            product[0, 0].numpy()
-            return time.perf_counter() - start
+    def rate(_: int) -> float:
+        with tf.device("/GPU:0" if gpu else "/CPU:0"):
+            matrices = [tf.cast(tf.random.stateless_normal((n, n), (1, 1)), dtype) for n in sizes]
+            best, end = 0.0, math.inf
+            while time.perf_counter() < end:
+                for matrix, size in zip(matrices, sizes, strict=True):
+                    start = time.perf_counter()
+                    for _ in range(repeats):  # a GPU takes them one after the other, without waiting for Python
+                        product = multiply(matrix, matrix)
+                    product[0, 0].numpy()
+                    best = max(best, 2.0 * size**3 * repeats / (time.perf_counter() - start))
+                end = min(end, time.perf_counter() + _MEASURED_SECONDS)  # the first round compiles
+        return best
 
-        seconds()  # compiles
-        end = time.perf_counter() + _MEASURED_SECONDS
-        best = seconds()
-        while time.perf_counter() < end:
-            best = min(best, seconds())
-    return 2.0 * size**3 * repeats / best * (strategy.num_replicas_in_sync if gpu else 1)
+    return sum(threads.each(rate, range(1 if gpu else threads.at_a_time()))) * (
+        strategy.num_replicas_in_sync if gpu else 1
+    )

@@ -28,6 +28,8 @@ from t2t_lite.text.tag_table import TAG, parse_table
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import escape, normalize, parse, read_trees
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.train.default_weights import FILE as DEFAULT_WEIGHTS
+from t2t_lite.train.default_weights import read_default, write_default
 from t2t_lite.train.run_dir import RunSpec, read_run, write_run
 
 TREES = [
@@ -224,6 +226,8 @@ def _run_parsers(folder: Path) -> list[Parser]:
     spec = RunSpec("toy_ende", {"train_size": 50}, "data", None, "tiny", "transformer", registry.hparams("tiny"))
     write_run(run, spec)
     (run / "assets").mkdir()
+    write_default(run, "best", "a/b", {"best": {"dev_loss": 1.0}})
+    choice = run / DEFAULT_WEIGHTS
     card = run / "assets" / "model_card.json"
     card.write_text('{"problem": {"name": "a"}, "decoding": {"beam_size": 4}, "signatures": {"a": {}}}')
 
@@ -234,6 +238,9 @@ def _run_parsers(folder: Path) -> list[Parser]:
         *(
             Parser(f"run, {name}", 5, [(run / name).read_bytes()], _restored(run / name, read))
             for name in ("problem.json", "hparams.json")
+        ),
+        Parser(
+            "run, default weights", 3, [choice.read_bytes()], _restored(choice, lambda path: read_default(run, "a/b"))
         ),
         Parser("export, card", 6, [card.read_bytes()], _restored(card, lambda path: read_card(run))),
     ]

@@ -79,3 +79,13 @@ def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> N
     for errors in job.errors():
         assert "\nerror: The workers do not agree on the recipe. All need the same command and the " in errors
     assert not (run / "hparams.json").exists()
+
+
+def test_workers_with_different_numbers_of_devices_say_so(flags: list[str], tmp_path: Path) -> None:
+    """Sums over the workers would wait for ever, so they must not get that far."""
+    job = Job(tmp_path / "run", 2, *flags, own=("--devices=1", "--devices=2"))
+    assert job.end(120) == [2, 2], job.errors()
+    for errors in job.errors():
+        assert errors.startswith(
+            "error: The workers do not agree on the number of devices: 1, 2. Give all of them the "
+        )

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t2t_lite.train.checkpoint import find
+from t2t_lite.train.default_weights import write_default
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TRAINING_FIELDS = (
@@ -57,6 +60,7 @@ def test_the_trainer_writes_all_it_promises(folder: Path) -> None:
     assert [row["step"] for row in lines] == [30, 60, 60, 90, 120, 120]
     assert training[-1]["loss"] < training[0]["loss"] - 1
     assert all(0 < row["target_tokens"] < row["padded_tokens"] <= 30 * 2 * 1024 for row in training)
+    assert all(0 < row["utilisation"] <= 1 for row in training)
     for row in evaluations:
         assert row["dev_perplexity"] == pytest.approx(np.exp(row["dev_loss"]))
     hparams = json.loads((folder / "hparams.json").read_text())
@@ -69,6 +73,10 @@ def test_the_trainer_writes_all_it_promises(folder: Path) -> None:
     names = {path.name.partition(".")[0] for path in (folder / "checkpoints").glob("model-*")}
     assert names == {f"model-{step}" for step in (40, 60, 80, 100, 120)}
     assert (folder / "averaged" / "model-120.index").is_file()
+    record = json.loads((folder / "default_weights.json").read_text())
+    assert (record["default"], record["averaged"]) == ("averaged", "model-120")
+    best = max(evaluations, key=lambda row: (row["dev_bleu"], -row["dev_loss"]))
+    assert record["dev"]["best"] == pytest.approx({name: best[name] for name in EVALUATION_FIELDS[1:]})
     assert list((folder / "tensorboard").iterdir())
 
 
@@ -82,6 +90,14 @@ def test_the_trainer_shows_translations_scores_and_what_to_do_next(trained: tupl
     for source, hypothesis, reference in list(zip(sources, hypotheses, references, strict=True))[:10]:
         assert f"\n  {source}\n  -> {hypothesis}\n     ({reference})\n" in out
     assert re.search(r"^step 60: dev loss [\d.]+, perplexity [\d.]+, BLEU [\d.]+ \(best so far\)$", out, re.MULTILINE)
+    found = re.search(
+        r"^On all of dev: averaged BLEU ([\d.]+), loss [\d.]+; best \(step \d+\) BLEU ([\d.]+), loss [\d.]+\. Taking "
+        r"the averaged weights\.$",
+        out,
+        re.MULTILINE,
+    )
+    assert found is not None
+    assert float(found[1]) >= float(found[2])
     assert f"test set, weights {folder}/averaged/model-120:\nBLEU|nrefs:1|case:mixed|eff:no|tok:13a|" in out
     assert f"translations: {folder}/test.hyp.txt\n" in out
     assert f"Next: t2t-lite-decoder --output_dir={folder} " in out
@@ -138,10 +154,14 @@ def test_eval_of_a_run_equals_scoring_its_files(run: Run, folder: Path, corpus: 
 
 @pytest.mark.parametrize(("flag", "steps"), [("--last=2", (100, 120)), ("--steps=80,40", (40, 80))])
 def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> None:
+    write_default(copy, "best", str(copy / "averaged" / f"model-{steps[-1]}"), {})
     done = run("avg_checkpoints", f"--output_dir={copy}", flag)
     path = copy / "averaged" / f"model-{steps[-1]}"
     listed = "".join(f"  {copy}/checkpoints/model-{step}\n" for step in steps)
     assert done.stdout.startswith(f"{path}: the mean of 2 checkpoints:\n{listed}")
+    assert "\nThe mean has not been scored on dev. The other commands take it from now on, unless " in done.stdout
+    assert done.stdout.endswith(f"\nNext: t2t-lite-eval --output_dir={copy} --split=dev [--checkpoint=best]\n")
+    assert find(copy) == str(path)  # whoever averages by hand wants that, whatever the trainer had chosen
     assert done.stderr == ""
     assert [p.name for p in (copy / "averaged").glob("*.index")] == [f"{path.name}.index"]
     parts = [weights(copy / "checkpoints" / f"model-{step}") for step in steps]
@@ -168,7 +188,7 @@ def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path)
     ]
     out = run("trainer", *flags).stdout
     assert out.startswith(f"Starting from the weights of {folder}, step 120.\n")
-    assert "\nStopping at step 15: 2 evaluations in a row brought no better score.\n" in out
+    assert "\nStopping at step 15: 2 evaluations in a row brought neither a better score nor a lower loss.\n" in out
     before, after = weights(folder / "averaged" / "model-120"), weights(tmp_path / "warm" / "checkpoints" / "model-15")
     assert before.keys() == after.keys()
     assert all(np.array_equal(value, after[key]) for key, value in before.items())

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.errors import UsageError
 from t2t_lite.train.cluster import Cluster, read_cluster
-from t2t_lite.train.devices import Devices, check_devices, make_strategy, turns
+from t2t_lite.train.devices import Devices, choose_devices, make_strategy, turns
 
 TWO = {"worker": ["a:1", "b:22222"]}
 
@@ -97,9 +97,9 @@ def test_turns() -> None:
 
 def test_the_devices_of_all_workers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", _task(TWO)["TF_CONFIG"])
-    check_devices(Devices(2), 4)
+    choose_devices(Devices(2), 4)
     with pytest.raises(UsageError, match="^8 devices cannot share micro_batches=4"):
-        check_devices(Devices(4), 4)
-    check_devices(Devices(4, fill=True), 4)
+        choose_devices(Devices(4), 4)
+    choose_devices(Devices(4, fill=True), 4)
     with pytest.raises(UsageError, match="names a cluster"):
-        check_devices(Devices(strategy="mirrored"), 4)
+        choose_devices(Devices(strategy="mirrored"), 4)

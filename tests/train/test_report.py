@@ -13,7 +13,6 @@ from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.report import METRICS_FILE, Report, read_metrics
-from t2t_lite.train.trainer import past_scores
 
 FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
@@ -170,12 +169,3 @@ def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
     assert set(found) == {*FIELDS, "dev_bleu"} - {"step"}
     assert found["loss"] == (3, 2.5)
     assert found["dev_bleu"] == (3, 30.0)
-
-
-def test_the_scores_of_past_evaluations_are_found_again(tmp_path: Path) -> None:
-    assert past_scores(tmp_path) == {}
-    lines = [{"step": 5, "loss": 3.0}, {"step": 5, "dev_loss": 1.0, "dev_bleu": 7.0}, {"step": 10, "dev_bleu": 9.0}]
-    lines += [{"step": 15, "dev_bleu_paper": 8.0}, {"step": 20, "dev_chrf": 50.0}]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
-    assert past_scores(tmp_path) == {5: 7.0, 10: 9.0, 15: 8.0, 20: 50.0}

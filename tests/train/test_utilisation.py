@@ -16,6 +16,7 @@ from t2t_lite.train.describe import describe
 from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.utilisation import device_flops_per_second, pair_lengths, planned_flops
+from tests import commands
 
 SIZES = Sizes(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
 RECIPE: dict[str, Any] = {"batch_tokens": 256, "micro_batches": 4, "max_length": 64, "seed": 1}
@@ -68,6 +69,16 @@ def test_the_devices_speed_is_that_of_matrix_products() -> None:
         seconds.append(time.perf_counter() - start)
     numpys = 2 * 1024**3 / min(seconds)
     assert 0.02 < speed / numpys < 50
+
+
+def test_on_cpus_the_reference_is_the_speed_of_all_processors() -> None:
+    """Training has one operation under way on each; against the speed of one, utilisation was up to 158%."""
+    done = commands.run("tests.train.speed_worker")
+    assert done.returncode == 0, done.stderr
+    processors, ratio = done.stdout.split()
+    if int(processors) == 1:
+        pytest.skip("one processor, or a GPU")
+    assert 1.3 < float(ratio) < 1.5 * int(processors)
 
 
 def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_hparams: HParams) -> None:
