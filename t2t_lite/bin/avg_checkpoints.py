@@ -44,8 +44,8 @@ def _run(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     from t2t_lite.train.checkpoint import AVERAGED, find, list_checkpoints
     from t2t_lite.train.open_run import open_run
+    from t2t_lite.train.recipe import number_to_average
     from t2t_lite.train.run_dir import read_run
-    from t2t_lite.train.trainer import number_to_average
 
     if args.steps:
         paths = [find(args.output_dir, step) for step in sorted(args.steps, key=int)]

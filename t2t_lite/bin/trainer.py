@@ -108,7 +108,7 @@ def _run(args: argparse.Namespace) -> int:
     cluster = read_cluster(os.environ)
     if args.devices or cluster or args.strategy != "auto":  # before the data, which may take long
         cli.load_tensorflow()
-        from t2t_lite.train.trainer import check_recipe_devices
+        from t2t_lite.train.recipe import check_recipe_devices
 
         check_recipe_devices(spec.hparams, _devices(args))
     try:

@@ -12,8 +12,8 @@ from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
+from t2t_lite.train.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 from t2t_lite.train.run_dir import RunSpec, make_model
-from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 

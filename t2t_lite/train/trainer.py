@@ -1,9 +1,8 @@
-"""A whole run: data, model, training, averaging, the test set. The only reader of the recipe's training fields."""
+"""A whole run: data, model, training, averaging, the test set."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import tempfile
@@ -11,26 +10,33 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import keras
-
-from t2t_lite.config import HParams, to_dict
+from t2t_lite.config import to_dict
 from t2t_lite.data.durable import replace_file
 from t2t_lite.data.packing import PackedPlan
-from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import BucketPlan
-from t2t_lite.data.store import Store, TokenSplit
+from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.models.flops import Sizes
 from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import AVERAGED, Checkpoints, find, list_checkpoints
-from t2t_lite.train.devices import Devices, check_devices, make_strategy, on_gpus, share_processors, use_jit
+from t2t_lite.train.devices import Devices, make_strategy, on_gpus
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.loop import Cadence, Evaluations, Loop
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.recipe import (
+    cadence_of,
+    make_batches,
+    make_optimizer,
+    make_schedule,
+    make_step,
+    micro_batch_shapes,
+    number_to_average,
+    number_to_keep,
+    prepare_processors,
+    recipe_plan,
+    set_seed,
+)
 from t2t_lite.train.report import SKIPPED, Report, read_metrics
 from t2t_lite.train.run_dir import RunSpec
-from t2t_lite.train.schedule import learning_rate
 from t2t_lite.train.signals import StopSignals
 from t2t_lite.train.step import TrainStep
 from t2t_lite.train.updates import Batch, Updates
@@ -55,24 +61,19 @@ class Trainer:
     ) -> None:
         self.output_dir, self.spec, self.store, self._fill = Path(output_dir), spec, store, devices.fill
         hparams = spec.hparams
-        share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
+        prepare_processors(hparams)
         self.strategy = make_strategy(devices)
         self.workers = Workers(self.strategy)
-        keras.utils.set_random_seed(hparams.seed % 2**32)
+        set_seed(hparams)
         with self.strategy.scope():
             self.model = build_model(spec, store)
-            self.optimizer = Adam(
-                [w.value for w in self.model.trainable_weights],
-                hparams.adam_beta1,
-                hparams.adam_beta2,
-                hparams.adam_epsilon,
-            )
+            self.optimizer = make_optimizer(hparams, self.model)
             self.checkpoints = Checkpoints(
                 output_dir,
                 self.model,
                 self.optimizer,
-                keep=max(hparams.keep_checkpoints, number_to_average(hparams)),
-                every=max(hparams.save_every, 1),
+                keep=number_to_keep(hparams),
+                every=max(cadence_of(hparams).save_every, 1),
                 writes=self.workers.is_chief,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
@@ -119,28 +120,27 @@ class Trainer:
             skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
+        cadence = cadence_of(hparams)
         # A killed run may have scores of steps that it will make again.
         scores = {step: score for step, score in past_scores(self.output_dir).items() if step < first}
-        if first > hparams.train_steps and self.workers.chiefs(self._step in scores):
+        if first > cadence.train_steps and self.workers.chiefs(self._step in scores):
             self._say(
-                f"{self.output_dir} is at step {first - 1:,} of {hparams.train_steps:,}: there is nothing to train."
+                f"{self.output_dir} is at step {first - 1:,} of {cadence.train_steps:,}: there is nothing to train."
             )
             return
         if first > 1:
-            self._say(f"Going on from step {first - 1:,} of {hparams.train_steps:,}.")
+            self._say(f"Going on from step {first - 1:,} of {cadence.train_steps:,}.")
         with contextlib.ExitStack() as at_the_end:
             folder = self.output_dir
             if not self.workers.is_chief:
                 folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
             split = self.store.split("train")
             plan = recipe_plan(hparams, split)
-            stream = batches(
-                split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first
-            )
+            stream = make_batches(hparams, split, plan, first)
             at_the_end.callback(stream.close)
-            report = self._report(folder, planned_flops(self.model.sizes, split, plan, first - 1))
+            report = self._report(folder, cadence, planned_flops(self.model.sizes, split, plan, first - 1))
             at_the_end.callback(report.close)
-            step_function, cadence = self._step_function(), self._cadence()
+            step_function = self._step_function()
             with stop.deferred():
                 step_function.rehearse(*self._largest(plan))
                 Loop(
@@ -157,11 +157,11 @@ class Trainer:
         if self.workers.is_chief:
             print(text, flush=True)
 
-    def _report(self, folder: Path, flops: int) -> Report:
+    def _report(self, folder: Path, cadence: Cadence, flops: int) -> Report:
         return Report(
             folder,
             self._step + 1,
-            self.spec.hparams.train_steps,
+            cadence.train_steps,
             sizes=self.model.sizes,
             flops=flops,
             device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
@@ -170,25 +170,9 @@ class Trainer:
 
     def _updates(self, step_function: TrainStep, stream: Iterator[Batch], report: Report, tolerated: int) -> Updates:
         hparams = self.spec.hparams
-        rate = functools.partial(
-            learning_rate,
-            d_model=self.model.d_model,
-            warmup_steps=hparams.warmup_steps,
-            factor=hparams.learning_rate_factor,
-        )
+        rate = make_schedule(hparams, self.model.d_model)
         bad_batches = self._bad_batches(step_function, report, tolerated)
         return Updates(step_function, stream, rate, bad_batches, report, hparams.log_every, ahead=on_gpus())
-
-    def _cadence(self) -> Cadence:
-        hparams = self.spec.hparams
-        return Cadence(
-            train_steps=hparams.train_steps,
-            eval_every=hparams.eval_every,
-            eval_lines=hparams.eval_lines,
-            save_every=hparams.save_every,
-            save_minutes=hparams.save_minutes,
-            early_stopping=hparams.early_stopping,
-        )
 
     def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
         """The shape of micro-batches that takes the most memory."""
@@ -206,20 +190,7 @@ class Trainer:
         return BadBatches(self.output_dir, report, look, tolerated=tolerated, skipped=skipped, writes=writes)
 
     def _step_function(self) -> TrainStep:
-        hparams = self.spec.hparams
-        return TrainStep(
-            self.model,
-            self.optimizer,
-            self.strategy,
-            micro_batches=hparams.micro_batches,
-            label_smoothing=hparams.label_smoothing,
-            label_smoothing_over=hparams.label_smoothing_over,
-            clip_norm=hparams.clip_norm,
-            seed=hparams.seed,
-            jit=use_jit(hparams.jit),
-            packed=hparams.packing,
-            fill=self._fill,
-        )
+        return make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
 
     def finish(self, progress: Callable[[int], None] | None = None) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
@@ -247,46 +218,6 @@ def build_model(spec: RunSpec, store: Store) -> Any:
     """The run's model with fresh weights, sized by the data's vocabularies."""
     source, target = store.source_vocabulary, store.target_vocabulary
     return spec.make_model(source.size, target.size, source is target)
-
-
-def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
-    """The batches of a recipe over `split`."""
-    return make_plan(
-        split,
-        batch_tokens=hparams.batch_tokens,
-        micro_batches=hparams.micro_batches,
-        max_length=hparams.max_length,
-        packing=hparams.packing,
-        seed=hparams.seed,
-    )
-
-
-def recipe_flops(hparams: HParams, sizes: Sizes, split: TokenSplit, plan: BucketPlan | PackedPlan) -> int:
-    """Model FLOPs of the whole training."""
-    return planned_flops(sizes, split, plan, hparams.train_steps)
-
-
-def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
-    """(rows, source length, target length) of the micro-batches of `plan`; without one, of the longest rows."""
-    if isinstance(plan, BucketPlan):
-        return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
-    rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
-    return [(rows, hparams.max_length, hparams.max_length)]
-
-
-def check_recipe_devices(hparams: HParams, devices: Devices) -> None:
-    """Raises UsageError if the recipe's micro-batches cannot be shared out among the devices."""
-    check_devices(devices, hparams.micro_batches)
-
-
-def batch_limits(hparams: HParams) -> tuple[int, int, int]:
-    """(batch_tokens, micro_batches, max_length) of a recipe."""
-    return hparams.batch_tokens, hparams.micro_batches, hparams.max_length
-
-
-def number_to_average(hparams: HParams) -> int:
-    """How many of the last checkpoints the recipe averages, at least 1."""
-    return max(hparams.average_checkpoints, 1)
 
 
 def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, float]:

@@ -15,9 +15,10 @@ from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import TrainingError
 from t2t_lite.train.checkpoint import list_checkpoints
+from t2t_lite.train.recipe import recipe_plan
 from t2t_lite.train.report import read_metrics
 from t2t_lite.train.run_dir import RunSpec
-from t2t_lite.train.trainer import Trainer, recipe_plan
+from t2t_lite.train.trainer import Trainer
 from tests import commands
 
 STEPS, PARTS = 12, 2

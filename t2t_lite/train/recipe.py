@@ -1,0 +1,131 @@
+"""A recipe's training settings, and what is built from them. The only reader of these fields of HParams."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Generator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data import pipeline
+from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.store import TokenSplit
+from t2t_lite.models.flops import Sizes
+from t2t_lite.train.devices import Devices, check_devices, share_processors, use_jit
+from t2t_lite.train.loop import Cadence
+from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.schedule import learning_rate
+from t2t_lite.train.step import TrainStep
+from t2t_lite.train.utilisation import planned_flops
+
+
+def set_seed(hparams: HParams) -> None:
+    """Seeds the weights that are made next."""
+    keras.utils.set_random_seed(hparams.seed % 2**32)
+
+
+def prepare_processors(hparams: HParams) -> None:
+    """Shares out a CPU's processors as the recipe's micro-batches allow; before TensorFlow has touched its devices."""
+    share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
+
+
+def make_optimizer(hparams: HParams, model: Any) -> Adam:
+    """Adam with fresh moments for the model's weights."""
+    weights = [w.value for w in model.trainable_weights]
+    return Adam(weights, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
+
+
+def make_schedule(hparams: HParams, d_model: int) -> Callable[[int], float]:
+    """The learning rate by step."""
+    return functools.partial(
+        learning_rate, d_model=d_model, warmup_steps=hparams.warmup_steps, factor=hparams.learning_rate_factor
+    )
+
+
+def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
+    """The batches of a recipe over `split`."""
+    return pipeline.make_plan(
+        split,
+        batch_tokens=hparams.batch_tokens,
+        micro_batches=hparams.micro_batches,
+        max_length=hparams.max_length,
+        packing=hparams.packing,
+        seed=hparams.seed,
+    )
+
+
+def make_batches(
+    hparams: HParams, split: TokenSplit, plan: BucketPlan | PackedPlan, first_step: int
+) -> Generator[pipeline.Batch, None, None]:
+    """The batches of `plan` from `first_step` on."""
+    return pipeline.batches(
+        split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first_step
+    )
+
+
+def recipe_flops(hparams: HParams, sizes: Sizes, split: TokenSplit, plan: BucketPlan | PackedPlan) -> int:
+    """Model FLOPs of the whole training."""
+    return planned_flops(sizes, split, plan, hparams.train_steps)
+
+
+def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
+    """(rows, source length, target length) of the micro-batches of `plan`; without one, of the longest rows."""
+    if isinstance(plan, BucketPlan):
+        return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
+    rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
+    return [(rows, hparams.max_length, hparams.max_length)]
+
+
+def check_recipe_devices(hparams: HParams, devices: Devices) -> None:
+    """Raises UsageError if the recipe's micro-batches cannot be shared out among the devices."""
+    check_devices(devices, hparams.micro_batches)
+
+
+def batch_limits(hparams: HParams) -> tuple[int, int, int]:
+    """(batch_tokens, micro_batches, max_length) of a recipe."""
+    return hparams.batch_tokens, hparams.micro_batches, hparams.max_length
+
+
+def number_to_average(hparams: HParams) -> int:
+    """How many of the last checkpoints the recipe averages, at least 1."""
+    return max(hparams.average_checkpoints, 1)
+
+
+def number_to_keep(hparams: HParams) -> int:
+    """How many of the newest checkpoints stay."""
+    return max(hparams.keep_checkpoints, number_to_average(hparams))
+
+
+def cadence_of(hparams: HParams) -> Cadence:
+    """How often the recipe evaluates and saves."""
+    return Cadence(
+        train_steps=hparams.train_steps,
+        eval_every=hparams.eval_every,
+        eval_lines=hparams.eval_lines,
+        save_every=hparams.save_every,
+        save_minutes=hparams.save_minutes,
+        early_stopping=hparams.early_stopping,
+    )
+
+
+def make_step(
+    hparams: HParams, model: Any, optimizer: Adam, strategy: tf.distribute.Strategy, *, fill: bool = False
+) -> TrainStep:
+    """The update; `fill` as in `Devices`."""
+    return TrainStep(
+        model,
+        optimizer,
+        strategy,
+        micro_batches=hparams.micro_batches,
+        label_smoothing=hparams.label_smoothing,
+        label_smoothing_over=hparams.label_smoothing_over,
+        clip_norm=hparams.clip_norm,
+        seed=hparams.seed,
+        jit=use_jit(hparams.jit),
+        packed=hparams.packing,
+        fill=fill,
+    )
