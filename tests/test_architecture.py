@@ -43,7 +43,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "train": (
         # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
         ("models", "layers.dropout", "data", "problem", "decode", "text", *LEAVES),
-        ("keras", "numpy", "tensorflow", "tqdm", "tqdm?"),
+        ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm", "tqdm?"),
     ),
     "serving": (
         # layers.positions: another engine is given the sinusoids as a table.

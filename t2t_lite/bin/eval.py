@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite import threads
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, run_scores
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_parameters import Parameters
     from t2t_lite.metrics.metric import Metric, Score
     from t2t_lite.metrics.significance import Comparison
+    from t2t_lite.train.open_run import RunScores
 
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 _FILE_FLAGS = ("baseline", "sgm", "language")
@@ -151,6 +152,7 @@ def _print_trees(
     gold: Sequence[str],
     test: Sequence[str],
     parameters: Parameters | None,
+    of_run: RunScores | None = None,
 ) -> int:
     from t2t_lite.metrics import bracketing
 
@@ -158,6 +160,8 @@ def _print_trees(
     found.check_errors()
     for fault in found.faults():
         print(fault, file=sys.stderr)
+    if of_run is not None:
+        run_scores.keep(args.output_dir, of_run, [found.score()])
     if args.columns:
         print("\n".join(found.columns()))
         return 0
@@ -229,8 +233,10 @@ def _score_run(args: argparse.Namespace) -> int:
     facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
     if trees:
         facts["repaired"] = found.repaired
-        return _print_trees(args, facts, found.references, found.hypotheses, parameters)
-    _print(args, facts, [metric.score(found.hypotheses, found.references) for metric in metrics])
+        return _print_trees(args, facts, found.references, found.hypotheses, parameters, found)
+    scores = [metric.score(found.hypotheses, found.references) for metric in metrics]
+    run_scores.keep(args.output_dir, found, scores)
+    _print(args, facts, scores)
     return 0
 
 

@@ -170,6 +170,12 @@ class Translator(LineTranslator):
             trees=trees,
         )
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What outputs depend on besides the weights, JSON-ready."""
+        names = ("beam_size", "length_penalty", "extra_length", "max_source_length")
+        return {**{name: getattr(self, name) for name in names}, "precision": self.model.compute_dtype}
+
     def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
         """`beam_search` with this translator's model and settings; what is exported runs the same."""
         return beam_search(

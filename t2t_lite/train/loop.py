@@ -15,6 +15,7 @@ from t2t_lite.train.signals import Stopped, StopSignals
 from t2t_lite.train.updates import Updates
 from t2t_lite.train.workers import Workers
 
+_SAMPLES = 10  # translations of dev that an evaluation writes for TensorBoard
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
 
 
@@ -74,7 +75,7 @@ class Evaluations:
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
             found = self._evaluate("dev", lines=self._cadence.eval_lines)
-        self._report.write_scores(step, found.as_metrics("dev"))
+        self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
         better = found.score.value > max(self._scores.values(), default=-1.0)
         self._scores[step] = found.score.value
         if better:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,10 @@ class OpenRun:
 
 @dataclasses.dataclass(frozen=True)
 class RunScores:
-    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired."""
+    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired.
+
+    decoding: the search's settings, as `Translator.settings`.
+    """
 
     checkpoint: str
     split: str
@@ -48,6 +51,7 @@ class RunScores:
     hypotheses: Sequence[str]
     references: Sequence[str]
     repaired: int
+    decoding: Mapping[str, Any]
 
 
 def open_run(
@@ -104,6 +108,7 @@ def evaluate_run(
         scores.hypotheses,
         scores.references,
         scores.repaired,
+        run.translator.settings,
     )
 
 
