@@ -38,7 +38,7 @@ class Console:
             smoothing=0.05,
         )
         self._first_step, self._paused = first_step, 0.0
-        self._seconds_per_step: float | None = None
+        self._reports, self._seconds_per_step = 0, 0.0
         self._shapes: set[Hashable] = set()
         self._times: list[float] | None = []  # None: the estimate has been made
         self._since = time.perf_counter()
@@ -60,8 +60,10 @@ class Console:
 
     def report(self, step: int, updates: int, seconds: float, text: str, more: str) -> None:
         """Shows a report of the last `updates`, which took `seconds`; a bar shows `more` besides."""
-        rate, before = seconds / updates, self._seconds_per_step
-        self._seconds_per_step = rate if before is None else _NEW * rate + (1 - _NEW) * before
+        self._reports += 1
+        # The first report has the tracing of graphs in it.
+        weight = _NEW if self._reports > 2 else 1.0
+        self._seconds_per_step += weight * (seconds / updates - self._seconds_per_step)
         self._bar.set_postfix_str(f"{text}, {more}", refresh=False)
         if self._quiet or self._is_terminal:
             return
