@@ -37,7 +37,7 @@ def start_lines(
         f"devices:  {devices}; {model.compute_dtype}",
         f"data:     {spec.problem}: {pairs:,} pairs, vocabulary of {pieces} pieces; {plan.steps_per_epoch:,} steps per "
         f"epoch, {steps:,} steps are {_number(steps / plan.steps_per_epoch)} epochs",
-        "time:     measured over the first updates, and said then",
+        "time:     measured over the first updates; a line then says it",
         f"metrics:  {os.path.join(folder, METRICS_FILE)}; tensorboard --logdir={os.path.join(folder, BOARD_FOLDER)}",
     ]
 
