@@ -3,6 +3,9 @@
 hparams.json   the hparams set's name, the model's name, every value
 problem.json   the problem's name and options, where its data is, the user's own folder of code
 metrics.jsonl  one JSON line per report (train/report.py)
+tensorboard/   the same for TensorBoard (train/board.py)
+run.json       each start of the trainer (train/run_log.py)
+test.scores.json, dev.scores.json  the newest scores of a split (train/scores_file.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)
 .trainer.lock  locked while a trainer runs (train/lock.py)

@@ -35,10 +35,10 @@ def test_an_export_translates_as_the_run_does(
 
     out = run(*export).stdout  # in float32, as the run computes
     assert out.startswith(f"{base}/2: ")
-    [score] = json.loads((base / "2" / "assets" / "model_card.json").read_text())["scores"]
+    score, *_ = json.loads((base / "2" / "assets" / "model_card.json").read_text())["scores"]
     assert (score["split"], score["metric"], score["weights"]) == ("test", "BLEU", "averaged/model-120")
     assert score["signature"].startswith("nrefs:1|case:mixed|")
-    assert f"\nscores: BLEU {score['value']:.2f} on test\n" in out
+    assert f"\nscores: BLEU {score['value']:.2f} on test" in out
     lines = (corpus / "test.en").read_bytes() + "\n  \n日本 \u2028 x".encode()
     done = run("decoder", f"--saved_model={base}", "--json", input=lines)
     assert done.stderr == ""

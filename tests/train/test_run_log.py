@@ -68,11 +68,13 @@ def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path: Path) -> None:
 def test_an_end_that_cannot_be_written_hides_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    with (
-        pytest.raises(DataError, match="^The disk is gone"),
-        recorded(folder, command="x", devices="CPU", first_step=1),
-    ):
-        folder.rename(tmp_path / "away")
-        raise DataError("The disk is gone.")
+
+    def lose() -> None:
+        with recorded(folder, command="x", devices="CPU", first_step=1):
+            folder.rename(tmp_path / "away")
+            raise DataError("The disk is gone.")
+
+    with pytest.raises(DataError, match="^The disk is gone"):
+        lose()
     (record,) = caplog.records
     assert "run.json: the end of this start could not be noted: No such file or directory." in record.getMessage()
