@@ -27,7 +27,7 @@ def one_per_operation(at_most: int | None = None) -> None:
     """
     import tensorflow as tf
 
-    number = _processors()
+    number = processors()
     if number == 1 or (at_most is not None and number > at_most) or "TF_NUM_INTRAOP_THREADS" in os.environ:
         return
     if tf.config.list_physical_devices("GPU"):
@@ -42,7 +42,7 @@ def at_a_time() -> int:
     """How many operations should be under way at a time: 1, unless `one_per_operation` has changed it."""
     import tensorflow as tf
 
-    return _processors() if tf.config.threading.get_intra_op_parallelism_threads() == 1 else 1
+    return processors() if tf.config.threading.get_intra_op_parallelism_threads() == 1 else 1
 
 
 def each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
@@ -60,5 +60,6 @@ def each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
         pool.shutdown(cancel_futures=True)
 
 
-def _processors() -> int:
+def processors() -> int:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -23,11 +23,12 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
 # "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
-LEAVES = ("config", "registry", "metrics", "threads")
+LEAVES = ("config", "registry", "metrics", "progress", "threads")
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
     "config": ((), ("numpy",)),
     "registry": (("config", "problem"), ("numpy",)),  # problem: to set the name of a class that is registered
+    "progress": ((), ("tqdm?",)),
     "threads": ((), ("tensorflow?",)),
     "metrics": ((), ("numpy", "sacrebleu", "sacremoses")),
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
@@ -42,7 +43,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "train": (
         # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
         ("models", "layers.dropout", "data", "problem", "decode", "text", *LEAVES),
-        ("keras", "numpy", "tensorflow", "tqdm", "tqdm?"),
+        ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm", "tqdm?"),
     ),
     "serving": (
         # layers.positions: another engine is given the sinusoids as a table.

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite import threads
-from t2t_lite.bin import cli, eval_trees
+from t2t_lite.bin import cli, eval_trees, run_scores
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
     from t2t_lite.metrics.metric import Metric, Score
     from t2t_lite.metrics.significance import Comparison
+    from t2t_lite.train.open_run import RunScores
 
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 _FILE_FLAGS = ("baseline", "sgm", "language")
@@ -136,7 +137,11 @@ def _score_trees(args: argparse.Namespace) -> int:
     return _print_trees(args, {}, found)
 
 
-def _print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evaluation) -> int:
+def _print_trees(
+    args: argparse.Namespace, facts: dict[str, object], found: Evaluation, of_run: RunScores | None = None
+) -> int:
+    if of_run is not None:
+        run_scores.keep(args.output_dir, of_run, [found.score()])
     if args.columns:
         print("\n".join(found.columns()))
         return 0
@@ -212,8 +217,10 @@ def _score_run(args: argparse.Namespace) -> int:
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
         eval_trees.explain_faults(trees_found)
-        return _print_trees(args, facts, trees_found)
-    _print(args, facts, [metric.score(found.hypotheses, found.references) for metric in metrics])
+        return _print_trees(args, facts, trees_found, found)
+    scores = [metric.score(found.hypotheses, found.references) for metric in metrics]
+    run_scores.keep(args.output_dir, found, scores)
+    _print(args, facts, scores)
     return 0
 
 

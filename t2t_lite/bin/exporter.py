@@ -87,7 +87,7 @@ def _run(args: argparse.Namespace) -> int:
         length_penalty=args.length_penalty,
         max_source_length=args.max_source_length,
     )
-    card = run_card(run)
+    card = run_card(run, args.precision)
     with cli.quiet():
         version = _write(run, args, base, card)
     _report(version, args.format, card)
@@ -136,8 +136,8 @@ def _write(run: OpenRun, args: argparse.Namespace, base: str, card: dict[str, An
     return export(served, base, card, args.warmup_batch_size or BATCH_SIZE)
 
 
-def run_card(run: OpenRun) -> dict[str, Any]:
-    """Returns the model card of an open run."""
+def run_card(run: OpenRun, precision: str | None = None) -> dict[str, Any]:
+    """Returns the model card of an open run that is exported with `precision` (None: the run's)."""
     from t2t_lite.serving.model_card import model_card
 
     problem = run.spec.make_problem()
@@ -150,28 +150,43 @@ def run_card(run: OpenRun) -> dict[str, Any]:
         hparams_set=run.spec.hparams_set,
         checkpoint=f"{path.parent.name}/{path.name}",
         step=run.step,
-        scores=_scores(run, problem),
+        scores=_scores(run, problem, precision),
         pairs=_pairs(run),
     )
 
 
-def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
-    """The dev scores that training noted at this step; those of an average are not known to the run."""
+def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[str, Any]]:
+    """The scores that the run's files have of what is exported: of these very weights, with this very search.
+
+    Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
+    checkpoints there is none.
+    """
     from t2t_lite.metrics import bleu
     from t2t_lite.metrics.bracketing import Bracketing
+    from t2t_lite.train.recipe import cadence_of
     from t2t_lite.train.report import read_metrics
+    from t2t_lite.train.run_dir import read_run
+    from t2t_lite.train.scores_file import describe_weights, scores_of
 
-    if problem.metric == "evalb":
-        signature = Bracketing(problem.evalb).signature
-    else:
-        signature = bleu.metric(problem.metric, problem.target_language).score(["a"], ["a"]).signature
-    return [
+    settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
+    found = scores_of(run.output_dir, run.checkpoint, settings)
+    as_trained = precision != "int8" and read_run(run.output_dir, run.spec.usr_dir).hparams == run.spec.hparams
+    weights = describe_weights(run.checkpoint)["path"]
+    if not as_trained or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
+        return found
+    metric = (
+        Bracketing(problem.evalb) if problem.metric == "evalb" else bleu.metric(problem.metric, problem.target_language)
+    )
+    signature = metric.score(["(S (X a))"], ["(S (X a))"]).signature
+    lines = cadence_of(run.spec.hparams).eval_lines
+    return found + [
         {
             "split": "dev",
             "metric": problem.metric,
             "value": value,
             "signature": signature,
-            "weights": f"checkpoints/model-{run.step}",
+            "weights": weights,
+            **({"lines": lines} if lines else {}),
         }
         for row in read_metrics(run.output_dir)
         if row["step"] == run.step
@@ -190,6 +205,8 @@ def _pairs(run: OpenRun) -> dict[str, int]:
 def _report(version: Path, name: str, card: dict[str, Any]) -> None:
     megabytes = sum(path.stat().st_size for path in version.rglob("*") if path.is_file()) / 1e6
     print(f"{version}: {megabytes:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
+    scores = [f"{score['metric']} {score['value']:.2f} on {score['split']}" for score in card["scores"]]
+    print(f"scores: {', '.join(scores) or card['scores_note']}")
     if name == "ctranslate2":
         print(f"\nNext: {version / 'README.txt'} has the Python that translates with it")
         return

@@ -1,17 +1,22 @@
-"""Progress bars of the commands, shown on a terminal only."""
+"""Progress of the commands: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
+
+from t2t_lite.progress import Progress
+
+_SECONDS_BETWEEN = 30.0  # of the lines of a long preparation
 
 
 @contextlib.contextmanager
-def preparation_bar() -> Iterator[Callable[[int, str], None] | None]:
-    """Gives `prepare` a function that shows (pairs, label) as a bar; None where nobody watches."""
+def preparation_bar() -> Iterator[Callable[[int, str], None]]:
+    """Gives `prepare` a function that shows (pairs, label): as a bar, or as a line every half minute."""
     if not sys.stderr.isatty():
-        yield None
+        yield _preparation_lines()
         return
     import tqdm
 
@@ -26,15 +31,18 @@ def preparation_bar() -> Iterator[Callable[[int, str], None] | None]:
         yield show
 
 
-def progress_bar(total: int, unit: str) -> Callable[[int], None]:
-    """Returns a function that moves a progress bar on; the bar is shown on a terminal only."""
-    import tqdm
+def _preparation_lines() -> Callable[[int, str], None]:
+    before = time.monotonic()
 
-    bar = tqdm.tqdm(total=total, unit=unit, disable=not sys.stderr.isatty(), leave=False)
+    def show(done: int, label: str) -> None:
+        nonlocal before
+        if time.monotonic() >= before + _SECONDS_BETWEEN:
+            print(f"preparing the data, {label}: {done:,} pairs", file=sys.stderr, flush=True)
+            before = time.monotonic()
 
-    def move(number: int) -> None:
-        bar.update(number)
-        if bar.n >= total:
-            bar.close()
+    return show
 
-    return move
+
+def progress_bar(total: int, unit: str, task: str = "") -> Progress:
+    """Returns what is called with the number of items that were finished; see `Progress`."""
+    return Progress(total, unit, task)

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse(argv)
     if not args.registry_help and not args.describe and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
-    return cli.run(lambda: _run(args))
+    command = shlex.join(["t2t-lite-trainer", *(sys.argv[1:] if argv is None else argv)])
+    return cli.run(lambda: _run(args, command))
 
 
 def _parser() -> cli.Parser:
@@ -97,7 +99,7 @@ def _parser() -> cli.Parser:
     return parser
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, command: str) -> int:
     if args.registry_help:
         registry.load_plugins(args.usr_dir)
         print(registry.help_text())
@@ -119,8 +121,9 @@ def _run(args: argparse.Namespace) -> int:
     try:
         with StopSignals() as stop, _only_writer(args, cluster):
             trainer = _make_trainer(args, spec)
-            trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
-            return _finish(args, trainer)
+            with _recorded(trainer, command):
+                trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
+                return _finish(args, trainer)
     except Stopped as stopped:
         devices = f" --devices={args.devices}" if args.devices else ""
         short = f"t2t-lite-trainer --output_dir={args.output_dir}{devices}"
@@ -139,6 +142,18 @@ def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextli
     from t2t_lite.train.lock import only_trainer
 
     return only_trainer(args.output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
+
+
+def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManager[None]:
+    from t2t_lite.train.run_log import recorded
+
+    return recorded(
+        trainer.output_dir,
+        command=command,
+        devices=trainer.devices,
+        first_step=trainer.first_step,
+        writes=trainer.workers.is_chief,
+    )
 
 
 def _describe(args: argparse.Namespace) -> int:
@@ -242,13 +257,14 @@ def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
 
 
 def _score(args: argparse.Namespace, trainer: Trainer) -> None:
-    path, split, scores = trainer.finish(progress.progress_bar)
+    path, split, scores = trainer.finish()
     sources, _ = trainer.store.text(split)
     for source, hypothesis, reference in list(zip(sources, scores.hypotheses, scores.references, strict=True))[:_SHOWN]:
         print(f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})"))
     print(f"\n{split} set, weights {path}:\n{scores.score.format()}\n")
     rows: list[tuple[str, Any]] = [
         ("translations", trainer.output_dir / f"{split}.hyp.txt"),
+        ("scores", trainer.output_dir / f"{split}.scores.json"),
         ("weights", path),
         ("curves", trainer.output_dir / "metrics.jsonl"),
     ]

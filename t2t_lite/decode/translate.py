@@ -71,7 +71,7 @@ class LineTranslator(abc.ABC):
 
         Args:
             nbest: at most beam_size.
-            progress: called with the number of lines of each finished batch.
+            progress: called with the number of lines of each finished batch; at first with that of blank lines.
         """
         results, cut = self._translated(lines, nbest, progress)
         self._warn(cut, len(lines))
@@ -103,6 +103,8 @@ class LineTranslator(abc.ABC):
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
         encoded, cut = self._encode(lines)
         batches = list(self._batches(encoded))
+        if progress:
+            progress(len(lines) - sum(map(len, batches)))  # blank lines are done
 
         def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
             return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
@@ -201,6 +203,12 @@ class Translator(LineTranslator):
             batch_tokens=hparams.decode_batch_tokens,
             trees=trees,
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What outputs depend on besides the weights, JSON-ready."""
+        names = ("beam_size", "length_penalty", "extra_length", "max_source_length")
+        return {**{name: getattr(self, name) for name in names}, "precision": self.model.compute_dtype}
 
     def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
         """`beam_search` with this translator's model and settings; what is exported runs the same."""

@@ -27,6 +27,11 @@ _LICENCE = (
     "depends on the terms of its training data, which t2t-lite does not know."
 )
 
+_NOT_SCORED = (
+    "not scored: the run has no score of these weights with this search and precision; t2t-lite-eval makes one before "
+    "the export"
+)
+
 
 _BATCHING = (
     "A text has the same output alone and in a batch, but for rounding: in float32 scores differ in the 6th digit; "
@@ -52,7 +57,7 @@ def model_card(
         hparams: those the model runs with, decoding included.
         model, hparams_set: their registered names.
         checkpoint, step: which weights of the run.
-        scores: each with its name, value, signature and the weights it is of; empty where none are known.
+        scores: of exactly these weights, each with its split, metric, value and signature; empty where there are none.
         pairs: sentence pairs by split; empty where the prepared data is gone.
     """
     int8 = int8_kernels(translator.model).values()
@@ -69,6 +74,7 @@ def model_card(
         "checkpoint": checkpoint,
         "step": step,
         "scores": list(scores),
+        **({} if scores else {"scores_note": _NOT_SCORED}),
         "training_data": {"options": _without_folders(problem.options()), "pairs": dict(pairs)},
         "vocabularies": {
             side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.metrics.evalb_report import TreeScore
 from t2t_lite.metrics.metric import Score
+from t2t_lite.progress import Progress
 from t2t_lite.train.loss import batch_loss
 
 _BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
@@ -39,6 +40,7 @@ class Scores:
     hypotheses: the outputs themselves, in the split's order.
     references: what they were scored against, line by line.
     repaired: how many outputs had to be made trees.
+    sources: what was translated.
     """
 
     loss: float
@@ -46,6 +48,12 @@ class Scores:
     hypotheses: list[str]
     references: list[str]
     repaired: int
+    sources: Sequence[str] = ()
+
+    def samples(self, number: int) -> list[tuple[str, str, str]]:
+        """(source, output, reference) of `number` lines, evenly spaced: the same lines at each evaluation."""
+        rows = list(zip(self.sources, self.hypotheses, self.references, strict=True))
+        return rows if len(rows) <= number else [rows[i * len(rows) // number] for i in range(number)]
 
     @property
     def perplexity(self) -> float:
@@ -93,17 +101,19 @@ class Evaluator:
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._loss_sum = tf.function(loss_sum, input_signature=signature, autograph=False)
 
-    def __call__(self, split: str, progress: Callable[[int], None] | None = None, lines: int = 0) -> Scores:
-        """Scores `split`: its loss, and the outputs for `lines` of it, evenly spaced (0: for all)."""
+    def __call__(self, split: str, lines: int = 0) -> Scores:
+        """Scores `split`: its loss, and the outputs for `lines` of it, evenly spaced (0: all). Shows its progress."""
         pairs = list(zip(*self._store.text(split), strict=True))
         if 0 < lines < len(pairs):
             pairs = [pairs[i * len(pairs) // lines] for i in range(lines)]
-        hypotheses = [h[0] for h in self._translator.translate([source for source, _ in pairs], progress=progress)]
+        sources = [source for source, _ in pairs]
+        with Progress(len(pairs), " lines", f"translating {split}") as bar:
+            hypotheses = [h[0] for h in self._translator.translate(sources, progress=bar)]
         trees = self._translator.tree_text
         references = [target if trees is None else trees.reference(source, target) for source, target in pairs]
         texts = [h.text for h in hypotheses]
         score = self._metric.score(texts, references)
-        return Scores(self.loss(split), score, texts, references, sum(h.repaired for h in hypotheses))
+        return Scores(self.loss(split), score, texts, references, sum(h.repaired for h in hypotheses), sources)
 
     def loss(self, split: str) -> float:
         """Cross entropy per target token, in nats; very long pairs are left out, and counted in a warning.

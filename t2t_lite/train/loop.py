@@ -16,6 +16,7 @@ from t2t_lite.train.signals import Stopped, StopSignals
 from t2t_lite.train.updates import Updates
 from t2t_lite.train.workers import Workers
 
+_SAMPLES = 10  # translations of dev that an evaluation writes for TensorBoard
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
 
 
@@ -75,7 +76,7 @@ class Evaluations:
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
             found = self._evaluate("dev", lines=self._cadence.eval_lines)
-        self._report.write_scores(step, found.as_metrics("dev"))
+        self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
         score = DevScore(found.score.value, found.loss)
         better = all(score.better_than(other) for other in self._scores.values())
         self._scores[step] = score

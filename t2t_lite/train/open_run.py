@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,10 @@ class OpenRun:
 
 @dataclasses.dataclass(frozen=True)
 class RunScores:
-    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired."""
+    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired.
+
+    decoding: the search's settings, as `Translator.settings`.
+    """
 
     checkpoint: str
     split: str
@@ -51,6 +54,7 @@ class RunScores:
     hypotheses: Sequence[str]
     references: Sequence[str]
     repaired: int
+    decoding: Mapping[str, Any]
 
 
 def open_run(
@@ -107,4 +111,5 @@ def evaluate_run(
         scores.hypotheses,
         scores.references,
         scores.repaired,
+        run.translator.settings,
     )

@@ -1,29 +1,26 @@
-"""What a person or a tool sees of a training: metrics.jsonl, TensorBoard, a progress bar."""
+"""What a training reports: gathers updates for metrics.jsonl, TensorBoard and the console."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tqdm
 
 from t2t_lite.data.durable import replace_file
 from t2t_lite.models.flops import Sizes
+from t2t_lite.train.board import Board
+from t2t_lite.train.console import Console
 from t2t_lite.train.utilisation import pair_lengths
 
 METRICS_FILE = "metrics.jsonl"
+BOARD_FOLDER = "tensorboard"
 SKIPPED = "skipped_batches"
-
-# Without tqdm's steps per second: 80 columns hold the rest as far as the tokens per second.
-_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
 class Report:
@@ -47,10 +44,11 @@ class Report:
     Args:
         output_dir: the run's folder; lines are appended.
         first_step: lines of later steps are from a run that was killed, and are taken out: they will come again.
-        train_steps: for the progress bar's estimate.
+        train_steps: for the estimate of the time left.
         sizes: the model's.
         flops: of the steps before `first_step`.
         device_flops_per_second: what utilisation is a share of.
+        hparams: the recipe, for TensorBoard.
         quiet: show nothing.
     """
 
@@ -63,21 +61,14 @@ class Report:
         sizes: Sizes,
         flops: int,
         device_flops_per_second: float,
+        hparams: Mapping[str, Any] | None = None,
         quiet: bool = False,
     ) -> None:
-        self._quiet = quiet
         self._sizes, self._flops, self._device_speed = sizes, flops, device_flops_per_second
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
-        self._board = tf.summary.create_file_writer(str(Path(output_dir) / "tensorboard"))
-        self._bar = tqdm.tqdm(
-            total=train_steps,
-            initial=first_step - 1,
-            bar_format=_BAR,
-            dynamic_ncols=True,
-            disable=quiet or not sys.stderr.isatty(),
-            smoothing=0.05,
-        )
+        self._board = Board(Path(output_dir) / BOARD_FOLDER, hparams or {})
+        self._console = Console(first_step, train_steps, quiet=quiet)
         self._clear()
 
     def add(
@@ -92,12 +83,12 @@ class Report:
             self._tokens[side] += int(of_side.sum())
             self._padded += batch[side].size
         self._flops += self._sizes.training_flops(lengths["source"], lengths["target"])
-        self._bar.update(1)
+        self._console.update(step, (batch["source"].shape, batch["target"].shape))
 
     def skip(self, step: int, skipped: int) -> None:
         """Notes that the update of `step` was not applied; it is number `skipped` of such."""
         self._write({"step": step, SKIPPED: skipped})
-        self._bar.update(1)
+        self._console.update(step)
 
     def write(self) -> None:
         """Writes a training line for the updates since the last one."""
@@ -120,27 +111,30 @@ class Report:
             "utilisation": round(speed / self._device_speed, 4),
         }
         self._write(values)
-        self._bar.set_postfix_str(
-            f"loss {values['loss']:.3f}, lr {self._learning_rate:.2e}, {values['tokens_per_second']:,.0f} tok/s, "
+        self._console.report(
+            self._step,
+            len(self._losses),
+            seconds,
+            f"loss {values['loss']:.3f}, lr {self._learning_rate:.2e}, {values['tokens_per_second']:,.0f} tok/s",
             f"{self._padded / seconds:,.0f} padded/s, {values['utilisation']:.0%} utilisation",
-            refresh=False,
         )
         self._clear()
 
-    def write_scores(self, step: int, scores: Mapping[str, float]) -> None:
-        """Writes an evaluation line."""
+    def write_scores(
+        self, step: int, scores: Mapping[str, float], samples: Sequence[tuple[str, str, str]] = ()
+    ) -> None:
+        """Writes an evaluation line, and (source, translation, reference) of some lines of dev for TensorBoard."""
         self._write({"step": step, **scores})
+        if samples:
+            self._board.samples(step, samples)
 
     def say(self, text: str) -> None:
         """Prints a line without breaking the progress bar."""
-        if not self._quiet:
-            tqdm.tqdm.write(text, file=sys.stdout)
-            sys.stdout.flush()
+        self._console.say(text)
 
     def warn(self, text: str) -> None:
         """The same on standard error."""
-        if not self._quiet:
-            tqdm.tqdm.write(text, file=sys.stderr)
+        self._console.warn(text)
 
     def pause(self) -> Pause:
         """A context whose time does not count as training."""
@@ -148,12 +142,13 @@ class Report:
 
     def close(self) -> None:
         """Ends the progress bar and the event file."""
-        self._bar.close()
+        self._console.close()
         self._board.close()
 
     def add_paused(self, seconds: float) -> None:
         """Leaves `seconds` out of the next line's speed."""
         self._paused += seconds
+        self._console.add_paused(seconds)
 
     def add_waited(self, seconds: float) -> None:
         """Notes that the training waited so long for a batch."""
@@ -172,11 +167,7 @@ class Report:
             file.write(json.dumps(values) + "\n")
             file.flush()
             os.fsync(file.fileno())  # early stopping counts these scores: they must not be behind the checkpoint
-        with self._board.as_default(step=int(values["step"])):
-            for name, value in values.items():
-                if name != "step":
-                    tf.summary.scalar(name, float(value))  # FLOPs may be too many for an int64
-        self._board.flush()
+        self._board.scalars(values)
 
 
 class Pause:

@@ -6,6 +6,8 @@ problem.json   the problem's name and options, where its data is and its checksu
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (train/report.py)
 default_weights.json  which weights the commands take (train/default_weights.py)
+run.json       each start of the trainer (train/run_log.py)
+test.scores.json, dev.scores.json  the newest scores of a split (train/scores_file.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)
 .trainer.lock  locked while a trainer runs (train/lock.py)

@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.config import to_dict
 from t2t_lite.data.durable import replace_file
 from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
@@ -40,7 +41,9 @@ from t2t_lite.train.recipe import (
 )
 from t2t_lite.train.report import SKIPPED, Report, read_metrics
 from t2t_lite.train.run_dir import RunSpec
+from t2t_lite.train.scores_file import write_scores
 from t2t_lite.train.signals import StopSignals
+from t2t_lite.train.start_lines import device_text, epochs_warning, start_lines
 from t2t_lite.train.step import TrainStep
 from t2t_lite.train.updates import Batch, Updates
 from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
@@ -84,8 +87,8 @@ class Trainer:
                 writes=self.workers.is_chief,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
-        translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
-        self.evaluate = Evaluator(self.model, store, translator, problem.metric, problem.evalb)
+        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
+        self.evaluate = Evaluator(self.model, store, self._translator, problem.metric, problem.evalb)
 
     def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
         """Restores the newest checkpoint, or where there is none the weights of another run.
@@ -146,6 +149,7 @@ class Trainer:
             at_the_end.callback(stream.close)
             report = self._report(folder, cadence, planned_flops(self.model.sizes, split, plan, first - 1))
             at_the_end.callback(report.close)
+            self._announce(report, plan, cadence.train_steps)
             step_function = self._step_function()
             with stop.deferred():
                 step_function.rehearse(*self._largest(plan))
@@ -159,6 +163,22 @@ class Trainer:
                     self.workers,
                 ).run(first)
 
+    @property
+    def first_step(self) -> int:
+        """The update that `run` begins with."""
+        return self._step + 1
+
+    @property
+    def devices(self) -> str:
+        """What trains, in words."""
+        return device_text(self.strategy, self.workers.count)
+
+    def _announce(self, report: Report, plan: Plan, steps: int) -> None:
+        for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, self.devices):
+            report.say(line)
+        if warning := epochs_warning(self.spec, self.store, plan, steps):
+            report.warn(warning)
+
     def _say(self, text: str) -> None:
         if self.workers.is_chief:
             print(text, flush=True)
@@ -170,6 +190,7 @@ class Trainer:
             cadence.train_steps,
             sizes=self.model.sizes,
             flops=flops,
+            hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
             device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
             quiet=not self.workers.is_chief,
         )
@@ -198,30 +219,32 @@ class Trainer:
     def _step_function(self) -> TrainStep:
         return make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
 
-    def finish(self, bar: Callable[[int, str], Callable[[int], None]] | None = None) -> tuple[str, str, Scores]:
+    def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
 
         The mean is taken unless the best one by dev score is better (`choose_weights`).
 
-        Args:
-            bar: makes a progress bar of (lines, unit) for each scoring.
-
         Returns:
-            (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt.
+            (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt, the
+            scores in OUTPUT_DIR/SPLIT.scores.json, and those of dev in dev.scores.json.
         """
-
-        def evaluate(split: str) -> Scores:
-            lines = len(self.store.text(split)[0])
-            return self.evaluate(split, bar(lines, f" lines of {split}") if bar else None)
-
         number = number_to_average(self.spec.hparams)
-        path, scores = choose_weights(self.output_dir, self.checkpoints, number, lambda: evaluate("dev"), self._say)
+        path, scores = choose_weights(
+            self.output_dir, self.checkpoints, number, lambda: self.evaluate("dev"), self._say
+        )
         split = "test" if "test" in self.store.splits() else "dev"
+        if split == "test" and scores is not None:
+            self._write_scores("dev", path, scores)
         if split == "test" or scores is None:
-            scores = evaluate(split)
+            scores = self.evaluate(split)
         text = "".join(line + "\n" for line in scores.hypotheses)
         replace_file(self.output_dir / f"{split}.hyp.txt", text)
+        self._write_scores(split, path, scores)
         return path, split, scores
+
+    def _write_scores(self, split: str, path: str, scores: Scores) -> None:
+        values = [scores.score.as_dict()]
+        write_scores(self.output_dir, split, path, scores.hypotheses, scores.loss, values, self._translator.settings)
 
 
 def build_model(spec: RunSpec, store: Store) -> Any:

@@ -108,7 +108,7 @@ def test_a_full_disk_while_saving_a_checkpoint(run: Run, limited: Disk, trained:
     assert limited.reason in said
     assert said.endswith("The ones before it are whole; make room and run the same command again.\n")
     after = contents(folder)
-    assert {name for name in before if after.get(name) != before[name]} <= {"hparams.json", "metrics.jsonl"}
+    assert {name for name in before if after.get(name) != before[name]} <= {"hparams.json", "metrics.jsonl", "run.json"}
     assert {name.partition("/")[0] for name in after.keys() - before.keys()} <= {"tensorboard"}
 
 

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ RECIPE = (
     "learning_rate_factor=1,extra_length=5,train_steps=120,log_every=30,eval_every=60,save_every=20,"
     "average_checkpoints=3,keep_checkpoints=5"
 )
+
+REPORT = re.compile(r"step (\d+) of \d+: loss [\d.]+, lr \d\.\d\de-\d\d, [\d,]+ tok/s(?:, about \d[^,]* left)?")
 
 
 @pytest.fixture(scope="session")
@@ -97,5 +100,8 @@ def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
         f"--output_dir={folder}",
         fresh=True,
     )
-    assert done.stderr == ""  # neither notices of TensorFlow nor a progress bar where nobody watches
+    # Neither notices of TensorFlow nor a progress bar where nobody watches, but a line for each report.
+    reports = done.stderr.removesuffix("\n").split("\n")
+    assert [int(found[1]) for line in reports if (found := REPORT.fullmatch(line))] == [30, 60, 90, 120]
+    assert len(reports) == 4, done.stderr
     return folder, done.stdout

@@ -1,6 +1,7 @@
 """metrics.jsonl: its fields, their sums, and what a restart leaves of it."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite import config
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.models.flops import Sizes
+from t2t_lite.progress import time_left
+from t2t_lite.train import console as console_module
+from t2t_lite.train.console import Console
 from t2t_lite.train.report import METRICS_FILE, Report, read_metrics
 
 FIELDS = (
@@ -154,18 +159,109 @@ def test_a_new_run_in_a_folder_with_old_lines_starts_an_empty_file(tmp_path: Pat
     assert _lines(tmp_path) == []
 
 
-def test_tensorboard_gets_the_same_numbers(tmp_path: Path) -> None:
+def _events(folder: Path) -> dict[str, tuple[int, Any]]:
+    """(step, summary) by tag, of the only event file."""
+    (path,) = (folder / "tensorboard").iterdir()
+    events = [tf.compat.v1.Event.FromString(r.numpy()) for r in tf.data.TFRecordDataset(str(path))]
+    return {value.tag: (event.step, value) for event in events for value in event.summary.value}
+
+
+def test_tensorboard_gets_the_same_numbers_in_groups(tmp_path: Path) -> None:
     report = _report(tmp_path)
     report.add(3, BATCH, 2.5, 1.0, 0.1)
     report.write()
     report.write_scores(3, {"dev_bleu": 30.0})
+    report.skip(3, 1)
     report.close()
-    (path,) = (tmp_path / "tensorboard").iterdir()
-    found = {}
-    for record in tf.data.TFRecordDataset(str(path)):
-        event = tf.compat.v1.Event.FromString(record.numpy())
-        for value in event.summary.value:
-            found[value.tag] = (event.step, float(tf.make_ndarray(value.tensor)))
-    assert set(found) == {*FIELDS, "dev_bleu"} - {"step"}
-    assert found["loss"] == (3, 2.5)
-    assert found["dev_bleu"] == (3, 30.0)
+    found = {tag: (step, float(tf.make_ndarray(value.tensor))) for tag, (step, value) in _events(tmp_path).items()}
+    train = "loss learning_rate source_tokens target_tokens padded_tokens grad_norm flops skipped_batches".split()
+    speed = "tokens_per_second input_seconds flops_per_second utilisation".split()
+    assert set(FIELDS) | {"skipped_batches"} == {"step", *train, *speed}
+    assert set(found) == {*(f"train/{name}" for name in train), *(f"speed/{name}" for name in speed), "dev/bleu"}
+    assert found["train/loss"] == (3, 2.5)
+    assert found["dev/bleu"] == (3, 30.0)
+
+
+def test_tensorboard_shows_sample_translations_as_they_are(tmp_path: Path) -> None:
+    report = _report(tmp_path)
+    report.write_scores(3, {"dev_bleu": 30.0}, [("a *b* | c", "ein <b>", "d_e_f"), ("2", "zwei", "zwei")])
+    report.close()
+    step, value = _events(tmp_path)["dev/samples"]
+    assert step == 3
+    assert value.metadata.plugin_data.plugin_name == "text"
+    head, *rows = tf.make_ndarray(value.tensor).tolist()
+    assert head == [b"source", b"translation", b"reference"]
+    assert rows == [[rb"a \*b\* \| c", rb"ein \<b\>", rb"d\_e\_f"], [b"2", b"zwei", b"zwei"]]
+
+
+def test_tensorboard_gets_the_recipe(tmp_path: Path) -> None:
+    from tensorboard.plugins.hparams import plugin_data_pb2
+
+    hparams = {"hparams_set": "tiny", **config.to_dict(config.HParams())}
+    Report(tmp_path, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, hparams=hparams).close()
+    _, value = _events(tmp_path)["_hparams_/session_start_info"]
+    data = plugin_data_pb2.HParamsPluginData.FromString(value.metadata.plugin_data.content).session_start_info.hparams
+    assert data["hparams_set"].string_value == "tiny"
+    assert data["d_model"].number_value == 512
+    assert data["packing"].bool_value is False
+    assert len(data) == len(hparams)
+
+
+def _err(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    text = capsys.readouterr().err
+    assert "\r" not in text
+    return text.split("\n")[:-1]
+
+
+def test_a_file_gets_a_plain_line_for_each_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = _report(tmp_path)
+    for step in (1, 2, 15, 30):
+        report.add(step, BATCH, 2.5, 1.0, 0.001)
+        report.write()
+    report.close()
+    start, *_, last = lines = _err(capsys)
+    assert len(lines) == 4
+    numbers = r"loss 2\.500, lr 1\.00e-03, [\d,]+ tok/s"
+    assert re.fullmatch(rf"step 1 of 30: {numbers}, about \d+ s left", start)
+    assert re.fullmatch(rf"step 30 of 30: {numbers}", last)
+
+
+def test_a_quiet_report_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(tmp_path, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
+    for step in range(1, 20):
+        report.add(step, BATCH, 2.5, 1.0, 0.001)
+    report.write()
+    report.say("a line")
+    report.close()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_time_left_has_evaluations_in_it_but_not_the_first_reports_tracing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console = Console(1, 1100, quiet=False)
+    console.report(100, 100, seconds=5000.0, text="slow", more="")
+    console.report(200, 100, seconds=100.0, text="fast", more="")
+    console.add_paused(300.0)
+    console.report(300, 100, seconds=100.0, text="with an evaluation", more="")
+    console.close()
+    lines = _err(capsys)
+    assert lines[1] == "step 200 of 1,100: fast, about " + time_left(900.0)
+    assert lines[2] == "step 300 of 1,100: with an evaluation, about " + time_left(800 * (1 + 300 / 300))
+    assert "26 min 40 s left, until " in lines[2]
+
+
+def test_the_whole_time_is_said_once_after_updates_of_shapes_seen_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(console_module.time, "perf_counter", lambda: now[0])
+    console = Console(1, 1000, quiet=False)
+    for step in range(1, 41):
+        new = step <= 5
+        now[0] += 60.0 if new else 0.5  # a program is compiled for each new shape
+        console.update(step, step if new else step % 5 + 1)
+    console.close()
+    assert capsys.readouterr().out == (
+        "time:     about 8 min 12 s left (2.00 steps per second, measured up to step 17; evaluations not included)\n"
+    )

@@ -151,14 +151,16 @@ def test_one_and_two_devices_have_the_same_curve_up_to_rounding(runs: Runs) -> N
 
 
 def test_what_the_command_says(runs: Runs) -> None:
+    report = r"step \d+ of \d+: loss [\d.]+, lr [\de.-]+, [\d,]+ tok/s(, about .+ left)?"
     for folder in (*runs.whole.values(), runs.in_two[1]):
-        said = Path(f"{folder}.err").read_text(encoding="utf-8")
-        assert re.fullmatch(r"Data prepared on [\d-]+ \(10,000 pairs\) in \S+toy_reverse\.\n", said)
+        said, *reports = Path(f"{folder}.err").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        assert re.fullmatch(r"Data prepared on [\d-]+ \(10,000 pairs\) in \S+toy_reverse\.", said)
+        assert [line for line in reports if not re.fullmatch(report, line)] == []
         out = Path(f"{folder}.out").read_text(encoding="utf-8")
         assert "step 20: dev loss " in out
         assert f"\nweights:      {folder}/averaged/model-20\n" in out
         assert (folder / "averaged" / "model-20.index").is_file()
-    assert out.startswith("Going on from step 10 of 20.\nstep 15: dev loss ")
+    assert out.startswith("Going on from step 10 of 20.\nmodel:    ")
     assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
     before = folder.with_name("in two 1")
     out = Path(f"{before}.out").read_text(encoding="utf-8")

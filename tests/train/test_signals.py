@@ -188,7 +188,7 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
     for process in (undisturbed, last):
         process.join(600)
         assert process.exitcode == 0
-    assert run.with_suffix(".out").read_text().startswith("Going on from step 40 of 48.\nstep 40: dev loss ")
+    assert run.with_suffix(".out").read_text().startswith("Going on from step 40 of 48.\nmodel:    ")
     expected, found = _tensors(whole), _tensors(run)
     assert expected.keys() == found.keys()
     for key, tensor in expected.items():

@@ -1,0 +1,28 @@
+"""Scores of a run that t2t-lite-eval keeps in the run's folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from t2t_lite.metrics.metric import Score
+    from t2t_lite.train.open_run import RunScores
+
+
+def keep(output_dir: str, found: RunScores, scores: Sequence[Score]) -> None:
+    """Writes the scores into the run's folder, and says which ones they replace."""
+    from t2t_lite.train import scores_file
+
+    old = scores_file.read_scores(output_dir, found.split)
+    try:
+        new = [score.as_dict() for score in scores]
+        path = scores_file.write_scores(
+            output_dir, found.split, found.checkpoint, found.hypotheses, found.loss, new, found.decoding
+        )
+    except OSError as error:  # somebody else's run is scored, too
+        print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)
+        return
+    replaced = f", in place of those of {scores_file.summary(old)}" if old else ""
+    print(f"{path} holds these scores now{replaced}.", file=sys.stderr)

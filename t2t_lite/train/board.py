@@ -1,0 +1,60 @@
+"""TensorBoard's files of a run: curves in groups, sample translations, the hyperparameters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+_SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page takes text for Markdown
+
+
+class Board:
+    """Writes one event file.
+
+    Args:
+        folder: where TensorBoard looks; each start of the trainer adds a file.
+        hparams: the recipe, shown in the page's tab HPARAMS.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], hparams: Mapping[str, bool | int | float | str]) -> None:
+        self._writer = tf.summary.create_file_writer(str(folder))
+        if hparams:
+            from tensorboard.plugins.hparams import api
+
+            with self._writer.as_default(step=0):
+                api.hparams(dict(hparams), trial_id="run")  # one run, however often it is started
+
+    def scalars(self, values: Mapping[str, float]) -> None:
+        """Writes the entries of a line of metrics.jsonl, under "train/...", "dev/..." and "speed/..."."""
+        with self._writer.as_default(step=int(values["step"])):
+            for name, value in values.items():
+                if name != "step":
+                    tf.summary.scalar(tag(name), float(value))  # FLOPs may be too many for an int64
+        self._writer.flush()
+
+    def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Writes (source, translation, reference) of some lines as a table."""
+        table = [["source", "translation", "reference"], *([escape(text) for text in row] for row in rows)]
+        with self._writer.as_default(step=step):
+            tf.summary.text("dev/samples", tf.constant(table))
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._writer.close()
+
+
+def tag(name: str) -> str:
+    """The TensorBoard name of an entry of metrics.jsonl."""
+    if name.startswith("dev_"):
+        return f"dev/{name.removeprefix('dev_')}"
+    return f"{'speed' if name in _SPEED else 'train'}/{name}"
+
+
+def escape(text: str) -> str:
+    """Text as Markdown that shows it."""
+    return _MARKDOWN.sub(r"\\\1", text)

@@ -1,0 +1,101 @@
+"""What a person sees of a training: a bar on a terminal, a line of plain text per report where stderr is a file."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Hashable
+
+import tqdm
+
+from t2t_lite.progress import time_left
+
+# Without tqdm's steps per second: 80 columns hold the rest as far as the tokens per second.
+_BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+_MEASURED = 12  # updates before the first estimate of the whole time
+_NEW = 0.3  # weight of the newest report in the rate that the time left is computed with
+
+
+class Console:
+    """Shows the progress of updates.
+
+    Args:
+        first_step: the first update of this process.
+        train_steps: the last one.
+        quiet: show nothing.
+    """
+
+    def __init__(self, first_step: int, train_steps: int, *, quiet: bool) -> None:
+        self._train_steps, self._quiet = train_steps, quiet
+        self._is_terminal = sys.stderr.isatty()
+        self._bar = tqdm.tqdm(
+            total=train_steps,
+            initial=first_step - 1,
+            bar_format=_BAR,
+            dynamic_ncols=True,
+            disable=quiet or not self._is_terminal,
+            smoothing=0.05,
+        )
+        self._first_step, self._paused = first_step, 0.0
+        self._reports, self._seconds_per_step = 0, 0.0
+        self._shapes: set[Hashable] = set()
+        self._times: list[float] | None = []  # None: the estimate has been made
+        self._since = time.perf_counter()
+
+    def update(self, step: int, shape: Hashable = None) -> None:
+        """Counts update `step`, of a batch of `shape`; None: it was left out.
+
+        Only batches whose shape has come before are measured: the first of a shape may have a program compiled.
+        """
+        self._bar.update(1)
+        now = time.perf_counter()
+        if self._times is not None and shape is not None and shape in self._shapes:
+            self._times.append(now - self._since)
+            if len(self._times) == _MEASURED:
+                self._estimate(step, statistics.median(self._times))
+                self._times = None
+        self._shapes.add(shape)
+        self._since = now
+
+    def report(self, step: int, updates: int, seconds: float, text: str, more: str) -> None:
+        """Shows a report of the last `updates`, which took `seconds`; a bar shows `more` besides."""
+        self._reports += 1
+        # The first report has the tracing of graphs in it.
+        weight = _NEW if self._reports > 2 else 1.0
+        self._seconds_per_step += weight * (seconds / updates - self._seconds_per_step)
+        self._bar.set_postfix_str(f"{text}, {more}", refresh=False)
+        if self._quiet or self._is_terminal:
+            return
+        # Evaluations and checkpoints count with their share so far.
+        share = self._paused / (step - self._first_step + 1)
+        steps = self._train_steps - step
+        left = f", about {time_left(steps * (self._seconds_per_step + share))}" if steps > 0 else ""
+        print(f"step {step:,} of {self._train_steps:,}: {text}{left}", file=sys.stderr, flush=True)
+
+    def add_paused(self, seconds: float) -> None:
+        """Notes seconds that went into evaluations and checkpoints."""
+        self._paused += seconds
+
+    def say(self, text: str) -> None:
+        """Prints a line on standard output without breaking the bar."""
+        if not self._quiet:
+            tqdm.tqdm.write(text, file=sys.stdout)
+            sys.stdout.flush()
+
+    def warn(self, text: str) -> None:
+        """The same on standard error."""
+        if not self._quiet:
+            tqdm.tqdm.write(text, file=sys.stderr)
+
+    def close(self) -> None:
+        """Ends the bar."""
+        self._bar.close()
+
+    def _estimate(self, step: int, seconds: float) -> None:
+        steps = self._train_steps - step
+        if steps > 0:
+            self.say(
+                f"time:     about {time_left(steps * seconds)} ({1 / seconds:,.2f} steps per second, measured up to "
+                f"step {step:,}; evaluations not included)"
+            )

@@ -1,0 +1,153 @@
+"""What a training writes for people and tools: lines where nobody watches, run.json, scores, the card's scores."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import commands
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SMALL = (
+    "num_layers=1,d_model=16,d_ff=16,num_heads=2,micro_batches=1,beam_size=1,extra_length=2,eval_every=1000,log_every=1"
+)
+
+
+@pytest.fixture
+def copy(trained: tuple[Path, str], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained[0], tmp_path / "copy"))
+
+
+def _json(path: Path) -> dict[str, Any]:
+    values = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(values, dict)
+    return values
+
+
+def test_the_trainer_begins_with_five_lines_and_measures_the_time(trained: tuple[Path, str]) -> None:
+    folder, out = trained
+    lines = out.split("\n")
+    assert re.fullmatch(r"model:    transformer, hparams set tiny: [\d,]+ parameters", lines[0])
+    assert re.fullmatch(r"devices:  (CPU, \d+ processors|\d+ x .+); float32", lines[1])
+    pattern = (
+        r"data:     text2text: 1,000 pairs, vocabulary of 400 pieces; (\d+) steps per epoch, "
+        r"120 steps are ([\d.]+) epochs"
+    )
+    found = re.fullmatch(pattern, lines[2])
+    assert found is not None
+    assert float(found[2]) == pytest.approx(120 / int(found[1]), abs=0.5)
+    assert lines[3] == "time:     measured over the first updates; a line then says it"
+    assert lines[4] == f"metrics:  {folder}/metrics.jsonl; tensorboard --logdir={folder}/tensorboard"
+    (measured,) = [line for line in lines[5:] if line.startswith("time: ")]
+    assert re.fullmatch(
+        r"time:     about .+ left \([\d,.]+ steps per second, measured up to step \d+; evaluations not included\)",
+        measured,
+    )
+
+
+def test_run_json_says_what_ran_where_and_when(trained: tuple[Path, str]) -> None:
+    (entry,) = _json(trained[0] / "run.json")["starts"]
+    names = "command version python tensorflow keras host devices first_step start end status".split()
+    assert list(entry) == names
+    assert entry["command"].startswith("t2t-lite-trainer --problem=text2text --source_dir=")
+    assert (entry["status"], entry["first_step"]) == ("done", 1)
+    assert entry["tensorflow"].startswith("2.")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry["start"])
+    assert entry["start"] < entry["end"]
+
+
+def test_a_killed_start_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Path) -> None:
+    """Forty pairs and text2text's own recipe, made small: 100,000 steps of one batch per epoch; then SIGKILL."""
+    for side, words in (("en", "one two three four"), ("de", "eins zwei drei vier")):
+        text = "".join(f"{words} {i}\n" for i in range(40))
+        for split in ("train", "dev"):
+            (tmp_path / f"{split}.{side}").write_text(text, encoding="utf-8")
+    flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-de", "--vocab_size=40"]
+    flags += [f"--hparams={SMALL}", f"--output_dir={tmp_path / 'run'}"]
+    out, err = tmp_path / "out", tmp_path / "err"
+    err.touch()
+    process = commands.start("t2t_lite.bin.trainer", *flags, out=out, err=err)
+    try:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and "\nstep 3 of 100,000: loss " not in err.read_text():
+            assert process.exitcode is None, err.read_text()
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.join()
+    warning = err.read_text().partition("\n")[0]
+    assert warning.startswith("warning: 100,000 steps of hparams set base are 100,000 epochs of 40 pairs; ")
+    assert "multi30k for some 30,000 pairs" in warning
+    assert "--train_steps=50 makes it 50 epochs." in warning
+    assert [(e["status"], e["end"]) for e in _json(tmp_path / "run" / "run.json")["starts"]] == [("running", None)]
+
+    done = run("trainer", *flags, "--train_steps=2")
+    assert "warning" not in done.stderr
+    killed, second = _json(tmp_path / "run" / "run.json")["starts"]
+    assert (killed["status"], killed["end"]) == ("killed", None)
+    assert second["status"] == "done"
+    assert second["command"].endswith(" --train_steps=2")
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_scores_are_kept_with_the_weights_they_are_of(run: Run, copy: Path) -> None:
+    first = _json(copy / "test.scores.json")
+    assert (first["split"], first["hypotheses"], first["dev_loss"]) == ("test", "test.hyp.txt", None)
+    assert (first["weights"]["path"], first["weights"]["step"]) == ("averaged/model-120", 120)
+    assert first["weights"]["checksum"].startswith("sha256:")
+    assert first["decoding"]["beam_size"] == 4
+
+    done = run("eval", f"--output_dir={copy}", "--json")
+    found, again = json.loads(done.stdout), _json(copy / "test.scores.json")
+    assert again["scores"] == found["scores"]
+    assert [score["name"] for score in again["scores"]] == ["BLEU", "chrF2"]
+    assert again["scores"][:1] == first["scores"]
+    assert (again["loss"], again["perplexity"]) == pytest.approx((found["loss"], found["perplexity"]))
+    assert again["loss"] == pytest.approx(first["loss"], rel=1e-6)
+    same = ("split", "weights", "decoding", "hypotheses", "dev_loss", "version")
+    assert {name: again[name] for name in same} == {name: first[name] for name in same}
+    assert re.fullmatch(
+        rf"{copy}/test\.scores\.json holds these scores now, in place of those of averaged/model-120 "
+        r"\(BLEU [\d.]+, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\)\.\n",
+        done.stderr,
+    )
+
+
+def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run: Run, copy: Path) -> None:
+    rows = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().split("\n")[:-1]]
+    best = int(next((copy / "best").glob("*.index")).stem.rpartition("-")[2])
+    (row,) = [row for row in rows if row["step"] == best and "dev_bleu" in row]
+    assert run("eval", f"--output_dir={copy}", "--checkpoint=best", "--metric=chrf").stderr != ""
+    record = _json(copy / "test.scores.json")
+    assert record["dev_loss"] == row["dev_loss"]
+
+    def card(*flags: str) -> dict[str, Any]:
+        base = copy / "exports"
+        run("exporter", f"--output_dir={copy}", f"--export_dir={base}", *flags)
+        return _json(base / str(len(list(base.iterdir()))) / "assets" / "model_card.json")
+
+    shown = card("--checkpoint=best")
+    assert [(s["split"], s["metric"], s["value"], s["weights"]) for s in shown["scores"]] == [
+        ("test", "chrF2", record["scores"][0]["value"], f"best/model-{best}"),
+        ("dev", "bleu", row["dev_bleu"], f"best/model-{best}"),
+    ]
+    assert "scores_note" not in shown
+    for flags in (["--checkpoint=averaged"], ["--checkpoint=best", "--beam_size=2"]):
+        other = card(*flags)
+        assert other["scores"] == []
+        assert other["scores_note"].startswith("not scored: the run has no score of these weights with this search")
+
+
+def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
+    (copy / "test.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
+    base = copy / "exports"
+    run("exporter", f"--output_dir={copy}", f"--export_dir={base}")
+    assert _json(base / "1" / "assets" / "model_card.json")["scores"] == []

@@ -1,0 +1,111 @@
+"""Progress: a bar on a terminal, plain lines with the time left in a file, nothing for short work."""
+
+import contextlib
+import io
+import os
+import pty
+import re
+import select
+import sys
+import termios
+import time
+
+import pytest
+
+from t2t_lite import progress
+from t2t_lite.progress import Progress, duration, time_left
+
+MONDAY = time.mktime((2026, 11, 23, 14, 0, 0, 0, 0, -1))  # local time
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that have gone by; a test moves them on."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.time, "time", lambda: MONDAY + now[0])
+    return now
+
+
+def _lines(work: Progress, clock: list[float], seconds: float, items: int, times: int) -> list[str]:
+    """What `times` calls with `items` each write, `seconds` after each other."""
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        for _ in range(times):
+            clock[0] += seconds
+            work(items)
+    text = err.getvalue()
+    assert "\r" not in text
+    assert text.endswith("\n") or not text
+    return text.split("\n")[:-1]
+
+
+def test_a_file_gets_a_line_every_half_minute_and_one_at_the_end(clock: list[float]) -> None:
+    lines = _lines(Progress(1000, " lines", "dev"), clock, seconds=1, items=10, times=100)
+    assert lines == [
+        "dev: 100 of 1,000 lines (10%), about 1 min 30 s left",
+        "dev: 400 of 1,000 lines (40%), about 1 min 00 s left",
+        "dev: 700 of 1,000 lines (70%), about 30 s left",
+        "dev: 1,000 of 1,000 lines in 1 min 40 s",
+    ]
+
+
+def test_long_work_says_the_time_of_day_when_it_ends(clock: list[float]) -> None:
+    lines = _lines(Progress(100, " lines"), clock, seconds=360, items=1, times=2)
+    assert lines == [
+        "1 of 100 lines (1%), about 9 h 54 min left, until Tue 00:00",
+        "2 of 100 lines (2%), about 9 h 48 min left, until Tue 00:00",
+    ]
+
+
+def test_work_of_less_than_ten_seconds_and_quiet_work_write_nothing(clock: list[float]) -> None:
+    assert _lines(Progress(9, " lines"), clock, seconds=1, items=1, times=9) == []
+    assert _lines(Progress(900, " lines", quiet=True), clock, seconds=1, items=9, times=100) == []
+
+
+def test_work_that_ends_early_says_how_far_it_came(clock: list[float]) -> None:
+    with contextlib.redirect_stderr(io.StringIO()) as err, Progress(10, " lines") as work:
+        for _ in range(3):
+            clock[0] += 8
+            work(1)
+    assert err.getvalue().split("\n")[1:] == ["3 of 10 lines in 24 s", ""]
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    with open(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Progress(4, " lines", "dev") as work:
+            for _ in range(4):
+                work(1)
+        assert select.select([ours], [], [], 5)[0]
+        text = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert re.search(r"\rdev:  +0%\|.*\| 0/4 ", text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (3599.6, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (86399, "1 d 00 h"),
+        (100 * 3600, "4 d 04 h"),
+    ],
+)
+def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_time_of_day_has_a_day_or_a_date_where_it_is_not_today(clock: list[float]) -> None:
+    hours = [0.1, 2, 24, 10 * 24]
+    assert [time_left(3600 * h).partition(" left")[2] for h in hours] == [
+        "",
+        ", until 16:00",
+        ", until Tue 14:00",
+        ", until 2026-12-03 14:00",
+    ]
