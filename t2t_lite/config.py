@@ -10,9 +10,10 @@ import dataclasses
 import math
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
+from t2t_lite import tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
 
 H = TypeVar("H", bound="HParams")
@@ -136,12 +137,18 @@ def _check_ranges(hparams: HParams) -> None:
         )
 
 
+def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
+    """Raises UsageError if one of `names` is no field."""
+    known = [field.name for field in dataclasses.fields(cls)]
+    for name in names:
+        if name not in known:
+            answer = tensor2tensor_names.answer(tensor2tensor_names.HPARAMS, name)
+            raise UsageError(f"hparams: there is no {name!r}.{answer or did_you_mean(name, known)}")
+
+
 def replace(hparams: H, **changes: Any) -> H:
     """Returns a copy with `changes`; an unknown name raises UsageError with a did-you-mean."""
-    known = [f.name for f in dataclasses.fields(hparams)]
-    for name in changes:
-        if name not in known:
-            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, known)}")
+    _check_names(type(hparams), changes)
     return dataclasses.replace(hparams, **changes)
 
 
@@ -152,17 +159,16 @@ def override(hparams: H, text: str) -> H:
         UsageError: not name=value, an unknown or repeated name, or a value of another type.
     """
     hints = _kinds(type(hparams))
-    changes: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"hparams: {item!r} is not of the form name=value.")
-        if name not in hints:
-            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, hints)}")
-        if name in changes:
-            raise UsageError(f"hparams: {name!r} is given twice.")
-        changes[name] = _parse(name, hints[name], value)
-    return replace(hparams, **changes)
+        _check_names(type(hparams), [name])
+        if name in given:
+            raise UsageError(f"hparams: {name!r} is given twice: {given[name]} and {value}.")
+        given[name] = value
+    return replace(hparams, **{name: _parse(name, hints[name], value) for name, value in given.items()})
 
 
 def _parse(name: str, kind: Any, value: str) -> Any:
@@ -191,8 +197,5 @@ def to_dict(hparams: HParams) -> dict[str, Any]:
 
 def from_dict(cls: type[H], values: Mapping[str, Any]) -> H:
     """The inverse of `to_dict`; names that `cls` does not have raise UsageError."""
-    known = {f.name for f in dataclasses.fields(cls)}
-    for name in values:
-        if name not in known:
-            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, known)}")
+    _check_names(cls, values)
     return cls(**values)

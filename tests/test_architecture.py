@@ -26,8 +26,9 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 LEAVES = ("config", "registry", "metrics", "threads")
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
-    "config": ((), ("numpy",)),
-    "registry": (("config", "problem"), ("numpy",)),  # problem: to set the name of a class that is registered
+    "tensor2tensor_names": ((), ()),
+    "config": (("tensor2tensor_names",), ("numpy",)),
+    "registry": (("config", "problem", "tensor2tensor_names"), ("numpy",)),  # problem: to set the name of a class that is registered
     "threads": ((), ("tensorflow?",)),
     "metrics": ((), ("numpy", "sacrebleu", "sacremoses")),
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
@@ -55,9 +56,12 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy", "flask?", "tensorflow?", "waitress?", "werkzeug?"),
     ),
     "bin": (
-        ("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", "demo", *LEAVES),
+        (
+            *("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", "demo", *LEAVES),
+            "tensor2tensor_names",
+        ),
         # Inside functions only, so that --help answers at once.
-        ("keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
+        ("argcomplete?", "keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
     ),
     "problems": (("registry", "config", "problem", "text", "metrics", "data.sources"), ("numpy",)),
     "hparams": (("registry", "config", "problem", "text", "metrics"), ("numpy",)),
