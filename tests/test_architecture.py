@@ -28,7 +28,10 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
     "config": (("tensor2tensor_names",), ("numpy",)),
-    "registry": (("config", "problem", "tensor2tensor_names"), ("numpy",)),  # problem: to set the name of a class that is registered
+    "registry": (
+        ("config", "problem", "tensor2tensor_names"),
+        ("numpy",),
+    ),  # problem: to set the name of a class that is registered
     "threads": ((), ("tensorflow?",)),
     "metrics": ((), ("numpy", "sacrebleu", "sacremoses")),
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),

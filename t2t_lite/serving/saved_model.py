@@ -14,11 +14,12 @@ import tensorflow as tf
 
 from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.int8_product import assert_exact
+from t2t_lite.decode.score import log_probs
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
 from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.graph_trees import GraphTrees
-from t2t_lite.text.vocabulary import PAD, Vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
 
 _INPUTS, _TARGETS = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets"))
 _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
@@ -114,14 +115,8 @@ class ServedModel(tf.Module):
         with tf.control_dependencies([same]):  # or the next operation might be the first to complain
             there = (source.row_lengths() > 0) & (target.row_lengths() > 0)
         source, target = _dense(source, there), _dense(target, there)
-        logits = self._translator.model({"source": source, "target": target})
-        logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
-        real = tf.not_equal(target, PAD)
-        log_probs = tf.reduce_sum(tf.where(real, logp, 0.0), 1)
-        return {
-            "log_probs": _scattered(log_probs, there),
-            "tokens": _scattered(tf.math.count_nonzero(real, axis=1, dtype=tf.int32), there),
-        }
+        values, tokens = log_probs(self._translator.model, source, target)
+        return {"log_probs": _scattered(values, there), "tokens": _scattered(tokens, there)}
 
     def _attention(self, inputs: Any) -> dict[str, Any]:
         """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""
