@@ -9,8 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite import config, registry
-from t2t_lite.bin import cli, output, problem_flags, progress
+from t2t_lite import registry
+from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
@@ -42,8 +42,7 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, goes on with the run in it")
     parser.add_argument("--model", metavar="NAME", help="default: transformer")
-    parser.add_argument("--hparams_set", metavar="NAME", help="the recipe; default: the problem's own")
-    parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="changes to the recipe, such as dropout=0.2")
+    recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     parser.add_argument(
         "--devices", type=cli.positive, metavar="N", help="N GPUs, or N logical CPUs where there is no GPU"
@@ -150,14 +149,15 @@ def _describe(args: argparse.Namespace) -> int:
         print(describe(spec, args.output_dir or "."))
         return 0
     registry.load_plugins(args.usr_dir)
-    if args.hparams_set is None and args.problem is None:
-        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
     check_vocab_size(args.vocab_size)
     if args.problem is not None:
         registry.PROBLEMS.check(args.problem)
-    set_name = args.hparams_set or registry.PROBLEMS.get(args.problem).default_hparams
-    hparams = _changed(registry.hparams(set_name), args)
-    model = args.model or _MODEL
+    file = recipe_flags.read_file(args)
+    if args.hparams_set is None and file.hparams_set is None and args.problem is None:
+        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
+    default = "" if args.problem is None else registry.PROBLEMS.get(args.problem).default_hparams
+    set_name, hparams = recipe_flags.recipe(args, default)
+    model = args.model or file.model or _MODEL
     registry.MODELS.check(model)
     cli.load_tensorflow()
     from t2t_lite.train.describe import describe_recipe
@@ -172,7 +172,8 @@ def _spec(args: argparse.Namespace) -> RunSpec:
 
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
-        hparams = _changed(registry.hparams(args.hparams_set) if args.hparams_set else old.hparams, args)
+        start = registry.hparams(args.hparams_set) if args.hparams_set else old.hparams
+        hparams = recipe_flags.changed(start, args)
         new = dataclasses.replace(old, hparams=hparams, model=args.model or old.model)
     else:
         if args.problem is None:
@@ -181,25 +182,20 @@ def _spec(args: argparse.Namespace) -> RunSpec:
                 + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
             )
         problem = problem_flags.problem_from(args)
-        set_name = args.hparams_set or problem.default_hparams
+        set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)
         new = RunSpec(
             problem=args.problem,
             options=problem.options(),
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=args.usr_dir,
             hparams_set=set_name,
-            model=args.model or _MODEL,
-            hparams=_changed(registry.hparams(set_name), args),
+            model=args.model or recipe_flags.read_file(args).model or _MODEL,
+            hparams=hparams,
         )
         registry.MODELS.check(new.model)
     if old is not None and has_weights(args.output_dir):
         check_same(old, new, args.output_dir, reset_optimizer=args.reset_optimizer)
     return new
-
-
-def _changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParams:
-    hparams = config.override(hparams, args.hparams or "")
-    return config.replace(hparams, train_steps=args.train_steps) if args.train_steps is not None else hparams
 
 
 def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
