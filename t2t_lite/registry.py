@@ -21,7 +21,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
@@ -249,10 +249,16 @@ def _import(name: str, file: Path, search: Path) -> None:
         )
 
 
-def help_text() -> str:
-    """Returns each registered name with the first line of its docstring, by kind."""
+_TITLES: dict[str, Registry[Any]] = {"Problems": PROBLEMS, "Hparams sets": HPARAMS, "Models": MODELS}
+KINDS = tuple(title.lower().replace(" ", "_") for title in _TITLES)
+
+
+def help_text(kinds: Iterable[str] = KINDS) -> str:
+    """Returns each registered name with the first line of its docstring, by kind; `kinds` are some of KINDS."""
     parts = []
-    for title, table in (("Problems", PROBLEMS), ("Hparams sets", HPARAMS), ("Models", MODELS)):
+    for title, table in _TITLES.items():
+        if title.lower().replace(" ", "_") not in kinds:
+            continue
         rows = table.describe()
         if table is PROBLEMS:
             rows.append(("NAME_rev", "Any of these, from target to source."))

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
 
+MODEL = "transformer"  # unless a flag or a file names another
+
 
 class RecipeFile(NamedTuple):
     """What --hparams_file holds; the names are None where the file holds values alone."""

@@ -10,9 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import registry
-from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags
+from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show
 from t2t_lite.errors import UsageError
-from t2t_lite.problem import check_vocab_size
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
 
-_MODEL = "transformer"
 _SHOWN = 10  # translations printed at the end
 
 
@@ -28,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = _parser()
     args = parser.parse(argv)
-    if not args.registry_help and not args.describe and args.output_dir is None:
+    if not show.wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
     return cli.run(lambda: _run(args))
 
@@ -82,23 +80,14 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--num_workers", type=cli.positive, metavar="N", help="processes that prepare data; default: all CPUs"
     )
-    parser.add_argument("--registry_help", action="store_true", help="print every registered name and stop")
-    parser.add_argument(
-        "--describe",
-        action="store_true",
-        help="print model, batches and memory, and stop; with --vocab_size=N it needs no data",
-    )
+    show.add_show_flags(parser)
     problem_flags.add_problem_flags(parser, required=False)
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.registry_help:
-        registry.load_plugins(args.usr_dir)
-        print(registry.help_text())
-        return 0
-    if args.describe:
-        return _describe(args)
+    if show.wanted(args):
+        return show.show(args, _spec)
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     from t2t_lite.train.run_dir import has_run
@@ -135,37 +124,6 @@ def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextli
     return only_trainer(args.output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
 
 
-def _describe(args: argparse.Namespace) -> int:
-    if args.vocab_size is None or args.data_dir is not None:
-        if args.output_dir is None and args.data_dir is None:
-            raise UsageError(
-                "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
-                "--vocab_size=N, to do without data."
-            )
-        spec = _spec(args)
-        cli.load_tensorflow()
-        from t2t_lite.train.describe import describe
-
-        print(describe(spec, args.output_dir or "."))
-        return 0
-    registry.load_plugins(args.usr_dir)
-    check_vocab_size(args.vocab_size)
-    if args.problem is not None:
-        registry.PROBLEMS.check(args.problem)
-    file = recipe_flags.read_file(args)
-    if args.hparams_set is None and file.hparams_set is None and args.problem is None:
-        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
-    default = "" if args.problem is None else registry.PROBLEMS.get(args.problem).default_hparams
-    set_name, hparams = recipe_flags.recipe(args, default)
-    model = args.model or file.model or _MODEL
-    registry.MODELS.check(model)
-    cli.load_tensorflow()
-    from t2t_lite.train.describe import describe_recipe
-
-    print(describe_recipe(set_name, hparams, model, args.vocab_size))
-    return 0
-
-
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
     from t2t_lite.train.run_dir import RunSpec, check_same, has_run, has_weights, read_run, relative_data_dir
@@ -189,7 +147,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=args.usr_dir,
             hparams_set=set_name,
-            model=args.model or recipe_flags.read_file(args).model or _MODEL,
+            model=args.model or recipe_flags.read_file(args).model or recipe_flags.MODEL,
             hparams=hparams,
         )
         registry.MODELS.check(new.model)
