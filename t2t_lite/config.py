@@ -29,7 +29,7 @@ class HParams:
 
     # Model (section 3, Table 3).
     num_layers: int = 6  # N, of the encoder and of the decoder
-    d_model: int = 512  # size of embeddings and of every layer's output (section 3.2)
+    d_model: int = 512  # size of embeddings and of every sub-layer's output (section 3.1)
     d_ff: int = 2048  # inner size of the feed-forward networks (section 3.3)
     num_heads: int = 8  # h, of each attention (section 3.2.2)
     d_k: int = 0  # size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)
@@ -43,7 +43,7 @@ class HParams:
     dropout: float = 0.1  # P_drop: sub-layer outputs and the sums of embeddings and positions
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     relu_dropout: float = 0.0  # inside the feed-forward network; not in the paper
-    label_smoothing: float = 0.1  # epsilon_ls, the share of probability taken from the right symbol
+    label_smoothing: float = 0.1  # epsilon_ls, the share of probability that is spread over the symbols
     label_smoothing_over: Literal["all", "others"] = "all"  # epsilon_ls shared by all V symbols, or by the wrong V - 1
     # Optimizer (section 5.3).
     learning_rate_factor: float = 1.0  # multiplies equation (3)

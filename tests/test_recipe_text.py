@@ -2,12 +2,11 @@
 
 import dataclasses
 import re
-import subprocess
-import sys
 
 import pytest
 
 from t2t_lite import config, recipe_text, registry
+from tests.commands import call
 
 
 def test_every_field_has_a_meaning_and_a_group() -> None:
@@ -54,17 +53,12 @@ def test_the_whole_recipe_is_what_hparams_take() -> None:
         assert starred == {name for name, value in config.to_dict(hparams).items() if value != default[name]}
 
 
-def trainer(*flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "t2t_lite.bin.trainer", *flags]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
 def test_registry_help_of_hparams() -> None:
-    out = trainer("--registry_help=hparams").stdout
+    out = call("trainer", "--registry_help=hparams").stdout
     for field in dataclasses.fields(config.HParams):
         assert re.search(rf"^  {field.name} +\S+ +\S+ +\S", out, re.MULTILINE), field.name
     assert re.search(r"^  dropout +float +0\.1 +P_drop: ", out, re.MULTILINE)
-    of_big = trainer("--registry_help=hparams", "--hparams_set=big").stdout
+    of_big = call("trainer", "--registry_help=hparams", "--hparams_set=big").stdout
     assert of_big.startswith("Hparams, with the values of big; ")
     assert re.search(r"^  dropout +float +0\.3 +P_drop: ", of_big, re.MULTILINE)
 
@@ -78,14 +72,14 @@ def test_registry_help_of_hparams() -> None:
     ],
 )
 def test_registry_help_of_one_kind_is_a_part_of_the_whole(kind: str, title: str, name: str) -> None:
-    out = trainer(f"--registry_help={kind}").stdout
+    out = call("trainer", f"--registry_help={kind}").stdout
     assert out.startswith(f"{title}:\n")
     assert re.search(rf"^  {name} ", out, re.MULTILINE)
     assert f"{out}\n" in f"{registry.help_text()}\n\n"
-    assert trainer("--registry_help").stdout == f"{registry.help_text()}\n"
+    assert call("trainer", "--registry_help").stdout == f"{registry.help_text()}\n"
 
 
 def test_registry_help_of_another_kind() -> None:
-    done = trainer("--registry_help=flags")
+    done = call("trainer", "--registry_help=flags")
     assert done.returncode == 2
     assert "invalid choice: 'flags'" in done.stderr

@@ -89,7 +89,9 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
         help="with --output_dir: print LOG-PROBABILITY<tab>TOKENS<tab>PERPLEXITY of each pair, one a line",
     )
     pairs.add_argument("--sources", metavar="FILE", help="plain or .gz, one sentence a line")
-    pairs.add_argument("--targets", metavar="FILE", help="line N is a translation of line N")
+    pairs.add_argument(
+        "--targets", metavar="FILE", help="line N is a translation of line N; of a parser: linearised, as its data are"
+    )
 
 
 def _add_score_flags(parser: argparse.ArgumentParser) -> None:
@@ -159,17 +161,8 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.output_dir is None or args.sources is None or args.targets is None:
         parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
-    others = (
-        "hypotheses",
-        "references",
-        "tokenize",
-        "split",
-        "beam_size",
-        "length_penalty",
-        *_FILE_FLAGS,
-        *_TREE_FLAGS,
-    )
-    given = [flag for flag in others if getattr(args, flag) is not None]
+    others = ("hypotheses references tokenize split beam_size length_penalty".split(), _FILE_FLAGS, _TREE_FLAGS)
+    given = [flag for flags in others for flag in flags if getattr(args, flag) is not None]
     given += ["lowercase"] * args.lowercase + ["metric"] * (args.metric != "all")
     if given:
         parser.error(f"--{given[0]} does not go with --score: a log-probability is of the text as it is given")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -73,6 +72,8 @@ def version_line() -> str:
 
 
 def _installed(package: str) -> str:
+    import importlib.metadata  # reads much that --help does not need
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -132,7 +132,9 @@ def _spec(args: argparse.Namespace) -> RunSpec:
     if old is not None and args.problem is None:
         start = registry.hparams(args.hparams_set) if args.hparams_set else old.hparams
         hparams = recipe_flags.changed(start, args)
-        new = dataclasses.replace(old, hparams=hparams, model=args.model or old.model)
+        new = dataclasses.replace(
+            old, hparams=hparams, model=args.model or recipe_flags.read_file(args).model or old.model
+        )
     else:
         if args.problem is None:
             raise UsageError(

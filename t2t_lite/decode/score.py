@@ -15,7 +15,7 @@ from t2t_lite import threads
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator, padded
 from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary
 
-_BATCH_TOKENS = 4096  # padded tokens of the longer side: the logits of all targets are in memory at once
+_BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
 
 _log = logging.getLogger("t2t_lite")
 

@@ -10,7 +10,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.bin import completion
-from tests.bin.test_parser import call
+from tests.commands import call
 
 ROOT = Path(__file__).resolve().parents[2]
 

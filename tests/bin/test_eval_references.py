@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bin.test_eval import HYPOTHESES, REFERENCES, evaluate, write
+from tests.bin.evaluated import HYPOTHESES, REFERENCES, evaluate, sgm, write
 
 SECOND = ["A cat is on the mat.", "The small brown dog runs.", "Hello, world!", '"Hallo", sagte er.']
 OTHERS = (["A cat was on a mat.", "Dogs run.", "Hello!", "Hallo, sagte sie."], ["The mat.", "Dogs.", "World.", "Er."])
@@ -47,6 +47,17 @@ def test_bleu_of_the_paper_counts_its_references(paths: dict[str, Path]) -> None
     one, two = (evaluate(*given, "--language=de", "--metric=bleu_paper").stdout for given in (flags[:2], flags))
     assert [re.search(r"nrefs:(\d)", out)[1] for out in (one, two)] == ["1", "2"]  # type: ignore[index]
     assert one.split(" = ")[1] != two.split(" = ")[1]
+
+
+def test_two_references_in_sgml_are_put_in_order(paths: dict[str, Path], tmp_path: Path) -> None:
+    segments = [("news", 1), ("news", 2), ("talk", 1), ("talk", 2)]
+    first = sgm(tmp_path / "1.sgm", "refset", [(*at, text) for at, text in zip(segments, REFERENCES, strict=True)])
+    turned = [(*at, text) for at, text in zip(segments, SECOND, strict=True)]
+    second = sgm(tmp_path / "2.sgm", "refset", [*turned[2:], *turned[:2]])
+    hypotheses = f"--hypotheses={paths['hyp']}"
+    done = evaluate(hypotheses, f"--references={first}", f"--references={second}", "--sgm")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == evaluate(hypotheses, f"--references={paths['ref']}", f"--references={paths['ref2']}").stdout
 
 
 def test_a_reference_of_another_length_is_named(paths: dict[str, Path], tmp_path: Path) -> None:

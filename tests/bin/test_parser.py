@@ -1,8 +1,6 @@
 """The command lines of all commands: flags given twice, names of tensor2tensor's, --version."""
 
 import re
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -10,14 +8,10 @@ import pytest
 
 import t2t_lite
 from t2t_lite.bin import parser
+from tests.commands import call
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(p.stem for p in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef entry()" in p.read_text("utf-8"))
-
-
-def call(command: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -10,7 +10,7 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.bin import recipe_flags
 from t2t_lite.errors import UsageError
-from tests.bin.test_parser import call
+from tests.commands import call
 
 
 def recipe(*flags: str) -> tuple[str, config.HParams]:
