@@ -77,7 +77,7 @@ def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse
     cli.load_tensorflow()
     from t2t_lite.train.describe import describe
 
-    return describe(spec, args.output_dir or ".")
+    return describe(spec, args.output_dir)
 
 
 def _described(args: argparse.Namespace) -> str:

@@ -21,9 +21,13 @@ from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_flop
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
 
-def describe(spec: RunSpec, output_dir: str | os.PathLike[str]) -> str:
-    """Returns the text of --describe for a run; prepares its data if need be."""
-    store = prepare(spec.make_problem(), spec.data_folder(output_dir))
+def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None) -> str:
+    """Returns the text of --describe for a run; prepares its data if need be.
+
+    Args:
+        output_dir: the run's folder; None where only the data has one.
+    """
+    store = prepare(spec.make_problem(), spec.data_folder(output_dir or "."))
     plan = recipe_plan(spec.hparams, store.split("train"))
     source, target = store.source_vocabulary, store.target_vocabulary
     model = spec.make_model(source.size, target.size, source is target)
