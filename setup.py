@@ -14,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
 COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo")
 
+COMPLETION = ["argcomplete>=3.7,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.8.5,<5"]  # t2t-lite-exporter --format=ctranslate2: to test what it wrote
 DEMO = ["flask>=3.1,<4", "waitress>=3,<4"]  # t2t-lite-demo
 GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
@@ -70,12 +71,14 @@ setup(
         "tqdm>=4.70,<5",
     ],
     extras_require={
+        "completion": COMPLETION,
         "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
         "grpc": GRPC,
         "plots": PLOTS,
         "tfds": TFDS,
         "test": [
+            *COMPLETION,
             *CTRANSLATE2,
             *DEMO,
             *GRPC,

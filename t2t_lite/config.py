@@ -10,9 +10,10 @@ import dataclasses
 import math
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
+from t2t_lite import tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
 
 H = TypeVar("H", bound="HParams")
@@ -28,13 +29,13 @@ class HParams:
 
     # Model (section 3, Table 3).
     num_layers: int = 6  # N, of the encoder and of the decoder
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8  # h
+    d_model: int = 512  # size of embeddings and of every sub-layer's output (section 3.1)
+    d_ff: int = 2048  # inner size of the feed-forward networks (section 3.3)
+    num_heads: int = 8  # h, of each attention (section 3.2.2)
     d_k: int = 0  # size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)
     d_v: int = 0  # size of a head's values; 0: d_model / num_heads
     norm: Literal["post", "pre"] = "post"  # LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # section 3.5, Table 3 row (E)
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # how places are encoded (section 3.5, Table 3 row (E))
     max_positions: int = 1024  # rows of the table of learned positions
     attention_window: int = 0  # r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them
     share_embeddings: bool = True  # one matrix for source, target and softmax (section 3.4)
@@ -42,14 +43,14 @@ class HParams:
     dropout: float = 0.1  # P_drop: sub-layer outputs and the sums of embeddings and positions
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     relu_dropout: float = 0.0  # inside the feed-forward network; not in the paper
-    label_smoothing: float = 0.1  # epsilon_ls
+    label_smoothing: float = 0.1  # epsilon_ls, the share of probability that is spread over the symbols
     label_smoothing_over: Literal["all", "others"] = "all"  # epsilon_ls shared by all V symbols, or by the wrong V - 1
     # Optimizer (section 5.3).
     learning_rate_factor: float = 1.0  # multiplies equation (3)
-    warmup_steps: int = 4000
-    adam_beta1: float = 0.9
-    adam_beta2: float = 0.98
-    adam_epsilon: float = 1e-9
+    warmup_steps: int = 4000  # updates in which the learning rate rises, before it falls (equation (3))
+    adam_beta1: float = 0.9  # decay of the mean of gradients
+    adam_beta2: float = 0.98  # decay of the mean of squared gradients
+    adam_epsilon: float = 1e-9  # added to the root of that mean
     clip_norm: float = 0.0  # largest global gradient norm; 0: no clipping, as in the paper
     # Batches (section 5.1).
     batch_tokens: int = 25000  # padded tokens per side in one update, over all devices
@@ -57,21 +58,21 @@ class HParams:
     max_length: int = 256  # training leaves out pairs with a longer side; in pieces, with the end symbol
     packing: bool = False  # several pairs per row of max_length, instead of buckets by length
     # The run.
-    train_steps: int = 100000
-    log_every: int = 100  # steps
-    eval_every: int = 5000  # steps
+    train_steps: int = 100000  # updates; section 5.2: 100,000 (base), 300,000 (big)
+    log_every: int = 100  # updates between two lines of metrics.jsonl
+    eval_every: int = 5000  # updates between two evaluations on dev
     eval_lines: int = 0  # of dev, evenly spaced, that are decoded and scored at each evaluation; 0: all
-    save_every: int = 0  # steps; 0: only every save_minutes and at the end
+    save_every: int = 0  # updates between two checkpoints; 0: only every save_minutes and at the end
     save_minutes: float = 10.0  # section 6.1: checkpoints "written at 10-minute intervals"; 0: off
     keep_checkpoints: int = 20  # the newest n are kept, and the best one by dev score beside them
     average_checkpoints: int = 5  # section 6.1: the last 5 (base) or 20 (big) are averaged; 0 or 1: none
     early_stopping: int = 0  # stop after this many evaluations without a better dev score or a lower dev loss; 0: never
-    seed: int = 1
-    precision: Literal["float32", "bfloat16"] = "float32"
+    seed: int = 1  # of weights, dropout and the order of batches
+    precision: Literal["float32", "bfloat16"] = "float32"  # of products; weights stay float32
     remat: bool = False  # keep only the inputs of layers, and compute the rest again: less memory, a quarter more time
     jit: Literal["auto", "on", "off"] = "auto"  # XLA; auto: on GPUs only
     # Decoding (section 6.1).
-    beam_size: int = 4
+    beam_size: int = 4  # hypotheses kept at each step; 1: greedy
     length_penalty: float = 0.6  # alpha
     extra_length: int = 50  # an output has at most source length + this many pieces
     max_source_length: int = 512  # longer inputs are cut to this many pieces, and counted in a warning
@@ -136,12 +137,18 @@ def _check_ranges(hparams: HParams) -> None:
         )
 
 
+def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
+    """Raises UsageError if one of `names` is no field."""
+    known = [field.name for field in dataclasses.fields(cls)]
+    for name in names:
+        if name not in known:
+            answer = tensor2tensor_names.answer(tensor2tensor_names.HPARAMS, name)
+            raise UsageError(f"hparams: there is no {name!r}.{answer or did_you_mean(name, known)}")
+
+
 def replace(hparams: H, **changes: Any) -> H:
     """Returns a copy with `changes`; an unknown name raises UsageError with a did-you-mean."""
-    known = [f.name for f in dataclasses.fields(hparams)]
-    for name in changes:
-        if name not in known:
-            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, known)}")
+    _check_names(type(hparams), changes)
     return dataclasses.replace(hparams, **changes)
 
 
@@ -152,17 +159,16 @@ def override(hparams: H, text: str) -> H:
         UsageError: not name=value, an unknown or repeated name, or a value of another type.
     """
     hints = _kinds(type(hparams))
-    changes: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"hparams: {item!r} is not of the form name=value.")
-        if name not in hints:
-            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, hints)}")
-        if name in changes:
-            raise UsageError(f"hparams: {name!r} is given twice.")
-        changes[name] = _parse(name, hints[name], value)
-    return replace(hparams, **changes)
+        _check_names(type(hparams), [name])
+        if name in given:
+            raise UsageError(f"hparams: {name!r} is given twice: {given[name]} and {value}.")
+        given[name] = value
+    return replace(hparams, **{name: _parse(name, hints[name], value) for name, value in given.items()})
 
 
 def _parse(name: str, kind: Any, value: str) -> Any:
@@ -191,8 +197,5 @@ def to_dict(hparams: HParams) -> dict[str, Any]:
 
 def from_dict(cls: type[H], values: Mapping[str, Any]) -> H:
     """The inverse of `to_dict`; names that `cls` does not have raise UsageError."""
-    known = {f.name for f in dataclasses.fields(cls)}
-    for name in values:
-        if name not in known:
-            raise UsageError(f"hparams: there is no {name!r}.{did_you_mean(name, known)}")
+    _check_names(cls, values)
     return cls(**values)

@@ -21,11 +21,11 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from t2t_lite import config
+from t2t_lite import config, tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.problem import Problem, reverse
 
@@ -46,6 +46,7 @@ class Registry(Generic[T]):
         modules: modules whose import registers the built-in names.
         lazy: built-in names that only their own module registers, because its import is slow.
         suffixes: NAME and such a suffix together name what the suffix's function makes of the thing called NAME.
+        tensor2tensor: what tensor2tensor's names are called here.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Registry(Generic[T]):
         modules: tuple[str, ...] = (),
         lazy: Mapping[str, str] | None = None,
         suffixes: Mapping[str, Callable[[T], T]] | None = None,
+        tensor2tensor: Mapping[str, tensor2tensor_names.Ours] | None = None,
     ) -> None:
         self._kind = kind
         self._modules = modules
         self._lazy = dict(lazy or {})
         self._suffixes = dict(suffixes or {})
+        self._tensor2tensor = tensor2tensor or {}
         self._things: dict[str, T] = {}
 
     @overload
@@ -128,8 +131,10 @@ class Registry(Generic[T]):
         base, suffix = self._split(name)
         names = self.names()
         if base not in names:
+            answer = tensor2tensor_names.answer(self._tensor2tensor, base, suffix)
             raise UsageError(
-                f"There is no {self._kind} called {name!r}.{did_you_mean(name, [known + suffix for known in names])} "
+                f"There is no {self._kind} called {name!r}."
+                f"{answer or did_you_mean(name, [known + suffix for known in names])} "
                 f"Known: {', '.join(names)}. Your own are found with --usr_dir=DIR."
             )
 
@@ -164,8 +169,12 @@ def _full_name(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-PROBLEMS: Registry[type[Problem]] = Registry("problem", ("t2t_lite.problems",), suffixes={"_rev": reverse})
-HPARAMS: Registry[Callable[[], config.HParams]] = Registry("hparams set", ("t2t_lite.hparams",))
+PROBLEMS: Registry[type[Problem]] = Registry(
+    "problem", ("t2t_lite.problems",), suffixes={"_rev": reverse}, tensor2tensor=tensor2tensor_names.PROBLEMS
+)
+HPARAMS: Registry[Callable[[], config.HParams]] = Registry(
+    "hparams set", ("t2t_lite.hparams",), tensor2tensor=tensor2tensor_names.HPARAMS_SETS
+)
 MODELS: Registry[type] = Registry("model", lazy={"transformer": "t2t_lite.models.transformer"})
 
 register_problem = PROBLEMS.register
@@ -240,10 +249,16 @@ def _import(name: str, file: Path, search: Path) -> None:
         )
 
 
-def help_text() -> str:
-    """Returns each registered name with the first line of its docstring, by kind."""
+_TITLES: dict[str, Registry[Any]] = {"Problems": PROBLEMS, "Hparams sets": HPARAMS, "Models": MODELS}
+KINDS = tuple(title.lower().replace(" ", "_") for title in _TITLES)
+
+
+def help_text(kinds: Iterable[str] = KINDS) -> str:
+    """Returns each registered name with the first line of its docstring, by kind; `kinds` are some of KINDS."""
     parts = []
-    for title, table in (("Problems", PROBLEMS), ("Hparams sets", HPARAMS), ("Models", MODELS)):
+    for title, table in _TITLES.items():
+        if title.lower().replace(" ", "_") not in kinds:
+            continue
         rows = table.describe()
         if table is PROBLEMS:
             rows.append(("NAME_rev", "Any of these, from target to source."))

@@ -11,13 +11,25 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["tensorflow", "keras", "tensorflow_text"])
+
+
+def call(command: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of t2t_lite.bin to its end, in a new interpreter: for what loads no TensorFlow."""
+    line = [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+
+
+def with_defaults(flags: Sequence[str], *defaults: str) -> list[str]:
+    """Returns the flags, after those of the defaults whose names are not among them: no flag may be given twice."""
+    names = {flag.partition("=")[0] for flag in flags}
+    return [*(flag for flag in defaults if flag.partition("=")[0] not in names), *flags]
 
 
 def start(

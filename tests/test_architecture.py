@@ -23,11 +23,16 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
 # "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
-LEAVES = ("config", "registry", "metrics", "progress", "threads")
+LEAVES = ("config", "progress", "recipe_text", "registry", "metrics", "threads")
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
-    "config": ((), ("numpy",)),
-    "registry": (("config", "problem"), ("numpy",)),  # problem: to set the name of a class that is registered
+    "tensor2tensor_names": ((), ()),
+    "config": (("tensor2tensor_names",), ("numpy",)),
+    "recipe_text": (("config",), ()),
+    "registry": (
+        ("config", "problem", "tensor2tensor_names"),
+        ("numpy",),
+    ),  # problem: to set the name of a class that is registered
     "progress": ((), ("tqdm?",)),
     "threads": ((), ("tensorflow?",)),
     "metrics": ((), ("numpy", "sacrebleu", "sacremoses")),
@@ -56,9 +61,12 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy", "flask?", "tensorflow?", "waitress?", "werkzeug?"),
     ),
     "bin": (
-        ("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", "demo", *LEAVES),
+        (
+            *("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", "demo", *LEAVES),
+            "tensor2tensor_names",
+        ),
         # Inside functions only, so that --help answers at once.
-        ("keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
+        ("argcomplete?", "keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
     ),
     "problems": (("registry", "config", "problem", "text", "metrics", "data.sources"), ("numpy",)),
     "hparams": (("registry", "config", "problem", "text", "metrics"), ("numpy",)),

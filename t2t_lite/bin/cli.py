@@ -1,4 +1,4 @@
-"""What the commands share: the parser, flags that name a run, error messages, exit statuses."""
+"""What the commands share: flags that name a run, error messages, exit statuses."""
 
 from __future__ import annotations
 
@@ -10,34 +10,14 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-from t2t_lite.errors import T2TError, did_you_mean
-
-if TYPE_CHECKING:
-    pass
+from t2t_lite.bin.parser import Parser as Parser
+from t2t_lite.errors import T2TError
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # of a model that is run, not trained
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class Parser(argparse.ArgumentParser):
-    """Takes flags by their whole names only, and says which one a misspelt flag may have meant."""
-
-    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
-        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
-
-    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        """Parses the command line (`argv`, or the process's own); ends the program with status 2 if it is wrong."""
-        args, unknown = self.parse_known_args(argv)
-        if unknown:
-            name = unknown[0].partition("=")[0]
-            if not name.startswith("-"):
-                self.error(f"{name!r} is not a flag; values follow theirs, as in --problem=toy_ende.")
-            self.error(f"there is no flag {name}.{did_you_mean(name, self._option_string_actions)}")
-        return args
 
 
 class Terminated(KeyboardInterrupt):

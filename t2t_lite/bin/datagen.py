@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite import config, registry
-from t2t_lite.bin import cli, output, problem_flags, progress
+from t2t_lite import config
+from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -17,8 +17,10 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = _parser()
     args = parser.parse(argv)
-    if (args.hparams_set or args.hparams) and not args.describe:
-        parser.error("--hparams_set and --hparams are for --describe; the data is the same for all of them")
+    if (args.hparams_set or args.hparams or args.hparams_file) and not args.describe:
+        parser.error(
+            "--hparams_file, --hparams_set and --hparams are for --describe; the data is the same for all of them"
+        )
     return cli.run(lambda: _run(args))
 
 
@@ -33,15 +35,13 @@ def _parser() -> cli.Parser:
     parser.add_argument("--force", action="store_true", help="prepare again what is there, changed or not")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
     parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")
-    parser.add_argument("--hparams_set", metavar="NAME", help="of --describe; default: the problem's own")
-    parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="of --describe: changes to the set")
+    recipe_flags.add_recipe_flags(parser, "of --describe: ")
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
     problem = problem_flags.problem_from(args)
-    set_name = args.hparams_set or problem.default_hparams
-    hparams = config.override(registry.hparams(set_name), args.hparams or "")  # a mistake shows before the long work
+    set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)  # a mistake shows before the long work
     output.check_folder("data_dir", args.data_dir)
     problem_flags.check_vocabulary(args)
     from t2t_lite.data import given_vocabulary  # NumPy and SentencePiece: not for --help
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     for name in store.splits():
         _print_split(name, store.manifest["splits"][name])
     if args.describe:
-        _describe(store, f"{set_name}, {args.hparams}" if args.hparams else set_name, hparams)
+        _describe(store, ", ".join(filter(None, [set_name, args.hparams_file, *(args.hparams or [])])), hparams)
     return 0
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from t2t_lite.bin import cli, output
+from t2t_lite.bin.parser import ShowVersion
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.serving import rpc
@@ -29,6 +30,7 @@ def _parser() -> cli.Parser:
         prog="t2t-lite-query",
         description="Translates lines of text with a model that TensorFlow Serving serves: one line in, one line out, "
         "in the same order; blank lines are not sent and give empty ones.",
+        version_flag=False,
     )
     server = parser.add_argument_group("the server and its model")
     server.add_argument(
@@ -39,7 +41,14 @@ def _parser() -> cli.Parser:
         "--protocol", choices=tuple(PROTOCOLS), default="rest", help="default: rest; grpc needs t2t-lite[grpc]"
     )
     which = server.add_mutually_exclusive_group()
-    which.add_argument("--version", type=int, metavar="N", help="default: the newest")
+    which.add_argument(
+        "--version",
+        action=ShowVersion,
+        nargs="?",
+        type=int,
+        metavar="N",
+        help="of the model; default: the newest. Without N: print t2t-lite's version and stop",
+    )
     which.add_argument("--label", metavar="LABEL", help="the version with this label, such as stable")
     server.add_argument(
         "--wait", type=_seconds, metavar="SECONDS", help="wait so long, at most, until the model is ready"

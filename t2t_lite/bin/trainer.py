@@ -10,10 +10,9 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite import config, registry
-from t2t_lite.bin import cli, output, problem_flags, progress
+from t2t_lite import registry
+from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show
 from t2t_lite.errors import UsageError
-from t2t_lite.problem import check_vocab_size
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
 
-_MODEL = "transformer"
 _SHOWN = 10  # translations printed at the end
 
 
@@ -29,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = _parser()
     args = parser.parse(argv)
-    if not args.registry_help and not args.describe and args.output_dir is None:
+    if not show.wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
     command = shlex.join(["t2t-lite-trainer", *(sys.argv[1:] if argv is None else argv)])
     return cli.run(lambda: _run(args, command))
@@ -44,8 +42,7 @@ def _parser() -> cli.Parser:
     )
     parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, goes on with the run in it")
     parser.add_argument("--model", metavar="NAME", help="default: transformer")
-    parser.add_argument("--hparams_set", metavar="NAME", help="the recipe; default: the problem's own")
-    parser.add_argument("--hparams", metavar="NAME=VALUE,...", help="changes to the recipe, such as dropout=0.2")
+    recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     parser.add_argument(
         "--devices",
@@ -89,24 +86,15 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--num_workers", type=cli.positive, metavar="N", help="processes that prepare data; default: all CPUs"
     )
-    parser.add_argument("--registry_help", action="store_true", help="print every registered name and stop")
-    parser.add_argument(
-        "--describe",
-        action="store_true",
-        help="print model, batches and memory, and stop; with --vocab_size=N it needs no data",
-    )
+    show.add_show_flags(parser)
     problem_flags.add_problem_flags(parser, required=False)
     return parser
 
 
 def _run(args: argparse.Namespace, command: str) -> int:
-    if args.registry_help:
-        registry.load_plugins(args.usr_dir)
-        print(registry.help_text())
-        return 0
     problem_flags.check_vocabulary(args)
-    if args.describe:
-        return _describe(args)
+    if show.wanted(args):
+        return show.show(args, _spec)
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     from t2t_lite.train.run_dir import has_run
@@ -156,44 +144,17 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
     )
 
 
-def _describe(args: argparse.Namespace) -> int:
-    if args.vocab_size is None or args.data_dir is not None:
-        if args.output_dir is None and args.data_dir is None:
-            raise UsageError(
-                "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
-                "--vocab_size=N, to do without data."
-            )
-        spec = _spec(args)
-        cli.load_tensorflow()
-        from t2t_lite.train.describe import describe
-
-        print(describe(spec, args.output_dir or ".", again=args.prepare_again))
-        return 0
-    registry.load_plugins(args.usr_dir)
-    if args.hparams_set is None and args.problem is None:
-        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
-    check_vocab_size(args.vocab_size)
-    if args.problem is not None:
-        registry.PROBLEMS.check(args.problem)
-    set_name = args.hparams_set or registry.PROBLEMS.get(args.problem).default_hparams
-    hparams = _changed(registry.hparams(set_name), args)
-    model = args.model or _MODEL
-    registry.MODELS.check(model)
-    cli.load_tensorflow()
-    from t2t_lite.train.describe import describe_recipe
-
-    print(describe_recipe(set_name, hparams, model, args.vocab_size))
-    return 0
-
-
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
     from t2t_lite.train.run_dir import RunSpec, check_same, has_run, has_weights, read_run, relative_data_dir
 
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
-        hparams = _changed(registry.hparams(args.hparams_set) if args.hparams_set else old.hparams, args)
-        new = dataclasses.replace(old, hparams=hparams, model=args.model or old.model)
+        start = registry.hparams(args.hparams_set) if args.hparams_set else old.hparams
+        hparams = recipe_flags.changed(start, args)
+        new = dataclasses.replace(
+            old, hparams=hparams, model=args.model or recipe_flags.read_file(args).model or old.model
+        )
     else:
         if args.problem is None:
             raise UsageError(
@@ -201,15 +162,15 @@ def _spec(args: argparse.Namespace) -> RunSpec:
                 + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
             )
         problem = problem_flags.problem_from(args)
-        set_name = args.hparams_set or problem.default_hparams
+        set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)
         new = RunSpec(
             problem=args.problem,
             options=problem.options(),
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=args.usr_dir,
             hparams_set=set_name,
-            model=args.model or _MODEL,
-            hparams=_changed(registry.hparams(set_name), args),
+            model=args.model or recipe_flags.read_file(args).model or recipe_flags.MODEL,
+            hparams=hparams,
         )
         registry.MODELS.check(new.model)
     if args.vocabulary is not None:
@@ -222,11 +183,6 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         new = dataclasses.replace(new, vocabulary=new.vocabulary or old.vocabulary, data_sha256=old.data_sha256)
         check_same(old, new, args.output_dir, reset_optimizer=args.reset_optimizer)
     return new
-
-
-def _changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParams:
-    hparams = config.override(hparams, args.hparams or "")
-    return config.replace(hparams, train_steps=args.train_steps) if args.train_steps is not None else hparams
 
 
 def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:

@@ -222,7 +222,7 @@ class Translator(LineTranslator):
         )
 
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
-        outputs, scores = self.search_graph(tf.constant(_padded(ids)), tf.constant(nbest == 1))
+        outputs, scores = self.search_graph(tf.constant(padded(ids)), tf.constant(nbest == 1))
         return [
             [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
             for line, hypotheses, values in zip(lines, outputs.numpy(), scores.numpy(), strict=True)
@@ -239,7 +239,8 @@ class Translator(LineTranslator):
         return line if self.tree_text is None else sentence(line)
 
 
-def _padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns int32 [rows, longest], zeros behind the shorter rows."""
     array = np.zeros((len(sequences), max(map(len, sequences))), np.int32)
     for row, ids in zip(array, sequences, strict=True):
         row[: len(ids)] = ids

@@ -1,10 +1,10 @@
-"""The scores a problem may name as its `metric`: BLEU and chrF by sacreBLEU, and BLEU as the paper's authors had it."""
+"""BLEU, chrF and TER by sacreBLEU, and BLEU as the paper's authors had it; METRICS are those a problem may name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.metrics.metric import Metric, Score
@@ -36,6 +36,11 @@ def bleu(*, lowercase: bool = False, tokenize: str = "13a") -> Metric:
 def chrf(*, lowercase: bool = False) -> Metric:
     """Returns chrF2 (character 6-grams, beta 2, no word n-grams) as sacreBLEU computes it."""
     return Metric(CHRF(lowercase=lowercase))
+
+
+def ter() -> Metric:
+    """Returns TER, edits per reference word in percent, as sacreBLEU computes it by default: without case."""
+    return Metric(TER())
 
 
 METRICS: dict[str, Callable[[str], Metric]] = {  # of the target language

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import DataError
 
@@ -17,7 +17,7 @@ class Score:
 
     Attributes:
         name: as sacreBLEU prints it, such as "BLEU" or "chrF2"; a metric that sacreBLEU does not have, its own.
-        value: 0 to 100.
+        value: 0 to 100, higher is better; of TER 0 or more, lower is better.
         signature: how it was computed, to be published beside the value.
         detail: what the value is made of (n-gram precisions, brevity penalty), or "".
     """
@@ -43,7 +43,7 @@ class Metric:
         counter: sacreBLEU's metric, which counts n-grams and makes the score of the counts.
     """
 
-    def __init__(self, counter: BLEU | CHRF) -> None:
+    def __init__(self, counter: BLEU | CHRF | TER) -> None:
         self.counter = counter
 
     def hypothesis(self, line: str) -> str:
@@ -54,15 +54,17 @@ class Metric:
         """Returns a reference as the counter is to see it."""
         return line
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-        """Returns the corpus score of line N of the hypotheses against line N of the references.
+    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+        """Returns the corpus score of line N of the hypotheses against line N of each of the references.
 
         Raises:
             DataError: no lines, or unequal counts.
         """
-        _check_lines(hypotheses, references)
+        for lines in references:
+            _check_lines(hypotheses, lines)
         result = self.counter.corpus_score(
-            [self.hypothesis(line) for line in hypotheses], [[self.reference(line) for line in references]]
+            [self.hypothesis(line) for line in hypotheses],
+            [[self.reference(line) for line in lines] for lines in references],
         )
         signature = str(self.counter.get_signature())
         prefix = f"{result.name}|{signature} = {result.score:.2f}"

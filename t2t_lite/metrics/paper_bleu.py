@@ -53,7 +53,7 @@ class PaperBleu(Metric):
         self._split = language == "de"
         self._name = f"BLEU-paper (tokenised{', compound-split' if self._split else ''})"
         self._signature = (
-            f"nrefs:1|case:mixed|lang:{language}|tok:moses|compounds:{'split' if self._split else 'whole'}"
+            f"case:mixed|lang:{language}|tok:moses|compounds:{'split' if self._split else 'whole'}"
             f"|quotes:reference-ascii|smooth:none|sacremoses:{version('sacremoses')}|sacrebleu:{version('sacrebleu')}"
         )
 
@@ -66,9 +66,10 @@ class PaperBleu(Metric):
         """Returns the tokens as of a translation, with every double quotation mark as '"'."""
         return self.hypothesis(line.translate(_LOW_QUOTES))
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
         """Returns the corpus score under a name and a signature of its own; errors as in Metric."""
-        return dataclasses.replace(super().score(hypotheses, references), name=self._name, signature=self._signature)
+        signature = f"nrefs:{len(references)}|{self._signature}"
+        return dataclasses.replace(super().score(hypotheses, *references), name=self._name, signature=signature)
 
 
 @functools.cache

@@ -1,4 +1,8 @@
-"""Is one output better than another on the same references? sacreBLEU's paired bootstrap (Koehn, EMNLP 2004)."""
+"""Is one output better than another on the same references? sacreBLEU's two paired tests.
+
+The bootstrap (Koehn, EMNLP 2004) draws corpora with replacement; approximate randomisation (Riezler and Maxwell, 2005)
+swaps lines of the two outputs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from sacrebleu.significance import PairedTest
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.metric import Metric, Score
 
-RESAMPLES = 1000
+RESAMPLES = 1000  # of the bootstrap; sacreBLEU's default
+TRIALS = 10000  # of approximate randomisation; sacreBLEU's default
 _SEED = "SACREBLEU_SEED"  # sacreBLEU's own way to ask for another seed
 
 
@@ -23,17 +28,19 @@ class Comparison:
     Attributes:
         score, baseline: of the translations, and of what they are compared with.
         p_value: how probable a difference at least as large is if the two are equally good; two-sided.
-        interval, baseline_interval: 95% of the resampled corpora score between these.
-        resamples, seed: how the corpora were drawn.
+        interval, baseline_interval: 95% of the resampled corpora score between these; None without a bootstrap.
+        resamples, seed: how many corpora were drawn (or trials made), and of which seed.
+        test: "paired bootstrap" or "paired approximate randomisation".
     """
 
     score: Score
     baseline: Score
     p_value: float
-    interval: tuple[float, float]
-    baseline_interval: tuple[float, float]
+    interval: tuple[float, float] | None
+    baseline_interval: tuple[float, float] | None
     resamples: int
     seed: int
+    test: str
 
     @property
     def difference(self) -> float:
@@ -42,12 +49,19 @@ class Comparison:
 
     def format(self) -> str:
         """Returns three lines: the score as ever, the baseline's, and the difference."""
+        return f"{self.score.format()}\n{self.format_baseline()}"
+
+    def format_baseline(self, name: str = "") -> str:
+        """Returns two lines: the score of the baseline, called `name`, and the difference."""
+        intervals = ""
+        if self.interval is not None and self.baseline_interval is not None:
+            intervals = f"; 95% intervals: {_range(self.interval)}, baseline {_range(self.baseline_interval)}"
+        draws = "resamples" if intervals else "trials"
+        lower = ", lower is better" if self.score.name == "TER" else ""
         return (
-            f"{self.score.format()}\n"
-            f"  baseline {self.baseline.value:.2f}; 95% intervals: {_range(self.interval)}, "
-            f"baseline {_range(self.baseline_interval)}\n"
-            f"  difference {self.difference:+.2f}, p = {self.p_value:.4f} "
-            f"(paired bootstrap, {self.resamples:,} resamples, seed {self.seed})"
+            f"  baseline {f'{name} ' if name else ''}{self.baseline.value:.2f}{intervals}\n"
+            f"  difference {self.difference:+.2f}{lower}, p = {self.p_value:.4f} "
+            f"({self.test}, {self.resamples:,} {draws}, seed {self.seed})"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,9 +71,9 @@ class Comparison:
 
 
 def paired_bootstrap(
-    metric: Metric, hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]
+    metric: Metric, hypotheses: Sequence[str], baseline: Sequence[str], *references: Sequence[str]
 ) -> Comparison:
-    """Compares two outputs, line by line translations of the same text.
+    """Compares two outputs, line by line translations of the same text, by RESAMPLES corpora drawn from them.
 
     Needs about 75 kB of memory per line for chrF, 40 kB for BLEU.
 
@@ -67,12 +81,33 @@ def paired_bootstrap(
         DataError: no lines, or unequal counts.
         UsageError: SACREBLEU_SEED is set to what is no seed.
     """
+    return _compare("bs", RESAMPLES, metric, hypotheses, baseline, references)
+
+
+def paired_randomisation(
+    metric: Metric, hypotheses: Sequence[str], baseline: Sequence[str], *references: Sequence[str]
+) -> Comparison:
+    """Compares two outputs by TRIALS in which lines are swapped at random; errors as of `paired_bootstrap`."""
+    return _compare("ar", TRIALS, metric, hypotheses, baseline, references)
+
+
+_TESTS = {"bs": "paired bootstrap", "ar": "paired approximate randomisation"}
+
+
+def _compare(
+    kind: str,
+    draws: int,
+    metric: Metric,
+    hypotheses: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> Comparison:
     seed = os.environ.get(_SEED, "12345")
     if not seed.isdecimal() or int(seed) == 0:  # sacreBLEU takes 0 for no seed at all
         raise UsageError(
             f"{_SEED}={seed} is not a whole number of at least 1; unset it for sacreBLEU's default, 12345."
         )
-    score, baseline_score = metric.score(hypotheses, references), metric.score(baseline, references)
+    score, baseline_score = metric.score(hypotheses, *references), metric.score(baseline, *references)
     systems: list[tuple[str, Sequence[str]]] = [
         ("baseline", [metric.hypothesis(line) for line in baseline]),
         ("translations", [metric.hypothesis(line) for line in hypotheses]),
@@ -80,19 +115,21 @@ def paired_bootstrap(
     test = PairedTest(
         systems,
         {"score": metric.counter},
-        [[metric.reference(line) for line in references]],
-        test_type="bs",
-        n_samples=RESAMPLES,
+        [[metric.reference(line) for line in lines] for lines in references],
+        test_type=kind,
+        n_samples=draws,
     )
     _, columns = test()
     results: list[Any] = next(column for name, column in columns.items() if name != "System")
     old, new = results
     # Without a difference sacreBLEU's count finds no resample that differs more, and so the least probability there is.
     p_value = new.p_value if score.value != baseline_score.value else 1.0
-    return Comparison(score, baseline_score, p_value, _interval(new), _interval(old), RESAMPLES, int(seed))
+    return Comparison(score, baseline_score, p_value, _interval(new), _interval(old), draws, int(seed), _TESTS[kind])
 
 
-def _interval(result: Any) -> tuple[float, float]:
+def _interval(result: Any) -> tuple[float, float] | None:
+    if result.mean is None:  # randomisation estimates none
+        return None
     return float(result.mean - result.ci), float(result.mean + result.ci)
 
 

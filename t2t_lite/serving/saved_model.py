@@ -15,6 +15,7 @@ import tensorflow as tf
 from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES
 from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.int8_product import assert_exact
+from t2t_lite.decode.score import log_probs
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
 from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
@@ -138,14 +139,8 @@ class ServedModel(tf.Module):
         with tf.control_dependencies([same]):  # or the next operation might be the first to complain
             there = source.row_lengths() > 0
         source, target = _dense(source, there), _ended(_dense(target, there))
-        logits = self._translator.model({"source": source, "target": target})
-        logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
-        real = tf.not_equal(target, PAD)
-        log_probs = tf.reduce_sum(tf.where(real, logp, 0.0), 1)
-        return {
-            "log_probs": _scattered(log_probs, there),
-            "tokens": _scattered(tf.math.count_nonzero(real, axis=1, dtype=tf.int32), there),
-        }
+        values, tokens = log_probs(self._translator.model, source, target)
+        return {"log_probs": _scattered(values, there), "tokens": _scattered(tokens, there)}
 
     def _attention(self, inputs: Any) -> dict[str, Any]:
         """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""

@@ -1,4 +1,4 @@
-"""What a recipe will do before it does it: the model by parts, the batches, FLOPs and memory."""
+"""What a recipe will do before it does it: its values, the model by parts, epochs, hours, batches, memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import math
 import os
 from typing import Any
 
+from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
+from t2t_lite.recipe_text import recipe
+from t2t_lite.train.expected import hours_text, memory_there
 from t2t_lite.train.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 from t2t_lite.train.run_data import prepare_run_data
 from t2t_lite.train.run_dir import RunSpec, make_model
@@ -18,16 +21,25 @@ from t2t_lite.train.run_dir import RunSpec, make_model
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
 
-def describe(spec: RunSpec, output_dir: str | os.PathLike[str], *, again: bool = False) -> str:
-    """Returns the text of --describe for a run; prepares its data if need be, and `again` if they have changed."""
-    _, store = prepare_run_data(spec, output_dir, again=again)
+def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again: bool = False) -> str:
+    """Returns the text of --describe for a run; prepares its data if need be.
+
+    Args:
+        output_dir: the run's folder; None where only the data has one.
+        again: prepare the data again if they have changed.
+    """
+    _, store = prepare_run_data(spec, output_dir or ".", again=again)
     plan = recipe_plan(spec.hparams, store.split("train"))
     source, target = store.source_vocabulary, store.target_vocabulary
     model = spec.make_model(source.size, target.size, source is target)
     flops = recipe_flops(spec.hparams, model.sizes, store.split("train"), plan)
+    steps = config.to_dict(spec.hparams)["train_steps"]
+    epochs = steps / plan.steps_per_epoch
     parts = [
         _model(spec.hparams_set, model),
+        recipe(spec.hparams),
         f"{_flops(model, store)}\n  the whole training: {flops:.2e} FLOP on real tokens",
+        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}",
         _batches(plan),
         _memory(spec.hparams, model, plan),
     ]
@@ -42,7 +54,15 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "
         f"to {length} pieces a side"
     )
-    return "\n\n".join([_model(hparams_set, model), _flops(model), batches, _memory(hparams, model)])
+    steps = config.to_dict(hparams)["train_steps"]
+    flops = steps * tokens * model.sizes.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH
+    training = (
+        f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"
+        f"  at most {flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
+        f"  {hours_text(flops, model.compute_dtype)}"
+    )
+    parts = [_model(hparams_set, model), recipe(hparams), _flops(model), training, batches, _memory(hparams, model)]
+    return "\n\n".join(parts)
 
 
 def _model(hparams_set: str, model: Any) -> str:
@@ -87,10 +107,16 @@ def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None =
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
     shapes = micro_batch_shapes(hparams, plan)
     activations = max(model.sizes.activation_bytes(*shape, value_bytes) for shape in shapes)
+    needed = 4 * state + activations
+    there, whose = memory_there()
+    advice = (
+        "" if needed <= there else "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe"
+    )
     return (
-        f"Memory per device, estimated: {_size(4 * state + activations)}\n"
+        f"Memory per device, estimated: {_size(needed)}\n"
         f"  weights {_size(state)}, Adam's moments {_size(2 * state)}, gradients {_size(state)} "
-        f"(twice where micro-batches accumulate), activations of the largest micro-batch {_size(activations)}"
+        f"(twice where micro-batches accumulate), activations of the largest micro-batch {_size(activations)}\n"
+        f"  there: {_size(there)}, {whose}{advice}"
     )
 
 

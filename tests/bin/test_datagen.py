@@ -8,6 +8,7 @@ import pytest
 from t2t_lite.bin import datagen
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.store import open_store
+from tests import commands
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def _run(corpus: Path, *more: str) -> int:
     given = ["--problem=text2text", f"--source_dir={corpus}", "--languages=en-de", "--vocab_size=30"]
-    return datagen.main([*given, f"--data_dir={corpus.parent / 'data'}", *more])
+    return datagen.main(commands.with_defaults(more, *given, f"--data_dir={corpus.parent / 'data'}"))
 
 
 def test_prepares_and_tells_what_is_there(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.checkpoint import Checkpoints
 from t2t_lite.train.run_dir import RunSpec, write_run
+from tests import commands
 from tests.serving import toy_model
 from tests.serving.server import Server, serve
 
@@ -111,7 +112,7 @@ def test_mistakes(
 ) -> None:
     with listen("127.0.0.1", 0) as taken:
         places = {"tmp": tmp_path, "taken": taken.getsockname()[1]}
-        assert demo.main(["--port=0", *(flag.format(**places) for flag in flags)]) == status
+        assert demo.main(commands.with_defaults([flag.format(**places) for flag in flags], "--port=0")) == status
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ")

@@ -1,7 +1,6 @@
 """t2t-lite-eval as a whole process, on real files."""
 
 import gzip
-import html
 import json
 import subprocess
 import sys
@@ -11,18 +10,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-REFERENCES = ["The cat sat on the mat.", "A dog, small and brown, runs.", "Hello World!", "„Hallo“, sagt er."]
-HYPOTHESES = ["The cat is on the mat.", "The dog, small and Brown, runs.", "hello world!", '"Hallo", sagt er .']
-
-
-def evaluate(*flags: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "t2t_lite.bin.eval", *map(str, flags)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def write(path: Path, lines: list[str]) -> Path:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
+from tests.bin.evaluated import HYPOTHESES, REFERENCES, evaluate, sgm, write
 
 
 @pytest.fixture
@@ -112,12 +100,6 @@ def test_a_baseline_is_compared_under_every_metric(tmp_path: Path, files: tuple[
     short = evaluate(*files, f"--baseline={write(tmp_path / 'short', HYPOTHESES[:3])}")
     assert short.returncode == 1
     assert short.stderr.startswith(f"error: {tmp_path / 'short'} has 3 lines but {tmp_path / 'ref'} has 4;")
-
-
-def sgm(path: Path, kind: str, segments: list[tuple[str, int, str]]) -> Path:
-    """Writes one <doc> per segment: mteval, too, takes a document in parts."""
-    lines = [f'<doc docid="{d}" sysid="s">\n<seg id="{i}">{html.escape(t)}</seg>\n</doc>' for d, i, t in segments]
-    return write(path, [f'<{kind} setid="news">', *lines, f"</{kind}>"])
 
 
 def test_sgm_gives_what_the_plain_files_give(tmp_path: Path, files: tuple[str, str]) -> None:

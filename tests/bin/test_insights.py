@@ -121,7 +121,7 @@ def test_what_cannot_be_done(
     (tmp_path / "many").write_text("a\n" * 21, "utf-8")
     page = tmp_path / "page.html"
     given = [flag.replace("{tmp}", str(tmp_path)) for flag in flags]
-    assert insights.main([f"--output_dir={run_dir}", f"--page={page}", *given]) == status
+    assert insights.main(commands.with_defaults(given, f"--output_dir={run_dir}", f"--page={page}")) == status
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ")

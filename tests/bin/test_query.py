@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import query
+from tests import commands
 from tests.serving import toy_model
 from tests.serving.served_model import Fault
 from tests.serving.server import Server, serve
@@ -46,7 +47,7 @@ def ask(server: Server, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         standard = (f"--server={server.address(protocol)}", "--model=toy", f"--protocol={protocol}")
         try:
-            status = query.main([*standard, *map(str, flags)])
+            status = query.main(commands.with_defaults([*map(str, flags)], *standard))
         except SystemExit as stop:
             status = int(stop.code or 0)
         out, err = capfdbinary.readouterr()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from t2t_lite import config, problem, registry
+from t2t_lite import config, problem, registry, tensor2tensor_names
 from t2t_lite.metrics import bleu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +117,41 @@ def test_names_of_the_problem_class_exist() -> None:
     assert [name for name in names if not hasattr(problem.Problem, name)] == []
     [metrics] = [line for line in PAGE.split("\n") if line.startswith("| `eval_metrics`")]
     assert set(_spans(metrics.rsplit("|", 2)[1])) == set(bleu.METRICS)
+
+
+def _rows() -> list[tuple[list[str], str]]:
+    """(tensor2tensor's names, our cell) of each row of the tables of flags, problems, recipes and decoding."""
+    rows, heading = [], ""
+    for line in PAGE.split("\n"):
+        heading = line.lstrip("# ") if line.startswith("#") else heading
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) >= 2 and heading in ("Flags", "Problems", "Recipes", "Decoding", "BLEU", "Serving"):
+            names = [re.split(r'="?\w', span)[0] for cell in cells[:1] for span in _spans(cell)]
+            rows.append((names, " ".join(cells[1:])))
+    return rows
+
+
+@pytest.mark.parametrize("table", ["FLAGS", "PROBLEMS", "HPARAMS_SETS", "HPARAMS"])
+def test_the_messages_of_the_commands_say_what_the_page_says(table: str) -> None:
+    """What the commands answer stands on the page, in a row of the name or of its end, such as `h4`."""
+    missing = []
+    for name, (ours, _) in getattr(tensor2tensor_names, table).items():
+        cells = [cell for names, cell in _rows() if any(name == n or name.endswith(f"_{n.lstrip('_')}") for n in names)]
+        word = re.compile(rf"(?<!\w){re.escape(ours or 'none')}(?!\w)")
+        if not any(word.search(cell) for cell in cells):
+            missing.append(f"{name}: {ours or 'none'}")
+    assert missing == []
+
+
+def test_the_commands_answer_the_names_of_the_page() -> None:
+    tables = (tensor2tensor_names.FLAGS, tensor2tensor_names.HPARAMS_SETS, tensor2tensor_names.HPARAMS)
+    answered = {name for table in tables for name in table} | set(tensor2tensor_names.PROBLEMS)
+    ours = {field.name for field in dataclasses.fields(config.HParams)}
+    ours |= set().union(*(_flags(command) for command in _commands()))
+    full = re.compile(r"--[a-z]\w+|(?:transformer|translate|layer|learning|optimizer|attention|num)_\w+")
+    names = {name for row, _ in _rows() for name in row if full.fullmatch(name)}
+    assert len(names) >= 50
+    assert names - answered - ours == {"transformer_relative"}
 
 
 def test_links_lead_somewhere() -> None:

@@ -1,0 +1,66 @@
+"""Shell completion of flags, problems, hparams sets and hparams, by argcomplete: the extra t2t-lite[completion]."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from t2t_lite import config, registry
+from t2t_lite.errors import UsageError
+
+SHELLS = ("bash", "zsh", "fish")
+COMMANDS = tuple(
+    f"t2t-lite-{name}"
+    for name in ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo")
+)
+
+
+def shell_code(shell: str) -> str:
+    """Returns the code that a shell of SHELLS runs at its start to complete all commands.
+
+    Raises:
+        UsageError: argcomplete is not installed.
+    """
+    try:
+        import argcomplete
+    except ImportError:
+        raise UsageError("Completion needs argcomplete: pip install 't2t-lite[completion]'.") from None
+    return argcomplete.shellcode(COMMANDS, shell=shell)
+
+
+def answer(parser: argparse.ArgumentParser) -> None:
+    """Writes how the line that the shell asks about may go on, and ends the process."""
+    try:
+        import argcomplete
+    except ImportError:
+        raise SystemExit(1) from None  # in the middle of somebody's typing: nothing is completed, and nothing said
+    completers: dict[str, Any] = {name: _names(function) for name, function in _NAMES.items()}
+    for action in parser._actions:
+        if action.dest in completers and (action.dest != "model" or parser.prog == COMMANDS[0]):
+            action.completer = completers[action.dest]  # type: ignore[attr-defined]
+        elif action.metavar == "DIR":
+            action.completer = argcomplete.completers.DirectoriesCompleter()  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser, always_complete_options="long")
+
+
+def _names(function: Callable[[str], Iterable[str]]) -> Callable[..., list[str]]:
+    def completer(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+        registry.load_plugins(getattr(parsed_args, "usr_dir", None))
+        return list(function(prefix))
+
+    return completer
+
+
+def _hparams(prefix: str) -> list[str]:
+    before, comma, _ = prefix.rpartition(",")
+    return [f"{before}{comma}{field.name}=" for field in dataclasses.fields(config.HParams)]
+
+
+_NAMES: dict[str, Callable[[str], Iterable[str]]] = {
+    "problem": lambda _: registry.PROBLEMS.names(),
+    "hparams_set": lambda _: registry.HPARAMS.names(),
+    "model": lambda _: registry.MODELS.names(),
+    "hparams": _hparams,
+}

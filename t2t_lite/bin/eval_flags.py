@@ -1,0 +1,170 @@
+"""The flags of t2t-lite-eval, and which of them go together."""
+
+from __future__ import annotations
+
+import argparse
+
+from t2t_lite.bin import cli, eval_trees
+
+_RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
+_FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
+_TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
+_PAIR_FLAGS = ("sources", "targets")
+
+
+def make_parser() -> cli.Parser:
+    """Returns the command's parser."""
+    parser = cli.Parser(
+        prog="t2t-lite-eval",
+        description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text, or F1 of its trees), or "
+        "a file of translations, or two files and whether they differ, or a file of parse trees. Each score is printed "
+        "with a signature that says how it was computed.",
+    )
+    _add_run_flags(parser)
+    _add_file_flags(parser)
+    eval_trees.add_flags(parser)
+    _add_pair_flags(parser)
+    _add_score_flags(parser)
+    return parser
+
+
+def _add_run_flags(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("a run")
+    run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
+    run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
+    run.add_argument(
+        "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
+    )
+    run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
+    run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
+    run.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
+
+
+def _add_file_flags(parser: argparse.ArgumentParser) -> None:
+    files = parser.add_argument_group("files, plain or .gz, one sentence a line")
+    files.add_argument("--hypotheses", metavar="FILE", help="translations to score")
+    files.add_argument(
+        "--references",
+        action="append",
+        metavar="FILE",
+        help="line N is the reference of line N; again for each further reference",
+    )
+    files.add_argument(
+        "--baseline",
+        action="append",
+        metavar="FILE",
+        help="other translations of the same text: is the difference significant (paired bootstrap)? Again for each "
+        "further one",
+    )
+    files.add_argument(
+        "--paired_ar",
+        action="store_true",
+        default=None,
+        help="compare with --baseline by approximate randomisation instead, as sacreBLEU's --paired-ar",
+    )
+    files.add_argument(
+        "--sgm",
+        action="store_true",
+        default=None,
+        help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
+    )
+    files.add_argument("--language", metavar="de|en|fr", help="what the files are in; adds BLEU-paper to the scores")
+
+
+def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
+    pairs = parser.add_argument_group("--score: how probable a run finds translations that are given")
+    pairs.add_argument(
+        "--score",
+        action="store_true",
+        help="with --output_dir: print LOG-PROBABILITY<tab>TOKENS<tab>PERPLEXITY of each pair, one a line",
+    )
+    pairs.add_argument("--sources", metavar="FILE", help="plain or .gz, one sentence a line")
+    pairs.add_argument(
+        "--targets", metavar="FILE", help="line N is a translation of line N; of a parser: linearised, as its data are"
+    )
+
+
+def _add_score_flags(parser: argparse.ArgumentParser) -> None:
+    scores = parser.add_argument_group("scores")
+    scores.add_argument(
+        "--metric",
+        choices=("bleu", "bleu_paper", "chrf", "ter", "evalb", "all"),
+        default="all",
+        help="bleu_paper: as the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable "
+        "with sacreBLEU's; ter: translation edit rate, without case, lower is better; evalb: labelled bracketing F1 "
+        "of parse trees; default: all, that is BLEU and chrF, and bleu_paper where --language or the run's problem "
+        "asks for it",
+    )
+    scores.add_argument("--lowercase", action="store_true", help="compare without case")
+    scores.add_argument(
+        "--tokenize",
+        choices=("13a", "intl", "none", "char"),
+        help="BLEU's tokeniser; default: 13a, or for a run what its problem's metric asks for; none: split at spaces, "
+        "for text that is tokenised already",
+    )
+    scores.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of lines; of --score one a line"
+    )
+
+
+def _checkpoint(text: str) -> str:
+    if text in ("best", "averaged", "newest") or text.isdecimal():
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000")
+
+
+def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Ends the program with status 2 unless the flags ask for one of: a run, files, trees, given pairs."""
+    if args.score:
+        _check_pair_flags(parser, args)
+        return
+    for flag in _PAIR_FLAGS:
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --score")
+    if args.metric == "evalb":
+        _check_tree_flags(parser, args)
+        return
+    for flag in _TREE_FLAGS:
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --metric=evalb")
+    files = args.hypotheses is not None or args.references is not None
+    if files == (args.output_dir is not None):
+        parser.error("give --output_dir=RUN, or --hypotheses=FILE and --references=FILE")
+    if files and (args.hypotheses is None or args.references is None):
+        parser.error(f"scoring files needs --{'references' if args.references is None else 'hypotheses'}=FILE too")
+    for flag in _FILE_FLAGS if args.output_dir is not None else _RUN_FLAGS:
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with {'--output_dir, not with files' if files else 'files, not with a run'}")
+    if args.paired_ar and args.baseline is None:
+        parser.error("--paired_ar compares with other translations; give --baseline=FILE")
+    if args.metric == "bleu_paper":
+        if files and args.language is None:
+            parser.error("--metric=bleu_paper needs the files' language, such as --language=de")
+        if args.lowercase or args.tokenize:
+            parser.error("BLEU-paper is cased and has Moses' tokeniser; leave out --lowercase and --tokenize")
+    elif args.tokenize and args.metric in ("chrf", "ter"):
+        parser.error(f"--tokenize is BLEU's, not for --metric={args.metric}")
+    elif args.language is not None and args.metric != "all":
+        parser.error(f"--language is for BLEU-paper, not for --metric={args.metric}")
+
+
+def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    if args.output_dir is None or args.sources is None or args.targets is None:
+        parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
+    others = ("hypotheses references tokenize split beam_size length_penalty".split(), _FILE_FLAGS, _TREE_FLAGS)
+    given = [flag for flags in others for flag in flags if getattr(args, flag) is not None]
+    given += ["lowercase"] * args.lowercase + ["metric"] * (args.metric != "all")
+    if given:
+        parser.error(f"--{given[0]} does not go with --score: a log-probability is of the text as it is given")
+
+
+def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    run = args.output_dir is not None
+    if not run and (args.gold is None or args.test is None):
+        parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE; or --output_dir=RUN")
+    others = ("hypotheses", "references", "tokenize", *_FILE_FLAGS, *(("gold", "test") if run else _RUN_FLAGS))
+    for flag in (*others, *(["lowercase"] if args.lowercase else [])):
+        if getattr(args, flag) is not None:
+            parser.error(f"--{flag} does not go with --metric=evalb of {'a run' if run else 'two files of trees'}")
+    if args.columns and args.json:
+        parser.error("give --columns or --json, not both")

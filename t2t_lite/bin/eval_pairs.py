@@ -1,0 +1,48 @@
+"""t2t-lite-eval --score: how probable a run finds each of the translations that are given."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+
+from t2t_lite import threads
+from t2t_lite.bin import cli, progress
+from t2t_lite.errors import DataError
+
+
+def score_pairs(args: argparse.Namespace) -> int:
+    """Prints a line per pair of --sources and --targets, and a summary on standard error; returns the exit status."""
+    from t2t_lite.data.sources import read_lines
+
+    cli.check_run(args)
+    sources, targets = (list(read_lines(path)) for path in (args.sources, args.targets))
+    if len(sources) != len(targets):
+        raise DataError(
+            f"{args.sources} has {len(sources):,} lines but {args.targets} has {len(targets):,}; "
+            "line N of one is the translation of line N of the other."
+        )
+    cli.load_tensorflow()
+    threads.one_per_operation()
+    from t2t_lite.decode.score import PairScore, score
+    from t2t_lite.train.open_run import open_run
+
+    run = open_run(args.output_dir, checkpoint=args.checkpoint, usr_dir=args.usr_dir)
+    scores = score(run.translator, sources, targets, progress=progress.progress_bar(len(sources), " pairs"))
+    for one in scores:
+        if args.json:
+            perplexity = one.perplexity if one.tokens else None  # JSON has no NaN
+            print(json.dumps(dataclasses.asdict(one) | {"perplexity": perplexity}))
+        else:
+            print(f"{one.log_prob:.4f}\t{one.tokens}\t{one.perplexity:.4f}")
+    sys.stdout.flush()
+    blank = sum(one.tokens == 0 for one in scores)
+    total = PairScore(sum(one.log_prob for one in scores), sum(one.tokens for one in scores))
+    print(
+        f"{run.checkpoint}: {len(scores):,} pairs"
+        + (f", {blank:,} of them with an empty source, which have no tokens" if blank else "")
+        + f"; log-probability {total.log_prob:.4f} of {total.tokens:,} tokens, perplexity {total.perplexity:.4f}",
+        file=sys.stderr,
+    )
+    return 0

@@ -1,0 +1,55 @@
+"""t2t-lite-eval of a run: its loss, and the scores of its beam-searched outputs."""
+
+from __future__ import annotations
+
+import argparse
+
+from t2t_lite import threads
+from t2t_lite.bin import cli, eval_scores, eval_trees, run_scores
+from t2t_lite.errors import UsageError
+
+
+def score_run(args: argparse.Namespace) -> int:
+    """Scores a run on its dev or test set; returns the exit status."""
+    from t2t_lite.train.run_dir import read_run
+
+    problem = read_run(args.output_dir, args.usr_dir).make_problem()
+    # Faults show before the minutes of decoding.
+    trees = problem.metric == "evalb"
+    _check_kind(args, trees)
+    parameters = eval_trees.parameters(args, problem.evalb)
+    metrics = [] if trees else eval_scores.text_metrics(args, problem.metric, problem.target_language)
+    cli.load_tensorflow()  # not for --help, nor for files
+    threads.one_per_operation()
+    from t2t_lite.train.open_run import evaluate_run
+
+    found = evaluate_run(
+        args.output_dir,
+        usr_dir=args.usr_dir,
+        split=args.split,
+        checkpoint=args.checkpoint,
+        beam_size=args.beam_size,
+        length_penalty=args.length_penalty,
+    )
+    facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
+    if trees:
+        from t2t_lite.metrics import bracketing
+
+        facts["repaired"] = found.repaired
+        trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
+        eval_trees.explain_faults(trees_found)
+        run_scores.keep(args.output_dir, found, [trees_found.score()])
+        eval_scores.print_trees(args, facts, trees_found)
+        return 0
+    scores = [metric.score(found.hypotheses, found.references) for metric in metrics]
+    run_scores.keep(args.output_dir, found, scores)
+    eval_scores.print_scores(args, facts, scores)
+    return 0
+
+
+def _check_kind(args: argparse.Namespace, trees: bool) -> None:
+    """Raises UsageError if the flags ask for scores of text of a parser's run, or for F1 of a translator's."""
+    if args.metric == "evalb" and not trees:
+        raise UsageError(f"--metric=evalb scores trees, and {args.output_dir} writes text; leave the flag out.")
+    if trees and (args.metric not in ("all", "evalb") or args.lowercase or args.tokenize):
+        raise UsageError(f"{args.output_dir} writes trees: they are scored with --metric=evalb, not as text.")

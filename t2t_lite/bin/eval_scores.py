@@ -1,0 +1,57 @@
+"""Which scores t2t-lite-eval computes, and how it prints them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from t2t_lite.metrics.evalb_report import Evaluation
+    from t2t_lite.metrics.metric import Metric, Score
+
+
+def text_metrics(args: argparse.Namespace, metric: str, language: str) -> list[Metric]:
+    """Returns the metrics asked for; where no flag says how to compute BLEU, the problem's `metric` does."""
+    from t2t_lite.metrics import bleu
+
+    metrics = []
+    if args.metric in ("bleu", "all"):
+        if args.lowercase or args.tokenize or metric in ("chrf", "bleu_paper"):
+            metrics.append(bleu.bleu(lowercase=args.lowercase, tokenize=args.tokenize or "13a"))
+        else:
+            metrics.append(bleu.metric(metric))
+    if args.metric in ("chrf", "all"):
+        metrics.append(bleu.chrf(lowercase=args.lowercase))
+    if args.metric == "ter":
+        metrics.append(bleu.ter())
+    if args.metric == "bleu_paper" or (args.metric == "all" and (args.language is not None or metric == "bleu_paper")):
+        metrics.append(bleu.metric("bleu_paper", language))
+    return metrics
+
+
+def print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evaluation) -> None:
+    """Prints what was found of trees."""
+    if args.columns:
+        print("\n".join(found.columns()))
+        return
+    if args.json:
+        facts = {**facts, "all": found.total.as_dict(), "short": found.short.as_dict()}
+    print_scores(args, facts, [found.score()])
+
+
+def print_scores(args: argparse.Namespace, facts: Mapping[str, object], scores: Sequence[Score]) -> None:
+    """Prints `facts` as NAME = VALUE and each score as a line, or all as one JSON object."""
+    if args.json:
+        print_json(facts, [score.as_dict() for score in scores])
+        return
+    for name, value in facts.items():
+        print(f"{name} = {value:.4f}" if isinstance(value, float) else f"{name} = {value}")
+    for score in scores:
+        print(score.format())
+
+
+def print_json(facts: Mapping[str, object], scores: Sequence[Mapping[str, Any]]) -> None:
+    """Prints one JSON object: `facts`, and the scores in a list."""
+    print(json.dumps({**facts, "scores": scores}))

@@ -1,0 +1,80 @@
+"""The parser of all commands: whole names only, each flag once, and an answer to names that do not exist."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from t2t_lite import __version__, tensor2tensor_names
+from t2t_lite.errors import did_you_mean
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes flags by their whole names only, and says which one a misspelt flag may have meant.
+
+    A flag given twice is an error that names both values, except with `action="append"`: those flags accumulate.
+
+    Args:
+        version_flag: add --version; a command whose --version takes a value adds it by itself, with `ShowVersion`.
+    """
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
+        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+        self._given: dict[str, list[str]] = {}  # of one command line: flag -> its values, as they were typed
+        if version_flag:
+            self.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and stop")
+
+    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        """Parses the command line (`argv`, or the process's own); ends the program with status 2 if it is wrong."""
+        if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
+            from t2t_lite.bin import completion
+
+            completion.answer(self)
+        self._given.clear()
+        args, unknown = self.parse_known_args(argv)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            if not name.startswith("-"):
+                self.error(f"{name!r} is not a flag; values follow theirs, as in --problem=toy_ende.")
+            known = tensor2tensor_names.answer(tensor2tensor_names.FLAGS, name)
+            self.error(f"there is no flag {name}.{known or did_you_mean(name, self._option_string_actions)}")
+        return args
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """argparse calls this once for each time that a flag is given: a second one would replace the first."""
+        if action.option_strings and not isinstance(action, argparse._AppendAction):
+            flag = action.option_strings[-1]
+            if flag in self._given:
+                values = " and ".join(" ".join(given) for given in (self._given[flag], arg_strings) if given)
+                self.error(f"{flag} is given twice{f': {values}' if values else ''}. Give it once.")
+            self._given[flag] = arg_strings
+        return super()._get_values(action, arg_strings)
+
+
+class ShowVersion(argparse.Action):
+    """Prints the version and ends the program; where a value may follow (`nargs="?"`) and does, it is stored."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        if values not in (None, []):
+            setattr(namespace, self.dest, values)
+            return
+        print(version_line())
+        parser.exit(0)
+
+
+def version_line() -> str:
+    """Returns the versions of this package and of what it computes with; imports none of them."""
+    return f"t2t-lite {__version__} (TensorFlow {_installed('tensorflow')}, Keras {_installed('keras')})"
+
+
+def _installed(package: str) -> str:
+    import importlib.metadata  # reads much that --help does not need
+
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

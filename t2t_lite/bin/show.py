@@ -1,0 +1,98 @@
+"""The trainer's flags that print something and stop: --registry_help, --describe, --print_completion."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from t2t_lite import config, recipe_text, registry
+from t2t_lite.bin import cli, completion, recipe_flags
+from t2t_lite.errors import UsageError
+from t2t_lite.problem import check_vocab_size
+
+if TYPE_CHECKING:
+    from t2t_lite.train.run_dir import RunSpec
+
+
+def add_show_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags."""
+    parser.add_argument(
+        "--registry_help",
+        nargs="?",
+        const="all",
+        choices=("all", *registry.KINDS, "hparams"),
+        metavar="KIND",
+        help="print every registered name and stop, or those of one KIND: problems, hparams_sets, models; or hparams: "
+        "every field of a recipe, its default (of --hparams_set: its value) and its meaning",
+    )
+    parser.add_argument(
+        "--describe",
+        action="store_true",
+        help="print recipe, model, epochs, hours, batches and memory, and stop; with --vocab_size=N it needs no data",
+    )
+    parser.add_argument(
+        "--print_completion",
+        choices=completion.SHELLS,
+        help="print what makes this shell complete flags and names of all commands, and stop; needs "
+        "t2t-lite[completion]",
+    )
+
+
+def wanted(args: argparse.Namespace) -> bool:
+    """Whether one of the flags is given."""
+    return bool(args.registry_help or args.describe or args.print_completion)
+
+
+def show(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], RunSpec]) -> int:
+    """Prints what is asked for; `make_spec` says what would be run. Returns the exit status."""
+    if args.print_completion:
+        print(completion.shell_code(args.print_completion))
+    elif args.registry_help:
+        registry.load_plugins(args.usr_dir)
+        print(_registry_help(args))
+    elif args.vocab_size is None or args.data_dir is not None:
+        print(_described_with_data(args, make_spec))
+    else:
+        registry.load_plugins(args.usr_dir)
+        print(_described(args))
+    return 0
+
+
+def _registry_help(args: argparse.Namespace) -> str:
+    if args.registry_help != "hparams":
+        return registry.help_text(registry.KINDS if args.registry_help == "all" else [args.registry_help])
+    if args.hparams_set is None:
+        return recipe_text.help_text(config.HParams(), "their defaults")
+    return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
+
+
+def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], RunSpec]) -> str:
+    if args.output_dir is None and args.data_dir is None:
+        raise UsageError(
+            "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
+            "--vocab_size=N, to do without data."
+        )
+    spec = make_spec(args)
+    cli.load_tensorflow()
+    from t2t_lite.train.describe import describe
+
+    return describe(spec, args.output_dir, again=args.prepare_again)
+
+
+def _described(args: argparse.Namespace) -> str:
+    file = recipe_flags.read_file(args)
+    if args.hparams_set is None and file.hparams_set is None and args.problem is None:
+        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
+    check_vocab_size(args.vocab_size)
+    default = ""
+    if args.problem is not None:
+        registry.PROBLEMS.check(args.problem)
+        default = registry.PROBLEMS.get(args.problem).default_hparams
+    set_name, hparams = recipe_flags.recipe(args, default)
+    model = args.model or file.model or recipe_flags.MODEL
+    registry.MODELS.check(model)
+    cli.load_tensorflow()
+    from t2t_lite.train.describe import describe_recipe
+
+    return describe_recipe(set_name, hparams, model, args.vocab_size)

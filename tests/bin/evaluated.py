@@ -1,0 +1,25 @@
+"""Files for the tests of t2t-lite-eval, and the command as a whole process."""
+
+import html
+import subprocess
+import sys
+from pathlib import Path
+
+REFERENCES = ["The cat sat on the mat.", "A dog, small and brown, runs.", "Hello World!", "„Hallo“, sagt er."]
+HYPOTHESES = ["The cat is on the mat.", "The dog, small and Brown, runs.", "hello world!", '"Hallo", sagt er .']
+
+
+def evaluate(*flags: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "t2t_lite.bin.eval", *map(str, flags)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def sgm(path: Path, kind: str, segments: list[tuple[str, int, str]]) -> Path:
+    """Writes one <doc> per segment: mteval, too, takes a document in parts."""
+    lines = [f'<doc docid="{d}" sysid="s">\n<seg id="{i}">{html.escape(t)}</seg>\n</doc>' for d, i, t in segments]
+    return write(path, [f'<{kind} setid="news">', *lines, f"</{kind}>"])

@@ -1,0 +1,96 @@
+"""The command lines of all commands: flags given twice, names of tensor2tensor's, --version."""
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import t2t_lite
+from t2t_lite.bin import parser
+from tests.commands import call
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = sorted(p.stem for p in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef entry()" in p.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_flag_given_twice_is_an_error(command: str) -> None:
+    """One flag that takes a value and stands for all: the parser does not look at which it is."""
+    flag = {"query": "--server", "datagen": "--data_dir"}.get(command, "--output_dir")
+    done = call(command, f"{flag}=a", flag, "b")
+    assert done.returncode == 2
+    assert f"error: {flag} is given twice: a and b. Give it once." in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "message"),
+    [
+        ("trainer", ["--describe", "--describe"], "--describe is given twice. Give it once."),
+        ("trainer", ["--usr_dir=a", "--problem=x", "--usr_dir=a"], "--usr_dir is given twice: a and a."),
+        ("trainer", ["--devices=2", "--devices=x"], "--devices is given twice: 2 and x."),
+        ("trainer", ["--separate_vocabularies", "--separate_vocabularies"], "--separate_vocabularies is given twice."),
+        ("eval", ["--metric=bleu", "--metric=chrf"], "--metric is given twice: bleu and chrf."),
+        ("query", ["--version=1", "--version=2"], "--version is given twice: 1 and 2."),
+    ],
+)
+def test_flags_of_each_kind(command: str, flags: list[str], message: str) -> None:
+    done = call(command, *flags)
+    assert done.returncode == 2
+    assert f"error: {message}" in done.stderr
+
+
+def test_a_parser_can_be_used_again() -> None:
+    one = parser.Parser("prog", "")
+    one.add_argument("--flag")
+    assert [one.parse([f"--flag={value}"]).flag for value in "ab"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_version(command: str) -> None:
+    done = call(command, "--version")
+    assert done.returncode == 0, done.stderr
+    engines = f"TensorFlow {metadata.version('tensorflow')}, Keras {metadata.version('keras')}"
+    assert done.stdout == f"t2t-lite {t2t_lite.__version__} ({engines})\n"
+    assert done.stderr == ""
+
+
+def test_version_of_query_still_names_the_models() -> None:
+    from t2t_lite.bin import query
+
+    flags = ["--server=localhost:1", "--model=m"]
+    assert [query._parser().parse([*flags, f"--version={n}"]).version for n in (0, 7)] == [0, 7]
+    assert query._parser().parse(flags).version is None
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "message"),
+    [
+        ("trainer", ["--t2t_usr_dir=x"], "no flag --t2t_usr_dir. tensor2tensor's --t2t_usr_dir is --usr_dir here."),
+        ("trainer", ["--schedule=train"], "tensor2tensor's --schedule has no counterpart here: t2t-lite-trainer "),
+        ("decoder", ["--decode_from_file=x"], "--decode_from_file is t2t-lite-decoder --input=FILE here."),
+        ("trainer", ["--problme=x"], "there is no flag --problme. Did you mean '--problem'"),
+    ],
+)
+def test_flags_of_tensor2tensor(command: str, flags: list[str], message: str) -> None:
+    done = call(command, *flags)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--problem=translate_ende_wmt32k"], r"translate_ende_wmt32k is wmt14_ende here \(37,000 pieces"),
+        (["--problem=translate_enfr_wmt32k_rev"], "translate_enfr_wmt32k_rev is wmt14_enfr_rev here"),
+        (["--problem=toy_ende", "--hparams_set=transformer_base"], "transformer_base is t2t_base here"),
+        (["--problem=toy_ende", "--hparams=batch_size=4096"], r"batch_size is batch_tokens here \(over all devices"),
+        (["--problem=toy_ende", "--hparams=hidden_size=64"], "hidden_size is d_model here"),
+    ],
+)
+def test_names_of_tensor2tensor(flags: list[str], message: str, tmp_path: Path) -> None:
+    done = call("trainer", *flags, f"--output_dir={tmp_path / 'run'}")
+    assert done.returncode == 2
+    assert re.search(f"tensor2tensor's {message}", done.stderr)
+    assert list(tmp_path.iterdir()) == []
