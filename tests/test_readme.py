@@ -94,10 +94,11 @@ def test_how_a_page_is_read() -> None:
     ("command", "status", "stdout", "stderr", "expected"),
     [
         ("t2t-lite-eval --a", 0, "BLEU|nrefs:1 = 3.1", "", []),
+        ("git x", 0, "", "warning: x", []),
         ("pip install .", 0, "", "", ["nothing matches 'Successfully installed|already satisfied'"]),
-        ("echo", 0, "", "lib.py:3: UserWarning: old", ["stderr has 'Warning:'"]),
-        ("echo", 3, "", "note\nerror: no", ["status 3", "stderr has 'error: '"]),
-        ("echo", 0, "", "I0000 00:00:1 1 port.cc:1] Warning: as TensorFlow loads\n", []),
+        ("echo x | t2t-lite-x", 0, "", "lib.py:3: UserWarning: old", ["stderr has 'Warning:'"]),
+        ("t2t-lite-x", 3, "", "note\nerror: no", ["status 3", "stderr has 'error: '"]),
+        ("t2t-lite-x", 0, "", "I0000 00:00:1 1 port.cc:1] Warning: as TensorFlow loads\n", []),
     ],
 )
 def test_what_is_a_fault(command: str, status: int, stdout: str, stderr: str, expected: list[str]) -> None:
