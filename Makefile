@@ -1,6 +1,6 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
 ## make test    install into .venv with the tools of the tests, run every check that CI runs
-## make readme  run every command of README.md in a fresh clone and a fresh environment; about ten minutes
+## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
 ## make clean   remove .venv, the demo's run and what the checks left; other runs stay
 ## PYTHON=/path/to/python3.11 chooses the interpreter for .venv.
 

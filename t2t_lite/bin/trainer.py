@@ -81,10 +81,7 @@ def _parser() -> cli.Parser:
         help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
     )
     parser.add_argument(
-        "--num_workers",
-        type=cli.positive,
-        metavar="N",
-        help="processes that prepare data; default: one per CPU, 16 at most",
+        "--num_workers", type=cli.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
     )
     parser.add_argument("--registry_help", action="store_true", help="print every registered name and stop")
     parser.add_argument(

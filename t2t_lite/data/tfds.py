@@ -81,11 +81,12 @@ def _message(error: Exception, name: str, split: str) -> str:
 
     folder = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
     if isinstance(error, requests.exceptions.RequestException) and error.request is not None:
+        url: Any = error.request.url
         # Of "Max retries exceeded" the reason alone, and of "Unable to connect to proxy" its own.
-        reason = getattr(error.args[0], "reason", error) if error.args else error
+        reason: Any = getattr(error.args[0], "reason", error) if error.args else error
         reason = getattr(reason, "original_error", reason)
         return (
-            f"{name} is not in {folder}, and TensorFlow Datasets could not download {error.request.url} in "
+            f"{name} is not in {folder}, and TensorFlow Datasets could not download {url} in "
             f"{_RETRIES + 1} tries: {reason}. Connect this machine (http_proxy and https_proxy name a proxy), set "
             "TFDS_DATA_DIR to a folder where TensorFlow Datasets has prepared it, or give the folder of the files "
             "with --raw_dir=DIR."
@@ -132,8 +133,9 @@ def _limit_retries() -> None:
             super().__init__(*args, **options)
             self.max_retries = self.max_retries.new(total=_RETRIES)
 
-        def send(self, request: Any, stream: bool = False, timeout: Any = None, **options: Any) -> Any:
-            return super().send(request, stream, timeout or _TIMEOUTS, **options)
+        def send(self, *args: Any, **options: Any) -> Any:
+            options["timeout"] = options.get("timeout") or _TIMEOUTS
+            return super().send(*args, **options)
 
     requests.adapters.HTTPAdapter = Limited  # type: ignore[misc]
     logging.getLogger("urllib3").setLevel(logging.ERROR)

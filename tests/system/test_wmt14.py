@@ -126,7 +126,7 @@ def test_without_a_network_it_ends_in_a_sentence_soon(run: Run, tmp_path: Path) 
         env = {"TFDS_DATA_DIR": str(tmp_path / "tfds"), "no_proxy": "", "NO_PROXY": "", **proxies}
         start = time.monotonic()
         done = run("trainer", "--problem=wmt14_ende", *SMALL, f"--output_dir={tmp_path / 'run'}", status=1, env=env)
-    assert time.monotonic() - start < 60  # 8 seconds on two cores; TensorFlow Datasets by itself takes 200
+    assert time.monotonic() - start < 120  # 8 seconds on two cores; TensorFlow Datasets by itself takes 200
     said, error, end = done.stderr.split("\n")
     assert said.startswith("Downloading and preparing dataset ")
     assert error.startswith(f"error: wmt14_translate/de-en is not in {tmp_path / 'tfds'}, and TensorFlow Datasets ")
