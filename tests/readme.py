@@ -169,10 +169,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="readme-") as temporary:
         folder = Path(temporary)
         # pip refuses to install anywhere but into the environment that README.md makes.
-        run(
-            f"export PYTHON={shlex.quote(sys.executable)} PIP_REQUIRE_VIRTUALENV=1; unset PYTHONPATH VIRTUAL_ENV",
-            folder,
-        )
+        python = shlex.quote(sys.executable)
+        run(f"export PYTHON={python} PIP_REQUIRE_VIRTUALENV=1; unset PYTHONPATH VIRTUAL_ENV", folder)
         for number, command in enumerate(shell_commands(text)):
             if number == 1:  # the clone is there now
                 make_inputs(Path((folder / ".place").read_text().strip()), text)
@@ -192,11 +190,7 @@ def main() -> int:
             if wrong and "t2t-lite-" not in command:
                 print("\nStopped: without this nothing else runs where it should.")
                 break
-    print(
-        f"\nPython {sys.version.split()[0]}: {failed} commands failed"
-        if failed
-        else "\nAll commands did what they say."
-    )
+    print(f"\nPython {sys.version.split()[0]}: {failed or 'no'} commands failed.")
     return bool(failed)
 
 
