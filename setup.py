@@ -19,7 +19,11 @@ CTRANSLATE2 = ["ctranslate2>=4.8.5,<5"]  # t2t-lite-exporter --format=ctranslate
 DEMO = ["flask>=3.1,<4", "waitress>=3,<4"]  # t2t-lite-demo
 GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
 PLOTS = ["matplotlib>=3.11,<4"]  # pictures for papers: PNG, SVG, PDF
-TFDS = ["tensorflow-datasets>=4.9.10,<5"]  # the WMT problems, unless --raw_dir names the files
+TFDS = [  # the WMT problems, unless --raw_dir names the files
+    "tensorflow-datasets>=4.9.10,<5",
+    "importlib-resources>=7.1,<8",  # tensorflow-datasets 4.9.10 imports it and declares it for Python 3.8 only
+    "requests>=2.34,<3",  # what it downloads with
+]
 
 
 def _version() -> str:
@@ -44,7 +48,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     license_files=["LICENSE"],
-    python_requires=">=3.11,<3.13",
+    python_requires=">=3.11,<3.14",
     packages=find_packages(include=["t2t_lite", "t2t_lite.*"], exclude=[*MAPPED, *(f"{name}.*" for name in MAPPED)])
     + list(MAPPED),
     package_dir=MAPPED,
@@ -101,6 +105,8 @@ setup(
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Science/Research",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",
     ],

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t_lite.data.sources import list_names, read_pairs, read_tfds
+from t2t_lite.data.sources import list_names, read_pairs
+from t2t_lite.data.tfds import read_tfds
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem

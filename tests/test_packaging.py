@@ -1,5 +1,6 @@
 """What an installation holds: every module once, under its one name, and nothing else."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +56,15 @@ def test_a_module_is_found_under_its_one_name(built: Path) -> None:
         "No module named 'tests'",
         "",
     ], done.stderr
+
+
+def test_all_places_name_the_same_versions_of_python() -> None:
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    first, end = map(int, re.findall(r'python_requires=">=3\.(\d+),<3\.(\d+)"', setup)[0])
+    versions = [f"3.{minor}" for minor in range(first, end)]
+    assert re.findall(r'"Programming Language :: Python :: (3\.\d+)"', setup) == versions
+    assert f"(3, {first}) <= sys.version_info < (3, {end})" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    spelled = f"Python {', '.join(versions[:-1])} or {versions[-1]}"
+    for name in ("Makefile", "README.md", "CONTRIBUTING.md"):
+        assert spelled in (ROOT / name).read_text(encoding="utf-8"), name
+    assert f'target-version = "py3{first}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -31,7 +31,9 @@ def _parser() -> cli.Parser:
         "by itself; alone it is of use on another machine, or to look at the figures.",
     )
     problem_flags.add_problem_flags(parser)
-    parser.add_argument("--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU")
+    parser.add_argument(
+        "--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU, 16 at most"
+    )
     parser.add_argument("--force", action="store_true", help="prepare again what is there, changed or not")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
     parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")

@@ -84,7 +84,7 @@ def _parser() -> cli.Parser:
         help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
     )
     parser.add_argument(
-        "--num_workers", type=cli.positive, metavar="N", help="processes that prepare data; default: all CPUs"
+        "--num_workers", type=cli.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
     )
     show.add_show_flags(parser)
     problem_flags.add_problem_flags(parser, required=False)

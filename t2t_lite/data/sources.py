@@ -1,6 +1,4 @@
-"""Where text comes from: files, plain, gzipped or WMT's .sgm, and TensorFlow Datasets; one line or pair at a time.
-
-Nothing else in t2t-lite fetches anything from a network, and here TensorFlow Datasets alone does.
+"""Text from files, plain, gzipped or WMT's .sgm; one line or pair at a time.
 
 A line ends at "\\n" and nowhere else: real corpora hold U+0085 and U+2028 inside a line, where str.splitlines() would
 cut and put the two sides of a corpus out of step.
@@ -9,19 +7,14 @@ cut and put the two sides of a corpus out of step.
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, cast
 
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
-_CHUNK = 1000  # pairs handed over at once by the process that reads TensorFlow Datasets
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -97,88 +90,6 @@ def _read_segments(
 
     source, target = (sgm.parse(list(read_lines(path)), path) for path in (source_path, target_path))
     return zip(source.values(), sgm.in_order(target, source, target_path, source_path), strict=True)
-
-
-def read_tfds(name: str, split: str, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Yields (source, target) of a translation data set of TensorFlow Datasets, which downloads it if need be.
-
-    It stands in TFDS_DATA_DIR, or in ~/tensorflow_datasets where that is not set. A process of its own reads it: so
-    TensorFlow takes no memory from this one, and no devices before training has chosen them.
-
-    Args:
-        name: of the data set and its configuration, such as "wmt14_translate/de-en".
-        split: of theirs, such as "validation".
-        source, target: the languages, as the data set calls them.
-
-    Raises:
-        UsageError: tensorflow-datasets is not installed.
-        DataError: it cannot be read or downloaded.
-    """
-    if importlib.util.find_spec("tensorflow_datasets") is None:
-        raise UsageError(
-            f"{name} is read with tensorflow-datasets, which is not installed. Install it (pip install "
-            "'t2t-lite[tfds]'), or give a folder of the files with --raw_dir=DIR."
-        )
-    import multiprocessing
-
-    # A fork of a process in which TensorFlow runs threads may hang.
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send_tfds, args=(sender, name, split, (source, target)), daemon=True)
-    child.start()
-    sender.close()
-    try:
-        while chunk := receiver.recv():
-            if isinstance(chunk, str):
-                raise DataError(chunk)
-            yield from chunk
-    except EOFError:
-        raise DataError(f"The process that reads {name} was killed, perhaps for want of memory.") from None
-    finally:
-        child.kill()
-        child.join()
-        receiver.close()
-
-
-def _send_tfds(sender: Connection, name: str, split: str, languages: tuple[str, str]) -> None:
-    """In the process: sends lists of pairs and an empty one at the end, or a message if anything goes wrong."""
-    from t2t_lite.data.child import follow_parent
-
-    follow_parent()
-    try:
-        for chunk in _tfds_chunks(name, split):
-            # Nothing promises that a text of theirs is one line.
-            sides = ([text.decode().replace("\n", " ") for text in chunk[language]] for language in languages)
-            sender.send(list(zip(*sides, strict=True)))
-        sender.send([])
-    except Exception as error:
-        folder = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
-        sender.send(
-            f"TensorFlow Datasets could not give {name}, split {split!r}: {type(error).__name__}: {error}\nIt keeps "
-            f"its data in {folder} (TFDS_DATA_DIR names another folder) and downloads what is not there. "
-            "If you have the files, give their folder with --raw_dir=DIR."
-        )
-
-
-def _tfds_chunks(name: str, split: str) -> Iterator[dict[str, list[bytes]]]:
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # reading needs no GPU
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    stderr = os.dup(2)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # no setting silences all notices of the import
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
-
-    tf.config.list_physical_devices()
-    os.dup2(stderr, 2)
-    os.dup2(stderr, 1)  # what it says while downloading is no output of ours
-    if not os.isatty(stderr):
-        tfds.disable_progress_bar()
-    builder = tfds.builder(name)
-    builder.download_and_prepare()
-    # The order of the examples is fixed. Autocache would keep a small data set in memory.
-    dataset = builder.as_dataset(split=split, read_config=tfds.ReadConfig(try_autocache=False))
-    for batch in dataset.batch(_CHUNK):
-        yield {language: texts.numpy().tolist() for language, texts in batch.items()}
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -4,6 +4,9 @@ tensor2tensor's get_ende_bleu.sh, step by step: unicode punctuation becomes ASCI
 aggressive; & < > ' " escaped), German compounds are split at their hyphens, and multi-bleu counts: cased, 4-grams,
 one brevity penalty for the corpus, no smoothing.
 
+Moses is that of 2017, as in the paper: the full stop that ends a line stays with an abbreviation, a single letter or a
+number ("iPhone 5."). Since 2018-11-07 (its pull request 204) Moses separates it.
+
 The published numbers need one step more, which no script did (tensor2tensor's issue 317, 2018-04-12): in the reference
 the low quotation mark becomes '"' too, before it is tokenised. In a translation it stays, and so counts as wrong: a
 text with low marks does not score 100 against itself. The script leaves the rest of the reference as Moses tokenised

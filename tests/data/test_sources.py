@@ -1,13 +1,12 @@
 """Reading lines and pairs: what ends a line, and every fault a file can have, with its message."""
 
 import gzip
-import sys
 from pathlib import Path
 
 import pytest
 
-from t2t_lite.data.sources import list_names, read_lines, read_pairs, read_tfds
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.data.sources import list_names, read_lines, read_pairs
+from t2t_lite.errors import DataError
 
 
 def _write(path: Path, data: bytes) -> Path:
@@ -124,9 +123,3 @@ def test_list_names() -> None:
     assert list_names([]) == "no files"
     assert list_names(["b", "a", "b"]) == "a, b"
     assert list_names(f"{i:02}" for i in range(13)).endswith("10, 11 and 1 more")
-
-
-def test_tfds_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(UsageError, match=r"pip install 't2t-lite\[tfds\]'\), or give .* --raw_dir=DIR"):
-        next(read_tfds("wmt14_translate/de-en", "test", "en", "de"))

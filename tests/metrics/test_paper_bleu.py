@@ -200,6 +200,14 @@ def test_name_and_signature_are_not_sacrebleus(language: str, compounds: str) ->
     assert list(LANGUAGES) == ["de", "en", "fr"]
 
 
+@pytest.mark.parametrize(
+    ("language", "line"), [("de", "schwer wie ein iPhone 5."), ("en", "So am I."), ("fr", "une œuvre d'art, etc.")]
+)
+def test_the_last_full_stop_is_that_of_moses_before_2018_11_07(language: str, line: str) -> None:
+    assert PaperBleu(language).hypothesis(line).split()[-1] == line.split()[-1]
+    assert PaperBleu(language).hypothesis("Ende.").split() == ["Ende", "."]
+
+
 def test_unequal_counts() -> None:
     with pytest.raises(DataError, match="There are 1 hypotheses but 2 references"):
         PaperBleu("de").score(["a"], ["a", "b"])

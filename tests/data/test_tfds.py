@@ -1,0 +1,16 @@
+"""Reading TensorFlow Datasets where it is not installed; the rest is in tests/system, by whole commands."""
+
+import sys
+
+import pytest
+
+from t2t_lite.data.tfds import read_tfds
+from t2t_lite.errors import UsageError
+
+
+@pytest.mark.parametrize("module", ["tensorflow_datasets", "importlib_resources"])
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    wanted = rf"{module.replace('_', '-')} is not installed\. .*pip install 't2t-lite\[tfds\]'\), .* --raw_dir=DIR"
+    with pytest.raises(UsageError, match=wanted):
+        next(read_tfds("wmt14_translate/de-en", "test", "en", "de"))
