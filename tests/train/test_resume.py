@@ -136,9 +136,8 @@ def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs, devices: int) 
     assert all(evaluations[1][step] == line for step, line in evaluations[0].items())
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_the_best_and_the_default_weights_are_the_same(runs: Runs, devices: int) -> None:
-    whole, in_two = runs.whole[devices], runs.in_two[devices]
+def test_the_best_and_the_default_weights_are_the_same_after_a_kill(runs: Runs) -> None:
+    whole, in_two = runs.whole[2], runs.in_two[2]  # the run that first ended at step 10 was evaluated there, too
     assert find(in_two, "best") == find(whole, "best").replace(str(whole), str(in_two))
     assert find(in_two) == find(whole).replace(str(whole), str(in_two))
     assert (in_two / "default_weights.json").read_text() == (whole / "default_weights.json").read_text()
