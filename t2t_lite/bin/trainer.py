@@ -45,11 +45,7 @@ def _parser() -> cli.Parser:
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     parser.add_argument(
-        "--devices",
-        type=cli.positive,
-        metavar="N",
-        help="N GPUs, or N logical CPUs where there is no GPU; default: as many GPUs as can share the recipe's "
-        "micro_batches equally, else one CPU",
+        "--devices", type=cli.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs that can be used"
     )
     parser.add_argument(
         "--strategy",

@@ -142,9 +142,12 @@ def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
     workers, number = len(cluster.addresses) if cluster else 1, available
     if devices.number is None and not devices.fill:
         number = largest_divisor(micro_batches, available, workers) or available
-    _kind(devices, number)
     turns(micro_batches, number * workers, workers=workers, fill=devices.fill)
     unused = _unused(number, available, micro_batches, workers) if number < available else ""
+    try:
+        _kind(devices, number)
+    except UsageError as error:
+        raise UsageError(f"{error} {unused}".rstrip()) from None
     return dataclasses.replace(devices, number=number), unused
 
 

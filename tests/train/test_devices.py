@@ -71,6 +71,12 @@ def test_a_number_that_cannot_be_is_an_error(devices: Devices, message: str) -> 
 
 
 @pytest.mark.usefixtures("gpus")
+def test_what_one_device_cannot_do_is_said_with_the_reason_for_one() -> None:
+    with pytest.raises(UsageError, match=r"one device has nothing to add up\. Using 1 of 3 GPUs, as micro_batches=1 "):
+        choose_devices(Devices(all_reduce="hierarchical"), 1)
+
+
+@pytest.mark.usefixtures("gpus")
 def test_workers_take_what_all_of_them_can_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", CLUSTER)
     chosen, unused = choose_devices(Devices(), 8)

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
+from t2t_lite.train.checkpoint import find
 from tests import commands
 
 # Dropout is on. The evaluation at step 15 takes long enough, as its graph is new, to be killed in.
@@ -136,6 +137,13 @@ def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs, devices: int) 
     assert all(evaluations[1][step] == line for step, line in evaluations[0].items())
 
 
+def test_the_best_and_the_default_weights_are_the_same_after_a_kill(runs: Runs) -> None:
+    whole, in_two = runs.whole[2], runs.in_two[2]  # the run that first ended at step 10 was evaluated there, too
+    assert find(in_two, "best") == find(whole, "best").replace(str(whole), str(in_two))
+    assert find(in_two) == find(whole).replace(str(whole), str(in_two))
+    assert (in_two / "default_weights.json").read_text() == (whole / "default_weights.json").read_text()
+
+
 def test_the_killed_run_was_past_its_checkpoint(runs: Runs) -> None:
     assert [line["step"] for line in runs.killed_updates] == list(range(1, 16))
     assert runs.killed_checkpoints == {"model-10"}
@@ -158,7 +166,8 @@ def test_what_the_command_says(runs: Runs) -> None:
         assert [line for line in reports if not re.fullmatch(report, line)] == []
         out = Path(f"{folder}.out").read_text(encoding="utf-8")
         assert "step 20: dev loss " in out
-        assert f"\nweights:      {folder}/averaged/model-20\n" in out
+        assert "\nOn all of dev: averaged " in out
+        assert f"\nweights:      {find(folder)}\n" in out
         assert (folder / "averaged" / "model-20.index").is_file()
     assert out.startswith("Going on from step 10 of 20.\nmodel:    ")
     assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
