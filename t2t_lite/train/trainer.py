@@ -41,7 +41,7 @@ from t2t_lite.train.recipe import (
 )
 from t2t_lite.train.report import SKIPPED, Report, read_metrics
 from t2t_lite.train.run_dir import RunSpec
-from t2t_lite.train.scores_file import write_scores
+from t2t_lite.train.scores_file import describe_weights, read_scores, summary, write_scores
 from t2t_lite.train.signals import StopSignals
 from t2t_lite.train.start_lines import device_text, epochs_warning, start_lines
 from t2t_lite.train.step import TrainStep
@@ -234,17 +234,21 @@ class Trainer:
         )
         split = "test" if "test" in self.store.splits() else "dev"
         if split == "test" and scores is not None:
-            self._write_scores("dev", path, scores)
+            self._keep_scores("dev", path, scores)
         if split == "test" or scores is None:
             scores = self.evaluate(split)
         text = "".join(line + "\n" for line in scores.hypotheses)
         replace_file(self.output_dir / f"{split}.hyp.txt", text)
-        self._write_scores(split, path, scores)
+        self._keep_scores(split, path, scores)
         return path, split, scores
 
-    def _write_scores(self, split: str, path: str, scores: Scores) -> None:
-        values = [scores.score.as_dict()]
-        write_scores(self.output_dir, split, path, scores.hypotheses, scores.loss, values, self._translator.settings)
+    def _keep_scores(self, split: str, path: str, scores: Scores) -> None:
+        old, settings = read_scores(self.output_dir, split), self._translator.settings
+        file = write_scores(
+            self.output_dir, split, path, scores.hypotheses, scores.loss, [scores.score.as_dict()], settings
+        )
+        if old is not None and old["weights"] != describe_weights(path):
+            self._say(f"{file} held the scores of other weights until now: {summary(old)}.")
 
 
 def build_model(spec: RunSpec, store: Store) -> Any:

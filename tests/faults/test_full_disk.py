@@ -104,6 +104,8 @@ def test_a_full_disk_while_saving_a_checkpoint(run: Run, limited: Disk, trained:
     with limited.full(left=100_000):
         status, said = run("trainer", f"--output_dir={folder}", "--train_steps=3")
     assert status == 1
+    report, _, said = said.partition("\n")
+    assert report.startswith("step 3 of 3: loss ")
     assert said.startswith(f"error: The checkpoint of step 3 could not be written to {folder / 'checkpoints'}: ")
     assert limited.reason in said
     assert said.endswith("The ones before it are whole; make room and run the same command again.\n")
