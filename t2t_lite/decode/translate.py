@@ -71,7 +71,7 @@ class LineTranslator(abc.ABC):
 
         Args:
             nbest: at most beam_size.
-            progress: called with the number of lines of each finished batch; at first with that of blank lines.
+            progress: called with the number of lines of each finished batch.
         """
         results, cut = self._translated(lines, nbest, progress)
         self._warn(cut, len(lines))
@@ -103,8 +103,6 @@ class LineTranslator(abc.ABC):
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
         encoded, cut = self._encode(lines)
         batches = list(self._batches(encoded))
-        if progress:
-            progress(len(lines) - sum(map(len, batches)))  # blank lines are done
 
         def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
             return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)

@@ -25,7 +25,9 @@ RECIPE = (
     "average_checkpoints=3,keep_checkpoints=5"
 )
 
-REPORT = re.compile(r"step (\d+) of \d+: loss [\d.]+, lr \d\.\d\de-\d\d, [\d,]+ tok/s(?:, about \d[^,]* left)?")
+REPORT = re.compile(
+    r"step (\d+) of \d+: loss [\d.]+, lr \d\.\d\de-\d\d, [\d,]+ tok/s(?:, about .+ left(?:, until .+)?)?"
+)
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,8 @@ def test_the_trainer_begins_with_five_lines_and_measures_the_time(trained: tuple
     assert lines[4] == f"metrics:  {folder}/metrics.jsonl; tensorboard --logdir={folder}/tensorboard"
     (measured,) = [line for line in lines[5:] if line.startswith("time: ")]
     assert re.fullmatch(
-        r"time:     about .+ left \([\d,.]+ steps per second, measured up to step \d+; evaluations not included\)",
+        r"time:     about .+ left(, until .+)? \([\d,.]+ steps per second, measured up to step \d+; evaluations not "
+        r"included\)",
         measured,
     )
 
