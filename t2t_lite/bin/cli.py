@@ -21,16 +21,29 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, where a command treats it as Ctrl-C; see `terminate_as_interrupt`."""
+    """SIGTERM, where a command treats it as Ctrl-C; see `Interrupts`."""
 
 
-def terminate_as_interrupt() -> None:
-    """Makes SIGTERM raise `Terminated`, so that what is done is kept and said."""
+class Interrupts:
+    """Ctrl-C and SIGTERM as exceptions that cannot be lost.
 
-    def stop(number: int, frame: object) -> None:
-        raise Terminated
+    They are raised at once, and again by `check`: Python drops what is raised in a garbage collector's callback.
+    """
 
-    signal.signal(signal.SIGTERM, stop)
+    def __init__(self) -> None:
+        self._raised: KeyboardInterrupt | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as in the background of a shell
+                signal.signal(number, self._stop)
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt or Terminated if one of the signals has come."""
+        if self._raised is not None:
+            raise self._raised
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+        raise self._raised
 
 
 def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:

@@ -105,7 +105,7 @@ def _run(args: argparse.Namespace) -> int:
         _check_export(args.saved_model)
     if args.output is not None:
         output.check_output("output", args.output)
-    cli.terminate_as_interrupt()
+    interrupts = cli.Interrupts()
     first, end, live, at_hand = 0, 0, None, sys.maxsize  # lines
     if line_source.is_file(args.input):
         first, end = line_source.shard_range(line_source.count_lines(args.input), shard)
@@ -128,13 +128,13 @@ def _run(args: argparse.Namespace) -> int:
         if live is not None:
             if args.input is None and sys.stdin.isatty():
                 print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-            _translate(args, translator, live.blocks(), out, None)
+            _translate(args, translator, live.blocks(), out, None, interrupts)
             return 0
         lines = iter(split_lines) if args.split else itertools.islice(line_source.lines_of(args.input), first, end)
         if isinstance(out, PartialOutput):
             out.skip_done(lines)
         total = len(split_lines) if args.split else end - first
-        _translate(args, translator, line_source.file_blocks(lines), out, total)
+        _translate(args, translator, line_source.file_blocks(lines), out, total, interrupts)
     return 0
 
 
@@ -144,11 +144,18 @@ def _translate(
     blocks: Iterable[Sequence[str]],
     out: PartialOutput | Stream,
     total: int | None,
+    interrupts: cli.Interrupts,
 ) -> None:
     """Writes the translations of each block when they are done; says what is left if it is stopped."""
     show = progress.progress_bar(total - out.done, " lines") if total else None
+
+    def batch_is_done(number: int) -> None:
+        interrupts.check()
+        if show is not None:
+            show(number)
+
     try:
-        for lines, results in translator.translate_blocks(blocks, nbest=args.nbest or 1, progress=show):
+        for lines, results in translator.translate_blocks(blocks, nbest=args.nbest or 1, progress=batch_is_done):
             out.write(lines, _rows(args, lines, results))
     except BaseException:
         if isinstance(out, PartialOutput):

@@ -62,7 +62,7 @@ def test_stopped_twice_and_resumed_it_is_as_undisturbed(
     assert len(set(undisturbed.split("\n"))) > 100
 
     status, said = _stopped(signal.SIGTERM, BLOCK, out, *flags)
-    assert status == 143
+    assert status == 143, said
     assert f"{BLOCK:,} of {3 * BLOCK + 7:,} lines are translated, in {out}.partial. The same command with" in said
     assert said.endswith("error: interrupted.\n")
     assert not out.exists()

@@ -31,7 +31,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "flag": ((*TOY, "--hparam_set=tiny"), 2, "there is no flag --hparam_set. Did you mean '--hparams_set'"),
     "no flag": ((*TOY, "tiny"), 2, "'tiny' is not a flag; values follow theirs, as in --problem=toy_ende."),
     "beginning of a flag": (("trainer", "--prob=toy_ende", "--output_dir={new}"), 2, "there is no flag --prob. "
-                            "Did you mean '--problem'?"),
+                            "Did you mean '--problem'"),
     "no problem": (("trainer", "--output_dir={new}"), 2, "Give --problem=NAME; t2t-lite-trainer --registry_help lists "
                    "them. ({new} holds no run to go on with.)"),
     "no output_dir": (("trainer", "--problem=toy_ende"), 2, "give --output_dir=DIR, where the run is written"),

@@ -65,7 +65,8 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     first.rename(tmp_path / "gone")
     shutil.rmtree(tuned / "data")
     done = run("trainer", *flags, f"--output_dir={tuned}", "--train_steps=3")  # the flags need not name it again
-    assert "Going on from step 2 of 3.\nstep 3: dev loss " in done.stdout
+    assert "Going on from step 2 of 3.\n" in done.stdout
+    assert "\nstep 3: dev loss " in done.stdout
     assert run("eval", f"--output_dir={tuned}", "--json").stdout.count("value") == 2
 
 

@@ -100,8 +100,9 @@ def test_a_killed_start_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Pat
 
 
 def test_scores_are_kept_with_the_weights_they_are_of(run: Run, copy: Path) -> None:
-    first = _json(copy / "test.scores.json")
-    assert (first["split"], first["hypotheses"], first["dev_loss"]) == ("test", "test.hyp.txt", None)
+    first, dev = _json(copy / "test.scores.json"), _json(copy / "dev.scores.json")
+    assert (first["split"], first["hypotheses"], first["dev_loss"]) == ("test", "test.hyp.txt", dev["loss"])
+    assert dev["weights"] == first["weights"]
     assert (first["weights"]["path"], first["weights"]["step"]) == ("averaged/model-120", 120)
     assert first["weights"]["checksum"].startswith("sha256:")
     assert first["decoding"]["beam_size"] == 4
@@ -141,14 +142,18 @@ def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run:
         ("dev", "bleu", row["dev_bleu"], f"best/model-{best}"),
     ]
     assert "scores_note" not in shown
-    for flags in (["--checkpoint=averaged"], ["--checkpoint=best", "--beam_size=2"]):
-        other = card(*flags)
-        assert other["scores"] == []
-        assert other["scores_note"].startswith("not scored: the run has no score of these weights with this search")
+    dev = _json(copy / "dev.scores.json")
+    (score,) = card("--checkpoint=averaged")["scores"]
+    assert (score["split"], score["value"]) == ("dev", dev["scores"][0]["value"])
+    assert score["weights"] == dev["weights"]["path"] == "averaged/model-120"
+    other = card("--checkpoint=best", "--beam_size=2")
+    assert other["scores"] == []
+    assert other["scores_note"].startswith("not scored: the run has no score of these weights with this search")
 
 
 def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
-    (copy / "test.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
+    for split in ("test", "dev"):
+        (copy / f"{split}.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
     base = copy / "exports"
     run("exporter", f"--output_dir={copy}", f"--export_dir={base}")
     assert _json(base / "1" / "assets" / "model_card.json")["scores"] == []

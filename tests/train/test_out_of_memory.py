@@ -31,12 +31,14 @@ def test_the_largest_micro_batch_is_tried_before_the_first_step(tmp_path: Path) 
     command = [sys.executable, "-c", LIMITED, *flags, "--num_workers=1", f"--output_dir={tmp_path / 'run'}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1, done.stderr
+    warning, _, error = done.stderr.partition("\n")
+    assert warning.startswith("warning: 1,400 steps of hparams set tiny are 700 epochs of 10,000 pairs; ")
     assert re.fullmatch(
         r"error: The device ran out of memory when the largest micro-batch was tried before the first step: a "
         r"micro-batch of \d+ rows x \(\d+ \+ \d+\) pieces \(micro_batches=1\)\. Smaller parts of the same batch need "
         r"less: --hparams=micro_batches=2, in a run that starts anew\. Or lower batch_tokens or max_length\. "
         r"\(.*allocat.*\)\n",
-        done.stderr,
+        error,
     )
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
