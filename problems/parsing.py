@@ -120,10 +120,13 @@ class Treebank(FolderProblem):
         return pairs
 
     def trees(self, split: str) -> Iterator[Tree]:
+        return _read(self.source_files(split))
+
+    def source_files(self, split: str) -> list[Path]:
         file = self._file(split)
         if file is None:
             raise self._missing(split)
-        return _read([file])
+        return [file]
 
     def splits(self) -> tuple[str, ...]:
         """The splits that the folder holds; DataError unless train and dev are among them."""
@@ -168,8 +171,11 @@ class WsjParsing(FolderProblem):
     vocab_size = 16000
 
     def trees(self, split: str) -> Iterator[Tree]:
+        return _read(self.source_files(split))
+
+    def source_files(self, split: str) -> list[Path]:
         root = self._root()
-        return _read([path for number in _SECTIONS[split] for path in _section(root / f"{number:02}")])
+        return [path for number in _SECTIONS[split] for path in _section(root / f"{number:02}")]
 
     def splits(self) -> tuple[str, ...]:
         """All three; DataError where the folder of a section is missing or empty."""
@@ -214,9 +220,8 @@ class WsjParsingSemi(WsjParsing):
         super().__init__(source_dir, vocab_size)
         self.extra_dir = os.path.abspath(extra_dir)
 
-    def trees(self, split: str) -> Iterator[Tree]:
-        trees = super().trees(split)
-        return itertools.chain(trees, _read(self._extra_files())) if split == "train" else trees
+    def source_files(self, split: str) -> list[Path]:
+        return [*super().source_files(split), *(self._extra_files() if split == "train" else [])]
 
     def splits(self) -> tuple[str, ...]:
         self._extra_files()

@@ -65,10 +65,7 @@ class Text2text(Problem):
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split; DataError where files are missing, ambiguous or faulty."""
-        files = find_files(self.source_dir, split, self.source_language, self.target_language)
-        if files is None:
-            raise self._missing(split)
-        yield from read_pairs(*files)
+        yield from read_pairs(*self.source_files(split))
 
     def splits(self) -> tuple[str, ...]:
         """The splits that the folder holds; DataError unless train and dev are among them."""
@@ -77,6 +74,13 @@ class Text2text(Problem):
             if split not in found:
                 raise self._missing(split)
         return tuple(found)
+
+    def source_files(self, split: str) -> list[Path]:
+        """The files of a split; DataError as `samples`."""
+        files = find_files(self.source_dir, split, self.source_language, self.target_language)
+        if files is None:
+            raise self._missing(split)
+        return list(files)
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute source_dir."""
@@ -91,8 +95,8 @@ class Text2text(Problem):
         }
 
     def settings(self) -> dict[str, Any]:
-        """As in Problem; of the options only source_dir: the others stand there already, and metric changes no data."""
-        return {**super().settings(), "options": {"source_dir": self.source_dir}}
+        """As in Problem, without the options: they stand there already, and metric changes no data."""
+        return {**super().settings(), "options": {}}
 
     def _missing(self, split: str) -> DataError:
         source, target = self.source_language, self.target_language

@@ -6,6 +6,7 @@ import random
 import string
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import UsageError
@@ -47,6 +48,10 @@ class ToyProblem(Problem):
                 yield source, target
                 if len(seen) == sizes[split]:
                     return
+
+    def source_files(self, split: str) -> list[Path]:
+        """None are read."""
+        return []
 
     def options(self) -> dict[str, Any]:
         return {"train_size": self.train_size}

@@ -70,13 +70,19 @@ class Wmt14(Problem):
                 _log.warning("%s goes on without %s: not in %s.", self.name, ", ".join(missing), self.raw_dir)
         return SPLITS
 
+    def source_files(self, split: str) -> list[Path]:
+        """The files in raw_dir; none for TensorFlow Datasets, whose data sets have versions."""
+        if self.raw_dir is None:
+            return []
+        return list(itertools.chain.from_iterable(self._files(split).values()))
+
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute raw_dir."""
         return {"raw_dir": self.raw_dir, "vocab_size": self.vocab_size, "clean": self.clean}
 
     def settings(self) -> dict[str, Any]:
-        """As in Problem; of the options only raw_dir, as the others stand there already."""
-        return {**super().settings(), "options": {"raw_dir": self.raw_dir}}
+        """As in Problem, without the options, which stand there already."""
+        return {**super().settings(), "options": {}}
 
     def _files(self, split: str) -> dict[Names, tuple[Path, Path]]:
         """The files of a split: of all training corpora that are there, else of the first names that are."""

@@ -18,7 +18,8 @@ A problem of your own:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError
@@ -43,6 +44,8 @@ class Problem:
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
+        path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
+            they are.
     """
 
     name: ClassVar[str] = ""  # set by register_problem
@@ -58,6 +61,7 @@ class Problem:
     clean: bool = False
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
+    path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
@@ -67,15 +71,22 @@ class Problem:
         """The splits this problem has; "train" and "dev" are needed for training, "test" is scored at the end."""
         return SPLITS
 
+    def source_files(self, split: str) -> Sequence[Path] | None:
+        """The files that `samples(split)` reads, in their order: a change of them asks for new data.
+
+        None: not known, so that a change of them is not seen. An empty list: it reads no files.
+        """
+        return None
+
     def options(self) -> dict[str, Any]:
         """Constructor arguments that make this problem again, JSON-ready; written to problem.json."""
         return {}
 
     def settings(self) -> dict[str, Any]:
-        """What the prepared data depends on; a change of it asks for new data."""
+        """What the prepared data depends on besides text and code; a change of it asks for new data."""
         settings = {
             "problem": self.name,
-            "options": self.options(),
+            "options": {name: value for name, value in self.options().items() if name not in self.path_options},
             "source_language": self.source_language,
             "target_language": self.target_language,
             "vocab_size": self.vocab_size,
@@ -101,6 +112,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
     class Reversed(Problem):
         __doc__ = forward.__doc__
+        __module__ = forward.__module__  # whose code it is
         name = f"{forward.name}_rev"
         default_hparams = forward.default_hparams
 
@@ -116,6 +128,9 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def splits(self) -> tuple[str, ...]:
             return self._forward.splits()
+
+        def source_files(self, split: str) -> Sequence[Path] | None:
+            return self._forward.source_files(split)
 
         def options(self) -> dict[str, Any]:
             return self._forward.options()

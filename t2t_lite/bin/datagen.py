@@ -30,7 +30,7 @@ def _parser() -> cli.Parser:
     )
     problem_flags.add_problem_flags(parser)
     parser.add_argument("--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU")
-    parser.add_argument("--force", action="store_true", help="prepare again what is there already")
+    parser.add_argument("--force", action="store_true", help="prepare again what is there, changed or not")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
     parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")
     parser.add_argument("--hparams_set", metavar="NAME", help="of --describe; default: the problem's own")
@@ -43,10 +43,21 @@ def _run(args: argparse.Namespace) -> int:
     set_name = args.hparams_set or problem.default_hparams
     hparams = config.override(registry.hparams(set_name), args.hparams or "")  # a mistake shows before the long work
     output.check_folder("data_dir", args.data_dir)
-    from t2t_lite.data.prepare import prepare  # NumPy and SentencePiece: not for --help
+    problem_flags.check_vocabulary(args)
+    from t2t_lite.data import given_vocabulary  # NumPy and SentencePiece: not for --help
+    from t2t_lite.data.prepare import prepare
 
+    vocabularies = None if args.vocabulary is None else given_vocabulary.load(args.vocabulary)
     with progress.preparation_bar() as show:
-        store = prepare(problem, args.data_dir, num_workers=args.num_workers, force=args.force, progress=show)
+        store = prepare(
+            problem,
+            args.data_dir,
+            vocabularies=vocabularies,
+            num_workers=args.num_workers,
+            force=args.force,
+            again=args.prepare_again,
+            progress=show,
+        )
     if args.verify:
         store.verify()
     print(f"{problem.name}: {store.folder}")

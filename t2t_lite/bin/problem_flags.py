@@ -6,6 +6,7 @@ import argparse
 
 from t2t_lite import registry
 from t2t_lite.bin import cli
+from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
 
 _PROBLEM_OPTIONS = (
@@ -40,6 +41,17 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
+    group.add_argument(
+        "--vocabulary",
+        metavar="RUN|FILE.model",
+        help="the vocabulary of another run, or a SentencePiece model, instead of one that is trained on the text",
+    )
+    group.add_argument(
+        "--prepare_again",
+        action="store_true",
+        help="prepare the data again if their files, the problem's code or settings have changed since; a run that has "
+        "checkpoints then goes on with the new data",
+    )
     group.add_argument("--vocab_type", metavar="bpe|unigram", help="text2text: kind of vocabulary; default: bpe")
     group.add_argument(
         "--separate_vocabularies",
@@ -60,6 +72,17 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
         "(ratio above 9) or seen before",
     )
+
+
+def check_vocabulary(args: argparse.Namespace) -> None:
+    """Raises UsageError if flags say how to train a vocabulary although one is given."""
+    flags = {"vocab_size": "--vocab_size", "vocab_type": "--vocab_type", "shared_vocab": "--separate_vocabularies"}
+    for name, flag in flags.items():
+        if args.vocabulary is not None and getattr(args, name) is not None:
+            raise UsageError(
+                f"{flag} is about a vocabulary that is trained, but --vocabulary={args.vocabulary} is taken as it is. "
+                "Leave one of the two out."
+            )
 
 
 def problem_from(args: argparse.Namespace) -> Problem:

@@ -98,6 +98,7 @@ def _run(args: argparse.Namespace) -> int:
         registry.load_plugins(args.usr_dir)
         print(registry.help_text())
         return 0
+    problem_flags.check_vocabulary(args)
     if args.describe:
         return _describe(args)
     output.check_folder("output_dir", args.output_dir)
@@ -147,7 +148,7 @@ def _describe(args: argparse.Namespace) -> int:
         cli.load_tensorflow()
         from t2t_lite.train.describe import describe
 
-        print(describe(spec, args.output_dir or "."))
+        print(describe(spec, args.output_dir or ".", again=args.prepare_again))
         return 0
     registry.load_plugins(args.usr_dir)
     if args.hparams_set is None and args.problem is None:
@@ -192,7 +193,14 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             hparams=_changed(registry.hparams(set_name), args),
         )
         registry.MODELS.check(new.model)
+    if args.vocabulary is not None:
+        from t2t_lite.train.run_data import given_vocabulary_of
+
+        new = dataclasses.replace(new, vocabulary=given_vocabulary_of(args.vocabulary))
+        if old is not None and old.vocabulary is None and has_weights(args.output_dir):
+            old = dataclasses.replace(old, vocabulary=given_vocabulary_of(args.output_dir))  # it may be the run's own
     if old is not None and has_weights(args.output_dir):
+        new = dataclasses.replace(new, vocabulary=new.vocabulary or old.vocabulary, data_sha256=old.data_sha256)
         check_same(old, new, args.output_dir, reset_optimizer=args.reset_optimizer)
     return new
 
@@ -203,15 +211,14 @@ def _changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParam
 
 
 def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
-    from t2t_lite.data.prepare import prepare
+    from t2t_lite.train.run_data import prepare_run_data, write_vocabularies
     from t2t_lite.train.run_dir import write_run
 
     with progress.preparation_bar() as show:
-        store = prepare(
-            spec.make_problem(), spec.data_folder(args.output_dir), num_workers=args.num_workers, progress=show
+        spec, store = prepare_run_data(
+            spec, args.output_dir, again=args.prepare_again, num_workers=args.num_workers, progress=show
         )
     cli.load_tensorflow()
-    from t2t_lite.train.open_run import write_vocabularies
     from t2t_lite.train.trainer import Trainer
 
     trainer = Trainer(args.output_dir, spec, store, _devices(args))

@@ -1,6 +1,7 @@
 """The token store: one folder per problem, with the ids of every split as flat, memory-mapped arrays.
 
-manifest.json               version, settings, counts, sizes and checksums of all other files
+manifest.json               version, settings, counts, sizes and checksums of all other files but origin.json
+origin.json                 when the store was prepared, from which files and code (origin.py)
 vocabulary.model            or source.model and target.model
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
@@ -84,6 +85,11 @@ class Store:
         if names["source"] == names["target"]:
             return self.source_vocabulary
         return self._vocabulary("target")
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of all that is prepared, equal for equal text, settings and vocabularies."""
+        return hashlib.sha256(json.dumps(self.manifest["files"], sort_keys=True).encode()).hexdigest()
 
     def splits(self) -> tuple[str, ...]:
         """The splits in this store, such as ("train", "dev")."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from t2t_lite.data.durable import aside_folder, exclusive, sync
 from t2t_lite.data.encode import Side
+from t2t_lite.data.origin import ORIGIN
 from t2t_lite.data.store import MANIFEST, VERSION
 from t2t_lite.text.vocabulary import UNK
 
@@ -48,13 +49,19 @@ class StoreWriter:
         self._files.append(_File(self._aside / name))
         return self._files[-1]
 
-    def finish(self, facts: dict[str, Any]) -> None:
-        """Writes the manifest (`facts`, the version, and each file's size and checksum) and puts the store in place."""
+    def finish(self, facts: dict[str, Any], origin: str | None = None) -> None:
+        """Writes the manifest (`facts`, the version, and each file's size and checksum) and puts the store in place.
+
+        Args:
+            origin: the text of origin.json, which may change later and so is not in the manifest; None: no such file.
+        """
         files = {file.path.name: file.close() for file in self._files}
         manifest = {"version": VERSION, **facts, "files": files}
-        last = _File(self._aside / MANIFEST)
-        last.write((json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode())
-        last.close()
+        for name, text in ((ORIGIN, origin), (MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")):
+            if text is not None:
+                last = _File(self._aside / name)
+                last.write(text.encode())
+                last.close()
         sync(self._aside)
         old = _replaced(self._folder)
         if self._folder.exists():

@@ -29,6 +29,17 @@ _MAX_TRAINING_LINE = 4096  # characters
 _log = logging.getLogger("t2t_lite")
 
 
+class SpecialIdsError(DataError):
+    """A SentencePiece model whose `ids` of PAD, EOS and UNK are not those of t2t-lite."""
+
+    def __init__(self, ids: tuple[int, int, int]) -> None:
+        super().__init__(
+            f"This SentencePiece model has pad, eos, unk = {ids}; t2t-lite needs ({PAD}, {EOS}, {UNK}). "
+            f"Train it with --pad_id={PAD} --eos_id={EOS} --unk_id={UNK} --bos_id=-1."
+        )
+        self.ids = ids
+
+
 class Vocabulary:
     """A trained SentencePiece model whose first ids are PAD, EOS and UNK.
 
@@ -49,10 +60,7 @@ class Vocabulary:
             raise DataError("This is not a SentencePiece model, or it is damaged.") from error
         special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
         if special != (PAD, EOS, UNK):
-            raise DataError(
-                f"This SentencePiece model has pad, eos, unk = {special}; t2t-lite needs ({PAD}, {EOS}, {UNK}). "
-                f"Train it with --pad_id={PAD} --eos_id={EOS} --unk_id={UNK} --bos_id=-1."
-            )
+            raise SpecialIdsError(special)
         self.model_proto = model_proto
 
     @classmethod

@@ -10,17 +10,17 @@ from typing import Any
 from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
-from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
+from t2t_lite.train.run_data import prepare_run_data
 from t2t_lite.train.run_dir import RunSpec, make_model
 from t2t_lite.train.trainer import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
 
-def describe(spec: RunSpec, output_dir: str | os.PathLike[str]) -> str:
-    """Returns the text of --describe for a run; prepares its data if need be."""
-    store = prepare(spec.make_problem(), spec.data_folder(output_dir))
+def describe(spec: RunSpec, output_dir: str | os.PathLike[str], *, again: bool = False) -> str:
+    """Returns the text of --describe for a run; prepares its data if need be, and `again` if they have changed."""
+    _, store = prepare_run_data(spec, output_dir, again=again)
     plan = recipe_plan(spec.hparams, store.split("train"))
     source, target = store.source_vocabulary, store.target_vocabulary
     model = spec.make_model(source.size, target.size, source is target)

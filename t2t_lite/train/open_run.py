@@ -12,11 +12,11 @@ from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.decode.int8 import quantize
 from t2t_lite.decode.translate import Translator
-from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
+from t2t_lite.text.vocabulary import Vocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.evaluate import Evaluator
-from t2t_lite.train.run_dir import RunSpec, has_weights, read_run
+from t2t_lite.train.run_data import check_vocabulary
+from t2t_lite.train.run_dir import RunSpec, read_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,10 @@ class OpenRun:
     step: int
 
     def store(self) -> Store:
-        """The prepared data of the run; DataError if it is gone."""
-        return open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
+        """The prepared data of the run; DataError if it is gone, or was prepared again with another vocabulary."""
+        store = open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
+        check_vocabulary(self.output_dir, store)
+        return store
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,23 +107,3 @@ def evaluate_run(
         scores.references,
         scores.repaired,
     )
-
-
-def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
-    """Copies the data's vocabularies into the run, which can then be opened without its data.
-
-    Raises:
-        DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
-    """
-    source, target = store.source_vocabulary, store.target_vocabulary
-    if not has_weights(output_dir):  # left by a start that came to nothing
-        for name in (SHARED_FILE, *FILES):
-            (Path(output_dir) / name).unlink(missing_ok=True)
-    for name, vocabulary in by_file(source, target).items():
-        path = Path(output_dir) / name
-        if path.exists() and Vocabulary.load(path).checksum != vocabulary.checksum:
-            raise DataError(
-                f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with. Prepare the data "
-                "as it was, or give another --output_dir."
-            )
-        vocabulary.save(path)

@@ -1,7 +1,8 @@
 """A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
 
 hparams.json   the hparams set's name, the model's name, every value
-problem.json   the problem's name and options, where its data is, the user's own folder of code
+problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
+               vocabulary where one was given
 metrics.jsonl  one JSON line per report (train/report.py)
 checkpoints/ best/ averaged/  (train/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (train/bad_step.py)
@@ -27,6 +28,7 @@ from t2t_lite.train.checkpoint_files import list_traces
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 _IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
 _IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str | None}
+_LATER_IN_PROBLEM = {"vocabulary": dict | None, "data_sha256": str | None}  # not in the first runs; None there
 
 # Fields that may change when a run goes on: they steer it, but the updates stay the same.
 _MAY_CHANGE = frozenset(
@@ -38,10 +40,24 @@ _OPTIMIZER = frozenset("adam_beta1 adam_beta2 adam_epsilon learning_rate_factor 
 
 
 @dataclasses.dataclass(frozen=True)
+class GivenVocabulary:
+    """What --vocabulary named: `path`, and the checksums of the two sides' vocabularies, which count."""
+
+    path: str
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.path} (checksum {self.source[:12]}...)"
+
+
+@dataclasses.dataclass(frozen=True)
 class RunSpec:
     """What a run was started with.
 
     data_dir is relative to the run's folder where it lies inside, so that the folder can be moved.
+    vocabulary: what the data are prepared with; None: one trained on the text.
+    data_sha256: `Store.checksum` of the data; None: not known.
     """
 
     problem: str
@@ -51,6 +67,8 @@ class RunSpec:
     hparams_set: str
     model: str
     hparams: HParams
+    vocabulary: GivenVocabulary | None = None
+    data_sha256: str | None = None
 
     def make_problem(self) -> Problem:
         """Builds the problem again, from its name and options."""
@@ -89,6 +107,10 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"--output_dir={output_dir} is not a folder.") from None
     problem = {"problem": spec.problem, "options": spec.options, "data_dir": spec.data_dir, "usr_dir": spec.usr_dir}
+    if spec.vocabulary is not None:
+        problem["vocabulary"] = dataclasses.asdict(spec.vocabulary)
+    if spec.data_sha256 is not None:
+        problem["data_sha256"] = spec.data_sha256
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
     # hparams.json last: it is what says that a run is here.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
@@ -106,7 +128,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             f"{output_dir} holds no run (no {HPARAMS_FILE}). Start one with t2t-lite-trainer --problem=... "
             f"--hparams_set=... --output_dir={output_dir}"
         )
-    problem = _read(Path(output_dir) / PROBLEM_FILE, _IN_PROBLEM)
+    problem = _read(Path(output_dir) / PROBLEM_FILE, _IN_PROBLEM, _LATER_IN_PROBLEM)
     hparams = _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS)
     folder = usr_dir or problem["usr_dir"]
     registry.load_plugins(folder)
@@ -119,7 +141,24 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         hparams_set=hparams["hparams_set"],
         model=hparams["model"],
         hparams=config.from_dict(cls, hparams["hparams"]),
+        vocabulary=_vocabulary(problem["vocabulary"], output_dir),
+        data_sha256=problem["data_sha256"],
     )
+
+
+def _vocabulary(entry: dict[str, Any] | None, output_dir: str | os.PathLike[str]) -> GivenVocabulary | None:
+    """Reads the entry of problem.json."""
+    if entry is None:
+        return None
+    try:
+        given = GivenVocabulary(**entry)
+        if all(isinstance(value, str) for value in dataclasses.astuple(given)):
+            return given
+    except TypeError:
+        pass
+    raise DataError(
+        f"{Path(output_dir) / PROBLEM_FILE}: vocabulary cannot be {entry!r:.80}; the file is damaged."
+    ) from None
 
 
 def check_same(
@@ -131,10 +170,13 @@ def check_same(
         reset_optimizer: the optimizer's settings may differ.
     """
     changes = [
-        f"  {name}: {getattr(old, name)!r} -> {getattr(new, name)!r}"
+        f"  {name}: {before!r} -> {after!r}"
         for name in ("problem", "options", "model")
-        if getattr(old, name) != getattr(new, name)
+        if (before := getattr(old, name)) != (after := getattr(new, name))
+        if name != "options" or _without_paths(old) != _without_paths(new)
     ]
+    if _checksums(old) != _checksums(new):
+        changes.append(f"  vocabulary: {old.vocabulary} -> {new.vocabulary}")
     before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     of_optimizer = _OPTIMIZER.intersection(names)
@@ -149,6 +191,16 @@ def check_same(
         )
 
 
+def _without_paths(spec: RunSpec) -> dict[str, Any]:
+    """The options that decide the updates; that files are the same is for the data's identity to say."""
+    paths = spec.make_problem().path_options
+    return {name: value for name, value in spec.options.items() if name not in paths}
+
+
+def _checksums(spec: RunSpec) -> tuple[str, str] | None:
+    return None if spec.vocabulary is None else (spec.vocabulary.source, spec.vocabulary.target)
+
+
 def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str | os.PathLike[str]) -> str:
     """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
     if data_dir is None:
@@ -157,8 +209,8 @@ def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str |
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 
 
-def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the object in a file; its entries `kinds` are there, and of these types."""
+def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the object in a file; its entries `kinds` are there, and of these types; those of `later` may be None."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -167,7 +219,8 @@ def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
         raise DataError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise DataError(f"{path} does not hold a JSON object.")
-    for name, kind in kinds.items():
+    values = {**dict.fromkeys(later or {}), **values}
+    for name, kind in {**kinds, **(later or {})}.items():
         if name not in values:
             raise DataError(f"{path} has no entry {name!r}; it is not of this t2t-lite.")
         if not isinstance(values[name], kind):

@@ -35,6 +35,7 @@ from t2t_lite.train.signals import StopSignals
 from t2t_lite.train.step import TrainStep
 from t2t_lite.train.updates import Batch, Updates
 from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
+from t2t_lite.train.warm_start import warm_start
 from t2t_lite.train.workers import Workers
 
 _WHAT_IS_THERE = Devices()
@@ -88,7 +89,7 @@ class Trainer:
                 well. Weights, step, learning-rate schedule and the order of the data go on.
 
         Raises:
-            UsageError: nothing to reset, or the workers do not agree on the run.
+            UsageError: nothing to reset, the other run has another vocabulary, or the workers do not agree on the run.
             DataError: a checkpoint that cannot be read.
         """
         if not self.workers.is_chief:
@@ -102,8 +103,7 @@ class Trainer:
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
-            path = warm_start_from if os.path.exists(warm_start_from + ".index") else find(warm_start_from)
-            self._say(f"Starting from the weights of {warm_start_from}, step {self.checkpoints.load_weights(path):,}.")
+            warm_start(self.checkpoints, self.store, warm_start_from, self._say)
         if reset_optimizer:
             if not step:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")

@@ -49,7 +49,7 @@ def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: l
     killed = time.monotonic()
     assert job.end() == [1, -signal.SIGKILL]
     assert time.monotonic() - killed < 60
-    assert job.errors()[0].startswith("error: Another worker has ended or cannot be reached, so this one ends, too. ")
+    assert "\nerror: Another worker has ended or cannot be reached, so this one ends, too. " in job.errors()[0]
     assert "Traceback" not in job.errors()[0]
     assert single.end() == [0], single.errors()
 
@@ -77,5 +77,5 @@ def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> N
     job = Job(run, 2, *flags, own=("--train_steps=8", "--train_steps=9"))
     assert job.end() == [2, 2], job.errors()
     for errors in job.errors():
-        assert errors.startswith("error: The workers do not agree on the recipe. All need the same command and the ")
+        assert "\nerror: The workers do not agree on the recipe. All need the same command and the " in errors
     assert not (run / "hparams.json").exists()

@@ -94,6 +94,8 @@ def test_more_trees_come_after_the_sections(wsj: Path, tmp_path: Path) -> None:
     problem = registry.problem("wsj_parsing_semi", source_dir=str(wsj), extra_dir=str(extra))
     assert problem.splits() == ("train", "dev", "test")
     assert _subjects(problem, "train")[20:] == ["b1", "b2", "c"]
+    assert problem.source_files("train")[19:] == [wsj / "21" / "wsj_2101.mrg", extra / "b.txt", extra / "deep" / "c.gz"]
+    assert problem.source_files("dev") == [wsj / "22" / "wsj_2201.mrg"]
     assert _subjects(problem, "dev") == ["wsj_2201"]
 
 
@@ -103,6 +105,8 @@ def test_ones_own_trees(tmp_path: Path) -> None:
     problem = registry.problem("treebank", source_dir=str(tmp_path))
     assert problem.splits() == ("train", "dev")
     assert (_subjects(problem, "train"), _subjects(problem, "dev")) == (["a", "b"], ["c"])
+    assert problem.source_files("dev") == [tmp_path / "valid.trees.gz"]
+    assert "source_dir" not in problem.settings()["options"]
 
 
 def _no_trees(folder: Path) -> None:

@@ -105,6 +105,7 @@ def test_what_is_missing_of_the_corpora_is_told(tmp_path: Path, caplog: pytest.L
     assert _problem(folder).splits() == ("train", "dev", "test")
     message = f"wmt14_ende goes on without europarl-v7.de-en, news-commentary-v9.de-en: not in {folder}."
     assert caplog.messages == [message]
+    assert _problem(folder).source_files("train") == [folder / f"commoncrawl.de-en.{code}" for code in ("en", "de")]
     _fill(folder, "train.en", "train.de")
     _problem(folder).splits()
     assert caplog.messages == [message]  # nobody can tell what train.* was made of
@@ -161,6 +162,8 @@ def test_options_make_the_problem_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert problem.options() == {"raw_dir": str(tmp_path / "raw"), "vocab_size": 99, "clean": True}
     assert registry.problem("wmt14_ende_rev", **problem.options()).settings() == problem.settings()
     assert (problem.settings()["vocab_size"], problem.settings()["clean"]) == (99, True)
+    assert "raw_dir" not in problem.settings()["options"]  # what counts is in the files
+    assert registry.problem("wmt14_ende").source_files("train") == []
     assert registry.problem("wmt14_ende").options() == {"raw_dir": None, "vocab_size": 37000, "clean": False}
 
 

@@ -11,6 +11,8 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
+from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.train.run_data import write_vocabularies
 from t2t_lite.train.run_dir import RunSpec, check_same
 from t2t_lite.train.trainer import Trainer
 
@@ -55,6 +57,7 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     trainer = make(tmp_path / "one")
     _ones(trainer)
     trainer.checkpoints.save(7)
+    write_vocabularies(tmp_path / "one", trainer.store)
     other = make(tmp_path / "two")
     other.begin(warm_start_from=str(tmp_path / "one"))
     assert capsys.readouterr().out == f"Starting from the weights of {tmp_path / 'one'}, step 7.\n"
@@ -64,6 +67,32 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     assert capsys.readouterr().out == (
         f"{tmp_path / 'one'} has weights of its own, which count; --warm_start_from is for a new run.\n"
     )
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_warm_start_compares_vocabularies(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], bare: bool
+) -> None:
+    trainer = make(tmp_path / "one")
+    _ones(trainer)
+    path = trainer.checkpoints.save(7)
+    given = path if bare else str(tmp_path / "one")
+    make(tmp_path / "two").begin(warm_start_from=given)
+    assert capsys.readouterr().out == (
+        f"{tmp_path / 'one'} holds no vocabulary, so it could not be compared with the data's: the weights of {given} "
+        f"are of use only if they were trained with the same one.\nStarting from the weights of {given}, step 7.\n"
+    )
+    write_vocabularies(tmp_path / "one", trainer.store)
+    make(tmp_path / "two").begin(warm_start_from=given)
+    assert capsys.readouterr().out == f"Starting from the weights of {given}, step 7.\n"
+    train_vocabulary(["other text of other words"], size=30).save(tmp_path / "one" / "vocabulary.model")
+    other = make(tmp_path / "two")
+    message = (
+        rf"weights of {tmp_path / 'one'} were trained with another vocabulary \(30 pieces, .*--vocabulary=\S*/one,"
+    )
+    with pytest.raises(UsageError, match=message):
+        other.begin(warm_start_from=given)
+    assert not all((variable.numpy() == 1).all() for variable in other.optimizer.variables)  # only layer norm has ones
 
 
 @pytest.mark.parametrize("change", [{"warmup_steps": 9}, {"clip_norm": 1.0}, {"adam_beta2": 0.9}])

@@ -6,6 +6,7 @@ checkpoint.
 
 import dataclasses
 import json
+import re
 import signal
 import time
 from multiprocessing.process import BaseProcess
@@ -151,7 +152,8 @@ def test_one_and_two_devices_have_the_same_curve_up_to_rounding(runs: Runs) -> N
 
 def test_what_the_command_says(runs: Runs) -> None:
     for folder in (*runs.whole.values(), runs.in_two[1]):
-        assert Path(f"{folder}.err").read_text(encoding="utf-8") == ""
+        said = Path(f"{folder}.err").read_text(encoding="utf-8")
+        assert re.fullmatch(r"Data prepared on [\d-]+ \(10,000 pairs\) in \S+toy_reverse\.\n", said)
         out = Path(f"{folder}.out").read_text(encoding="utf-8")
         assert "step 20: dev loss " in out
         assert f"\nweights:      {folder}/averaged/model-20\n" in out

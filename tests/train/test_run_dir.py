@@ -9,7 +9,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.train.run_dir import RunSpec, check_same, has_run, read_run, relative_data_dir, write_run
+from t2t_lite.train.run_dir import GivenVocabulary, RunSpec, check_same, has_run, read_run, relative_data_dir, write_run
 
 
 def _spec(**changes: object) -> RunSpec:
@@ -34,6 +34,16 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"hparams.json", "problem.json"}
     problem = read_run(folder).make_problem()
     assert (problem.name, problem.options()) == ("toy_reverse", {"train_size": 50})
+
+
+def test_a_given_vocabulary_and_the_datas_checksum_come_back(tmp_path: Path) -> None:
+    spec = _spec(vocabulary=GivenVocabulary("/runs/first", "ab" * 32, "cd" * 32), data_sha256="ef" * 32)
+    write_run(tmp_path, spec)
+    assert read_run(tmp_path) == spec
+    path = tmp_path / "problem.json"
+    path.write_text(path.read_text().replace('"source"', '"sauce"'))
+    with pytest.raises(DataError, match=r"problem.json: vocabulary cannot be \{.*; the file is damaged"):
+        read_run(tmp_path)
 
 
 def test_the_files_are_for_people_too(tmp_path: Path) -> None:
@@ -129,6 +139,10 @@ def test_a_run_goes_on_only_with_the_settings_that_decide_its_updates(tmp_path: 
     )
     check_same(old, _spec(hparams=steering), tmp_path)
     check_same(old, _spec(hparams_set="other", data_dir="elsewhere", usr_dir="there"), tmp_path)
+    given, moved, other = (GivenVocabulary(*texts) for texts in (("a", "1", "2"), ("b", "1", "2"), ("a", "3", "2")))
+    check_same(_spec(vocabulary=given), _spec(vocabulary=moved), tmp_path)
+    with pytest.raises(UsageError, match=r"\n  vocabulary: a \(checksum 1\.\.\.\) -> a \(checksum 3\.\.\.\)\n"):
+        check_same(_spec(vocabulary=given), _spec(vocabulary=other), tmp_path)
     changed = _spec(
         problem="toy_ende", options={"train_size": 60}, hparams=config.replace(steering, dropout=0.5, seed=2)
     )
@@ -142,6 +156,15 @@ def test_a_run_goes_on_only_with_the_settings_that_decide_its_updates(tmp_path: 
         "  seed: 1 -> 2",
         "Go on with the old settings, or give another --output_dir.",
     ]
+
+
+def test_the_folders_of_a_problem_may_move(tmp_path: Path) -> None:
+    def spec(folder: str, languages: str) -> RunSpec:
+        return _spec(problem="text2text", options={"source_dir": folder, "languages": languages})
+
+    check_same(spec("/a", "en-de"), spec("/b", "en-de"), tmp_path)
+    with pytest.raises(UsageError, match=r"\n  options: \{.*en-de.*\} -> \{.*en-fr.*\}\n"):
+        check_same(spec("/a", "en-de"), spec("/b", "en-fr"), tmp_path)
 
 
 def test_a_run_of_ones_own_problem_imports_it_from_where_it_was_or_has_moved_to(tmp_path: Path) -> None:

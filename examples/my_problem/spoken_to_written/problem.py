@@ -6,6 +6,7 @@ import random
 import string
 import zlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from t2t_lite import problem, registry
 
@@ -59,6 +60,10 @@ class SpokenToWritten(problem.Problem):
             if spoken not in seen and split_of(spoken) == split:
                 seen.add(spoken)
                 yield spoken, written
+
+    def source_files(self, split: str) -> list[Path]:
+        """None: sentences are drawn, not read."""
+        return []
 
 
 def split_of(spoken: str) -> str:

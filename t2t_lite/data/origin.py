@@ -1,0 +1,150 @@
+"""The origin of prepared data (origin.json in the store): when they were prepared, and from which files and code.
+
+It differs between machines, as the manifest does not. Files that have the size and the time that are noted here are not
+read again: their checksums are taken from here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.data.durable import replace_file
+from t2t_lite.errors import DataError
+from t2t_lite.problem import Problem
+
+ORIGIN = "origin.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceFile:
+    """A file that a problem reads, at the time it was looked at."""
+
+    path: str
+    bytes: int
+    mtime_ns: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What prepared data were made from.
+
+    Attributes:
+        prepared: date and time (UTC, ISO 8601).
+        paths: the problem's options that name files or folders.
+        files: by split, in the order in which they are read; None: the problem does not say which it reads.
+        code: checksum of the user's own code that defines the problem; None: a problem of t2t-lite itself.
+    """
+
+    prepared: str
+    paths: dict[str, str]
+    files: dict[str, list[SourceFile]] | None
+    code: str | None
+
+    @property
+    def date(self) -> str:
+        """The day, such as 2026-11-23."""
+        return self.prepared.partition("T")[0]
+
+    def folders(self) -> str:
+        """The paths for a message, such as "/corpus"; "" where there are none."""
+        return " and ".join(self.paths.values())
+
+
+def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = None) -> Origin:
+    """Looks at what a problem is made from now.
+
+    Args:
+        known: what it was made from before; spares the reading of files with the same path, size and time.
+
+    Raises:
+        DataError: files are missing, or cannot be read.
+    """
+    options = problem.options()
+    paths = {name: str(options[name]) for name in problem.path_options if options.get(name) is not None}
+    before = {file.path: file for files in (known.files or {}).values() for file in files} if known else {}
+    files: dict[str, list[SourceFile]] = {}
+    for split in splits:
+        if (named := problem.source_files(split)) is not None:
+            files[split] = [_look(Path(path), before) for path in named]
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    all_known = len(files) == len(splits)
+    return Origin(known.prepared if known else now, paths, files if all_known else None, _code_checksum(type(problem)))
+
+
+def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:
+    try:
+        facts = path.stat()
+        known = before.get(str(path))
+        if known is not None and (known.bytes, known.mtime_ns) == (facts.st_size, facts.st_mtime_ns):
+            return known
+        with open(path, "rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    return SourceFile(str(path), facts.st_size, facts.st_mtime_ns, checksum)
+
+
+def _code_checksum(problem: type[Problem]) -> str | None:
+    """Checksum of the Python files beside those that define a user's own problem; None where there are none."""
+    folders = set()
+    for cls in problem.__mro__:
+        if cls.__module__.partition(".")[0] not in ("t2t_lite", *sys.stdlib_module_names):
+            file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+            if file is not None:
+                folders.add(Path(file).parent)
+    digests = sorted(_digest(folder.glob("*.py")) for folder in folders)
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else None
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        with contextlib.suppress(OSError):  # an editor may be about to replace it
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def to_json(origin: Origin) -> str:
+    """The text of origin.json."""
+    return json.dumps(dataclasses.asdict(origin), indent=1, ensure_ascii=False) + "\n"
+
+
+def write_origin(folder: Path, origin: Origin) -> None:
+    """Replaces origin.json in a store; a store that cannot be written to keeps the old one."""
+    with contextlib.suppress(OSError):  # all that it does is spare work the next time
+        replace_file(folder / ORIGIN, to_json(origin))
+
+
+def read_origin(folder: Path) -> Origin | None:
+    """Reads origin.json; None where there is none, as in stores of before it was written, or a damaged one."""
+    try:
+        values = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
+        return _from_json(values)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _from_json(values: dict[str, Any]) -> Origin:
+    files = values["files"]
+    origin = Origin(
+        prepared=values["prepared"],
+        paths=dict(values["paths"]),
+        files=None if files is None else {s: [SourceFile(**file) for file in named] for s, named in files.items()},
+        code=values["code"],
+    )
+    texts = [origin.prepared, *origin.paths.values(), origin.code or ""]
+    texts += [file.path for named in (origin.files or {}).values() for file in named]
+    texts += [file.sha256 for named in (origin.files or {}).values() for file in named]
+    numbers = [number for named in (origin.files or {}).values() for f in named for number in (f.bytes, f.mtime_ns)]
+    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+        raise ValueError("another form")
+    return origin

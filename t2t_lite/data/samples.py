@@ -1,0 +1,99 @@
+"""The text that a problem gives: its pairs checked, counted and summed up; the training pairs that are used."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from t2t_lite.data.cleaning import Cleaner
+from t2t_lite.data.encode import Pair
+from t2t_lite.errors import DataError
+from t2t_lite.problem import Problem
+
+Progress = Callable[[int, str], None]  # (pairs done, what is being done)
+
+_REPORT_EVERY = 10_000  # pairs
+
+_log = logging.getLogger("t2t_lite")
+
+
+def read_pairs(problem: Problem, split: str) -> Iterator[Pair]:
+    """Yields the problem's samples, checked: two texts of one line each."""
+    for number, pair in enumerate(problem.samples(split), start=1):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise DataError(
+                f"samples({split!r}) of {problem.name!r} gave {pair!r:.200} as pair {number}; a pair is (str, str)."
+            )
+        if "\n" in pair[0] or "\n" in pair[1]:
+            raise DataError(
+                f"samples({split!r}) of {problem.name!r}: pair {number} has a line break in it; a text is one line."
+            )
+        yield pair[0], pair[1]
+
+
+def reported(pairs: Iterator[Pair], progress: Progress, label: str) -> Iterator[Pair]:
+    """Yields the pairs and reports now and then how many there were."""
+    for number, pair in enumerate(pairs):
+        if number % _REPORT_EVERY == 0:
+            progress(number, label)
+        yield pair
+
+
+class TextChecksum:
+    """SHA-256 of pairs as `read_pairs` yields them, and their number."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.count = 0
+
+    def add(self, pair: Pair) -> None:
+        """Takes in one more pair."""
+        self._digest.update(f"{pair[0]}\n{pair[1]}\n".encode("utf-8", "surrogatepass"))
+        self.count += 1
+
+    def hexdigest(self) -> str:
+        """The checksum of all pairs so far."""
+        return self._digest.hexdigest()
+
+
+def text_checksum(pairs: Iterator[Pair] | list[Pair]) -> TextChecksum:
+    """Returns the checksum of all these pairs."""
+    checksum = TextChecksum()
+    for pair in pairs:
+        checksum.add(pair)
+    return checksum
+
+
+class TrainingText:
+    """The training pairs that are used: with text on both sides, and cleaned if the problem asks for that."""
+
+    def __init__(self, problem: Problem, verdicts: IO[bytes], progress: Progress) -> None:
+        self._problem = problem
+        self._empty = 0
+        self._checksum = TextChecksum()
+        self._cleaner: Cleaner | None = None
+        if problem.clean:
+            pairs = reported(self._with_text(), progress, "cleaning")
+            self._cleaner = Cleaner(pairs, verdicts, problem.clean_max_words, problem.clean_max_ratio)
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in self._cleaner.counts.items())
+            _log.info("Cleaning leaves out %s training pairs: %s.", f"{sum(self._cleaner.counts.values()):,}", counts)
+
+    def read(self) -> Iterator[Pair]:
+        """Yields the pairs, from the first one, at each call."""
+        return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
+
+    def facts(self) -> dict[str, Any]:
+        """The checksum of all pairs, used or not; how many were left out, and why. Known when all have been read."""
+        cleaned = {} if self._cleaner is None else {"cleaned": self._cleaner.counts}
+        return {"dropped": self._empty, **cleaned, "text_sha256": self._checksum.hexdigest()}
+
+    def _with_text(self) -> Iterator[Pair]:
+        self._empty, self._checksum = 0, TextChecksum()
+        for pair in read_pairs(self._problem, "train"):
+            self._checksum.add(pair)
+            if pair[0].strip() and pair[1].strip():
+                yield pair
+            else:
+                self._empty += 1

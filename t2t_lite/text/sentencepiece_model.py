@@ -1,0 +1,73 @@
+"""SentencePiece models of one's own: read as a vocabulary, whatever ids their special pieces have."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import EOS, PAD, UNK, SpecialIdsError, Vocabulary
+
+_KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}  # sentencepiece_model.proto: TrainerSpec.ModelType
+
+_log = logging.getLogger("t2t_lite")
+
+
+def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
+    """Reads a SentencePiece model.
+
+    Where PAD, EOS and UNK have other ids than here, as by SentencePiece's defaults, the pieces are put into another
+    order: these three first. Text is cut into the same pieces as before.
+
+    Args:
+        say: whether a message says so.
+
+    Raises:
+        DataError: no SentencePiece model, or no unknown piece in it.
+    """
+    try:
+        data = Path(path).read_bytes()
+        return Vocabulary(data)
+    except SpecialIdsError as error:
+        _log.log(
+            logging.INFO if say else logging.DEBUG,
+            "%s has pad, eos, unk = %s; its pieces get other ids, so that these are (%d, %d, %d), as t2t-lite needs. "
+            "Text is cut as before.",
+            path,
+            error.ids,
+            PAD,
+            EOS,
+            UNK,
+        )
+        return Vocabulary(_reordered(data))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def kind(vocabulary: Vocabulary) -> str:
+    """How a vocabulary cuts text: "unigram", "bpe", "word" or "char"."""
+    return _KINDS[_parsed(vocabulary.model_proto).trainer_spec.model_type]
+
+
+def _reordered(data: bytes) -> bytes:
+    """Returns the model with PAD, EOS and UNK first; PAD or EOS is added where there is none."""
+    model = _parsed(data)
+    spec, piece_type = model.trainer_spec, type(model.pieces[0])
+    unknown = next(piece for piece in model.pieces if piece.type == piece_type.UNKNOWN)  # the one that each model has
+    first = [piece_type(piece=name, type=piece_type.CONTROL) for name in (spec.pad_piece, spec.eos_piece)]
+    names = {piece.piece for piece in (*first, unknown)}
+    pieces = [*first, unknown, *(piece for piece in model.pieces if piece.piece not in names)]
+    del model.pieces[:]
+    model.pieces.extend(pieces)
+    spec.pad_id, spec.eos_id, spec.unk_id = PAD, EOS, UNK
+    spec.bos_id = next((i for i, piece in enumerate(pieces) if piece.piece == spec.bos_piece), -1)
+    spec.vocab_size = len(pieces)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _parsed(data: bytes) -> Any:
+    from sentencepiece import sentencepiece_model_pb2
+
+    return sentencepiece_model_pb2.ModelProto.FromString(data)

@@ -1,0 +1,109 @@
+"""The prepared data of a run: with the run's vocabulary, and the same as its checkpoints were trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.data import given_vocabulary
+from t2t_lite.data.identity import Vocabularies
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.store import Store
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
+from t2t_lite.train.run_dir import GivenVocabulary, RunSpec, has_weights
+
+_log = logging.getLogger("t2t_lite")
+
+
+def given_vocabulary_of(path: str | os.PathLike[str]) -> GivenVocabulary:
+    """Returns what problem.json says of --vocabulary=PATH; errors as `given_vocabulary.load`."""
+    source, target = given_vocabulary.load(path)
+    return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
+
+
+def prepare_run_data(
+    spec: RunSpec, output_dir: str | os.PathLike[str], *, again: bool = False, **options: Any
+) -> tuple[RunSpec, Store]:
+    """Opens the prepared data of a run, or prepares them.
+
+    Args:
+        again: prepare them again where they have changed, and let the run go on with others than it was trained on; its
+            vocabulary stays.
+        options: num_workers and progress of `prepare`.
+
+    Returns:
+        (`spec` with the vocabulary and the checksum of the data, the store).
+
+    Raises:
+        DataError: the checkpoints were trained on other data; also as `prepare`.
+    """
+    trained = has_weights(output_dir)
+    if again and trained and spec.vocabulary is None:
+        spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
+    vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
+    folder = spec.data_folder(output_dir)
+    store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, **options)
+    if trained and spec.data_sha256 not in (None, store.checksum):
+        if not again:
+            raise DataError(
+                f"{store.folder} does not hold the data that {output_dir} was trained on: they were prepared again "
+                "since, and differ. Train a new run, in another --output_dir (--warm_start_from="
+                f"{output_dir} --vocabulary={output_dir} takes these weights); or let this one go on with other data: "
+                "--prepare_again."
+            )
+        _log.warning(
+            "%s goes on with other data than its checkpoints were trained on; its dev scores so far may be of others.",
+            output_dir,
+        )
+    return dataclasses.replace(spec, data_sha256=store.checksum), store
+
+
+def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabularies:
+    """Loads a run's given vocabularies from its own folder, or from where they came."""
+    for place in (output_dir, given.path):
+        if not any(Path(place, name).is_file() for name in (SHARED_FILE, FILES[0])) and not Path(place).is_file():
+            continue
+        source, target = given_vocabulary.load(place, say=False)
+        if (source.checksum, target.checksum) == (given.source, given.target):
+            return source, target
+    raise DataError(
+        f"The vocabulary that was given for {output_dir} (checksum {given.source[:12]}...) is neither there nor in "
+        f"{given.path}; put it back, or start a new run."
+    )
+
+
+def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
+    """Copies the data's vocabularies into the run, which can then be opened without its data.
+
+    Raises:
+        DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
+    """
+    source, target = store.source_vocabulary, store.target_vocabulary
+    if not has_weights(output_dir):  # left by a start that came to nothing
+        for name in (SHARED_FILE, *FILES):
+            (Path(output_dir) / name).unlink(missing_ok=True)
+    for name, vocabulary in by_file(source, target).items():
+        path = Path(output_dir) / name
+        if path.exists() and Vocabulary.load(path).checksum != vocabulary.checksum:
+            raise DataError(
+                f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with. Prepare the data "
+                "as it was, or give another --output_dir."
+            )
+        vocabulary.save(path)
+
+
+def check_vocabulary(output_dir: str | os.PathLike[str], store: Store) -> None:
+    """Raises DataError if a run's data have another vocabulary than the run: their ids mean other pieces."""
+    if _checksums(load_pair(output_dir)) != _checksums((store.source_vocabulary, store.target_vocabulary)):
+        raise DataError(
+            f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with: the data were "
+            f"prepared again since. Prepare them with its vocabulary: --vocabulary={output_dir} of t2t-lite-datagen."
+        )
+
+
+def _checksums(vocabularies: Vocabularies) -> tuple[str, ...]:
+    return tuple(vocabulary.checksum for vocabulary in vocabularies)

@@ -1,0 +1,226 @@
+"""Identity of prepared data: content decides, whatever the paths; what changed is named; doubts are said."""
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.origin import read_origin
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.store import Store
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problem import Problem
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for split, code in itertools.product(("train", "dev"), ("en", "de")):
+        lines = [f"{split} {code} {i}\n" for i in range(50 if split == "train" else 5)]
+        (folder / f"{split}.{code}").write_text("".join(lines))
+    return folder
+
+
+def _prepare(corpus: Path, data: Path, **options: bool) -> Store:
+    problem = registry.problem("text2text", source_dir=str(corpus), languages="en-de", vocab_size=40)
+    return prepare(problem, data, num_workers=1, **options)
+
+
+def _append(path: Path, line: str = "one more\n") -> None:
+    path.write_text(path.read_text() + line)
+
+
+@pytest.fixture
+def data(corpus: Path, tmp_path: Path) -> Path:
+    _prepare(corpus, tmp_path / "data")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level("INFO", "t2t_lite")
+    return caplog
+
+
+def test_a_store_that_is_used_says_when_and_from_what(corpus: Path, data: Path, said: pytest.LogCaptureFixture) -> None:
+    origin = read_origin(data / "text2text")
+    assert origin is not None
+    assert said.messages == []
+    _prepare(corpus, data)
+    assert said.messages == [f"Data prepared on {origin.date} from {corpus} (50 pairs) in {data / 'text2text'}."]
+    assert said.records[0].levelname == "INFO"
+
+
+def _longer(corpus: Path) -> None:
+    _append(corpus / "train.en")
+    _append(corpus / "train.de")
+
+
+def _same_size(corpus: Path) -> None:
+    path = corpus / "dev.de"
+    path.write_text(path.read_text().replace("3", "7"))
+
+
+def _new_split(corpus: Path) -> None:
+    for code in ("en", "de"):
+        (corpus / f"test.{code}").write_text("a\n")
+
+
+def _swapped(corpus: Path) -> None:
+    for a, b in (("train.en", "train.de"), ("dev.en", "dev.de")):
+        first, second = (corpus / a).read_text(), (corpus / b).read_text()
+        (corpus / a).write_text(second)
+        (corpus / b).write_text(first)
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        (_longer, ["train: {}/train.en had 590 bytes and has 599", "train: {}/train.de had 590 bytes and has 599"]),
+        (_same_size, ["dev: {}/dev.de has other content, of the same size"]),
+        (_new_split, ["test: {}/test.en is new", "test: {}/test.de is new"]),
+        (
+            _swapped,
+            [
+                f"{s}: {{}}/{s}.{code} has other content, of the same size"
+                for s in ("train", "dev")
+                for code in ("en", "de")
+            ],
+        ),
+    ],
+)
+def test_changed_files_are_named_and_refused(corpus: Path, data: Path, change, lines: list[str]) -> None:  # type: ignore[no-untyped-def]
+    before = {path.name: path.read_bytes() for path in (data / "text2text").iterdir()}
+    change(corpus)
+    with pytest.raises(DataError) as caught:
+        _prepare(corpus, data)
+    assert str(caught.value).split("\n") == [
+        f"{data / 'text2text'} was prepared from other data:",
+        *(f"  {line.format(corpus)}" for line in lines),
+        "Give another --data_dir, or go back to the old data; --prepare_again prepares it again.",
+    ]
+    assert {path.name: path.read_bytes() for path in (data / "text2text").iterdir()} == before
+
+
+def test_many_changes_are_counted(tmp_path: Path) -> None:
+    class Many(Problem):
+        name = "many"
+        vocab_size = 40
+
+        def samples(self, split: str) -> Iterator[tuple[str, str]]:
+            yield "a b c", "d e f"
+
+        def source_files(self, split: str) -> list[Path]:
+            return sorted((tmp_path / "files").glob("*"))
+
+        def splits(self) -> tuple[str, ...]:
+            return ("train", "dev")
+
+    (tmp_path / "files").mkdir()
+    for i in range(9):
+        (tmp_path / "files" / f"{i}.txt").write_text("x")
+    prepare(Many(), tmp_path / "data")
+    for path in (tmp_path / "files").iterdir():
+        path.write_text("y")
+    with pytest.raises(DataError, match=r"(\n  .* has other content, of the same size){10}\n  and 8 more\n"):
+        prepare(Many(), tmp_path / "data")
+
+
+def test_the_same_files_elsewhere_or_with_another_time_are_the_same(
+    corpus: Path, data: Path, tmp_path: Path, said: pytest.LogCaptureFixture
+) -> None:
+    moved = Path(shutil.move(corpus, tmp_path / "moved"))
+    (moved / "train.en").rename(moved / "train.clean.en")
+    (moved / "train.de").rename(moved / "train.clean.de")
+    os.utime(moved / "dev.en", (1, 1))
+    manifest = (data / "text2text" / "manifest.json").read_bytes()
+    _prepare(moved, data)
+    assert said.messages[-1].endswith(f"in {data / 'text2text'}. The data of {moved} are the same.")
+    _prepare(moved, data)  # which is known now
+    assert said.messages[-1].endswith(f"from {moved} (50 pairs) in {data / 'text2text'}.")
+    assert (data / "text2text" / "manifest.json").read_bytes() == manifest  # workers compare it
+    origin = read_origin(data / "text2text")
+    assert origin is not None
+    assert origin.files is not None
+    assert [Path(file.path).name for file in origin.files["train"]] == ["train.clean.en", "train.clean.de"]
+
+
+def test_a_file_of_the_same_size_and_time_is_not_read_again(corpus: Path, data: Path) -> None:
+    path = corpus / "train.en"
+    time = path.stat().st_mtime_ns
+    path.write_text(path.read_text().replace("3", "7"))
+    with pytest.raises(DataError, match=r"train\.en has other content"):
+        _prepare(corpus, data)
+    os.utime(path, ns=(time, time))
+    _prepare(corpus, data)  # so that a large corpus costs nothing at each start
+
+
+def test_prepare_again_does_so_only_where_something_changed(
+    corpus: Path, data: Path, said: pytest.LogCaptureFixture
+) -> None:
+    first = _prepare(corpus, data, again=True)
+    assert said.messages[-1].startswith("Data prepared on ")
+    _append(corpus / "dev.en", "one more\n")
+    _append(corpus / "dev.de", "noch eine\n")
+    second = _prepare(corpus, data, again=True)
+    assert said.messages[-1].endswith(
+        f"\nIt is prepared again, because of:\n  dev: {corpus}/dev.en had 45 bytes and has 54\n"
+        f"  dev: {corpus}/dev.de had 45 bytes and has 55"
+    )
+    assert (len(second.split("dev")), second.checksum == first.checksum) == (6, False)
+    _prepare(corpus, data)
+
+
+def test_sources_that_are_gone_leave_a_doubt(corpus: Path, data: Path, said: pytest.LogCaptureFixture) -> None:
+    (corpus / "train.de").unlink()
+    _prepare(corpus, data)
+    assert "Its sources could not be compared: " in said.messages[-1]
+    assert "has train.en but not train.de" in said.messages[-1]
+    shutil.rmtree(corpus)
+    _prepare(corpus, data)
+    assert f"Its sources could not be compared: {corpus} is not a folder" in said.messages[-1]
+    assert {record.levelname for record in said.records} == {"WARNING"}
+
+
+def _as_before(data: Path, corpus: Path) -> None:
+    """Makes the store what it was before there was a record of sources."""
+    (data / "text2text" / "origin.json").unlink()
+    path = data / "text2text" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["settings"]["options"] = {"source_dir": str(corpus)}
+    for facts in manifest["splits"].values():
+        del facts["text_sha256"]
+    path.write_text(json.dumps(manifest))
+
+
+def test_a_store_of_before_opens_with_a_doubt(corpus: Path, data: Path, said: pytest.LogCaptureFixture) -> None:
+    _as_before(data, corpus)
+    _prepare(corpus, data)
+    assert said.messages[-1].startswith("Data prepared by t2t-lite 0.1")
+    assert said.messages[-1].endswith("(origin.json), so whether they have changed could not be compared.")
+    with pytest.raises(UsageError, match=r"source_dir: '.*corpus' -> '/elsewhere'\nGive another"):
+        _prepare(Path("/elsewhere"), data)
+    _prepare(corpus, data, again=True)  # nothing says that it has to
+    assert read_origin(data / "text2text") is None
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"prepared": 1}', "[" * 100_000, '{"prepared": "x", "paths": 3}'])
+def test_a_damaged_record_counts_as_none(corpus: Path, data: Path, text: str, said: pytest.LogCaptureFixture) -> None:
+    (data / "text2text" / "origin.json").write_text(text)
+    _prepare(corpus, data)
+    assert "It holds no record of its sources (origin.json)" in said.messages[-1]
+
+
+def test_the_reverse_of_a_problem_reads_the_same_files(corpus: Path, tmp_path: Path) -> None:
+    problem = registry.problem("text2text_rev", source_dir=str(corpus), languages="en-de", vocab_size=40)
+    assert problem.source_files("dev") == [corpus / "dev.en", corpus / "dev.de"]
+    prepare(problem, tmp_path / "data", num_workers=1)
+    _longer(corpus)
+    with pytest.raises(DataError, match=r"train: \S*/train\.en had 590 bytes"):
+        prepare(problem, tmp_path / "data", num_workers=1)
