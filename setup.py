@@ -19,6 +19,7 @@ DEMO = ["flask>=3.1,<4", "waitress>=3,<4"]  # t2t-lite-demo
 GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
 PLOTS = ["matplotlib>=3.11,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = ["tensorflow-datasets>=4.9.10,<5"]  # the WMT problems, unless --raw_dir names the files
+ZSTD = ["zstandard>=0.25,<0.26"]  # source files that end in .zst
 
 
 def _version() -> str:
@@ -75,12 +76,14 @@ setup(
         "grpc": GRPC,
         "plots": PLOTS,
         "tfds": TFDS,
+        "zstd": ZSTD,
         "test": [
             *CTRANSLATE2,
             *DEMO,
             *GRPC,
             *PLOTS,
             *TFDS,
+            *ZSTD,
             "axe-playwright-python>=0.1.8,<0.2",  # the accessibility checker axe, for the pages
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",

@@ -59,7 +59,13 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         # Inside functions only, so that --help answers at once.
         ("keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
     ),
-    "problems": (("registry", "config", "problem", "text", "metrics", "data.sources"), ("numpy",)),
+    "problems": (
+        (
+            *("registry", "config", "problem", "text", "metrics"),
+            *(f"data.{module}" for module in ("corpora", "corpus_files", "held_out", "sources")),
+        ),
+        ("numpy",),
+    ),
     "hparams": (("registry", "config", "problem", "text", "metrics"), ("numpy",)),
 }
 HEAVY = ("tensorflow", "keras", "jax", "tensorflow_text", "tensorflow_datasets")

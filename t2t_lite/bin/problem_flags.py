@@ -10,7 +10,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
 
 _PROBLEM_OPTIONS = (
-    "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean".split()
+    "source_dir extra_dir exchanges phrases languages raw_dir vocab_size vocab_type shared_vocab metric clean "
+    "dev_lines".split()
 )
 
 
@@ -25,7 +26,8 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     group.add_argument(
         "--source_dir",
         metavar="DIR",
-        help="text2text: the folder with train.en, train.de, dev.en, ...; treebank: with train.trees, dev.trees, ...; "
+        help="text2text: the folder with train.en, train.de, dev.en, ... or train.tsv, .csv, .jsonl, plain or "
+        "compressed; several with weights as A,B:2; treebank: with train.trees, dev.trees, ...; "
         "wsj_parsing: with the Penn Treebank's sections 02 to 23",
     )
     group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or .gz")
@@ -38,7 +40,13 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     group.add_argument(
         "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
     )
-    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
+    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end: en-de, en-pt-BR")
+    group.add_argument(
+        "--dev_lines",
+        type=cli.positive,
+        metavar="N",
+        help="text2text: where there is no dev set, hold N training pairs out as one",
+    )
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
     group.add_argument(

@@ -1,4 +1,4 @@
-"""Where text comes from: files, plain, gzipped or WMT's .sgm, and TensorFlow Datasets; one line or pair at a time.
+"""Where text comes from: files, plain, compressed or WMT's .sgm, and TensorFlow Datasets; one line or pair at a time.
 
 Nothing else in t2t-lite fetches anything from a network, and here TensorFlow Datasets alone does.
 
@@ -8,14 +8,13 @@ cut and put the two sides of a corpus out of step.
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import importlib.util
 import os
-import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
+from t2t_lite.data.compressed import open_binary, split_suffix
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -23,24 +22,18 @@ if TYPE_CHECKING:
 
 _CHUNK = 1000  # pairs handed over at once by the process that reads TensorFlow Datasets
 _BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file (gzipped if its name ends in .gz), without line ends and byte order mark.
+    """Yields the lines of a UTF-8 file, without line ends and byte order mark; .gz, .bz2, .xz and .zst are unpacked.
 
     Raises:
-        DataError: no such file, a damaged .gz, or bytes that are not UTF-8 (the message has file and line).
+        DataError: no such file, a damaged one, or bytes that are not UTF-8 (the message has file and line).
+        UsageError: a .zst file, and zstandard is not installed.
     """
-    path = Path(path)
-    try:
-        with _open(path) as file:
-            yield from decode_lines(file, path)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is not a whole gzip file ({error}). Copy or download it again.") from error
-    except (IsADirectoryError, PermissionError) as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    with open_binary(path) as file:
+        yield from decode_lines(file, path)
 
 
 def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]:
@@ -48,6 +41,7 @@ def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]
     # Iterating over a binary file cuts at b"\n" only.
     for number, raw in enumerate(file, start=1):
         if number == 1:
+            _refuse_utf16(raw, name)
             raw = raw.removeprefix(_BOM)
         yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 
@@ -59,7 +53,7 @@ def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLi
         DataError: as read_lines; a file without lines; files of unequal length, found at the end of the shorter one;
             .sgm files with faults, or with different segments.
     """
-    if all(os.fspath(path).removesuffix(".gz").endswith(".sgm") for path in (source_path, target_path)):
+    if all(split_suffix(os.fspath(path))[0].endswith(".sgm") for path in (source_path, target_path)):
         yield from _read_segments(source_path, target_path)
         return
     sources, targets = read_lines(source_path), read_lines(target_path)
@@ -181,8 +175,14 @@ def _tfds_chunks(name: str, split: str) -> Iterator[dict[str, list[bytes]]]:
         yield {language: texts.numpy().tolist() for language, texts in batch.items()}
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.name.endswith(".gz") else open(path, "rb")
+def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:
+    # The mark of UTF-32 begins with that of UTF-16.
+    for name, marks in {"UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-16": _UTF16_BOMS}.items():
+        if start.startswith(marks):
+            raise DataError(
+                f"{path} is {name} by its first bytes; text must be UTF-8. Convert it: "
+                f"iconv -f {name} -t UTF-8 OLD > NEW."
+            )
 
 
 def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:
@@ -191,5 +191,5 @@ def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}, line {number}: byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8. "
-            "Convert the file to UTF-8 (iconv does that), or mend the line."
+            "Convert the file to UTF-8 (iconv does that), or correct the line."
         ) from None
