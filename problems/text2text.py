@@ -100,9 +100,9 @@ class Text2text(Problem):
                 "of the two out."
             )
         if len(self._corpora) > 1:
-            for split, corpus in {"dev": dev, "test": test}.items():
-                if corpus is not None:
-                    self._say(f"The {split} set is that of {corpus.folder}.")
+            for split, first in {"dev": dev, "test": test}.items():
+                if first is not None:
+                    self._say(f"The {split} set is that of {first.folder}.")
         return SPLITS if test is not None else SPLITS[:2]
 
     def source_files(self, split: str) -> list[Path]:

@@ -34,7 +34,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layers": ((), ("keras", "numpy")),
     "models": (("layers", "config", "registry"), ("keras", "numpy")),  # registry: models register themselves
     "problem": (("text", "metrics"), ()),
-    "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?")),
+    "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?", "zstandard?")),
     "decode": (
         ("models", "layers.kernel", "layers.masks", "layers.step_attention", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),

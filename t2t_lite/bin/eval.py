@@ -48,7 +48,7 @@ def _parser() -> cli.Parser:
     run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
     run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
     run.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
-    files = parser.add_argument_group("files, plain or .gz, one sentence a line")
+    files = parser.add_argument_group("files, plain or compressed, one sentence a line")
     files.add_argument("--hypotheses", metavar="FILE", help="translations to score")
     files.add_argument("--references", metavar="FILE", help="line N is the reference of line N")
     files.add_argument(
@@ -61,7 +61,9 @@ def _parser() -> cli.Parser:
         help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
     )
     files.add_argument("--language", metavar="de|en|fr", help="what the files are in; adds BLEU-paper to the scores")
-    trees = parser.add_argument_group("--metric=evalb: files of trees in brackets, plain or .gz, one tree a line")
+    trees = parser.add_argument_group(
+        "--metric=evalb: files of trees in brackets, plain or compressed, one tree a line"
+    )
     trees.add_argument("--gold", metavar="FILE", help="the right trees")
     trees.add_argument("--test", metavar="FILE", help="the trees to score; line N is of the sentence of line N")
     trees.add_argument("--prm", metavar="FILE", help="EVALB's parameters; default: those of COLLINS.prm")

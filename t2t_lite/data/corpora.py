@@ -6,8 +6,8 @@ import dataclasses
 import os
 import re
 
-from t2t_lite.data.corpus_files import Languages, find_files
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.data.corpus_files import Languages, has_language
+from t2t_lite.errors import UsageError
 
 _CODE = r"\w+(?:-\w+)*"
 # What follows the language in a code, such as BR in pt-BR or Hans in zh-Hans, begins no code.
@@ -85,7 +85,7 @@ def parse_languages(text: str, folder: str) -> Languages:
     if len(ways) > 1:
         ways = [way for way in ways if not _SUBTAG.fullmatch(way[1])] or ways
     if len(ways) > 1:
-        fitting = [way for way in ways if _has_files(folder, way)]
+        fitting = [way for way in ways if all(has_language(folder, language) for language in way)]
         if len(fitting) != 1:
             readings = " or ".join(f"{source}:{target}" for source, target in fitting or ways)
             raise UsageError(
@@ -99,10 +99,3 @@ def parse_languages(text: str, folder: str) -> Languages:
 def format_languages(languages: Languages) -> str:
     """The text that `parse_languages` reads in one way."""
     return (":" if "-" in "".join(languages) else "-").join(languages)
-
-
-def _has_files(folder: str, languages: Languages) -> bool:
-    try:
-        return any(find_files(folder, split, languages) for split in ("train", "dev", "test"))
-    except DataError:
-        return False

@@ -44,6 +44,15 @@ def find_files(folder: str, split: str, languages: Languages) -> list[Part]:
     return _opus_files(folder, languages) if split == "train" else []
 
 
+def has_language(folder: str, language: str) -> bool:
+    """Whether the folder holds files of lines whose names end in a language."""
+    pattern = re.compile(rf".+\.{re.escape(language)}(?:\.txt)?")
+    try:
+        return any(pattern.fullmatch(compressed.split_suffix(path.name)[0]) for path in Path(folder).iterdir())
+    except OSError:  # no such folder, for example
+        return False
+
+
 def missing(folder: str, split: str, languages: Languages) -> DataError:
     """The error about a folder without files of a split; it says what would work."""
     wanted = " or ".join(" and ".join(f"{name}.{language}" for language in languages) for name in _NAMES[split])

@@ -54,8 +54,13 @@ def _text(path: Path, number: int, text: str) -> str:
     return text
 
 
-@functools.cache  # once for each file
+_with_breaks: set[str] = set()  # files of which it has been said
+
+
 def _say_joined(path: str, number: int) -> None:
+    if path in _with_breaks:
+        return
+    _with_breaks.add(path)
     _log.warning(
         "%s, row %s: a text has line breaks; each becomes a space, there and in other rows.", path, f"{number:,}"
     )
@@ -94,7 +99,7 @@ def _expected(languages: Languages) -> str:
     return f"two columns, or a header that names {' and '.join(languages)}, or source and target"
 
 
-@functools.cache
+@functools.cache  # once for each file
 def _say_assumed(path: str, languages: Languages) -> None:
     _log.info("%s has no header: its first column is taken as %s, the second as %s.", path, *languages)
 

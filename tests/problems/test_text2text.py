@@ -44,6 +44,17 @@ def test_a_plain_folder(tmp_path: Path) -> None:
         ("train.lc.norm.tok.en.gz", "train.lc.norm.tok.de.gz", "val.lc.norm.tok.en.gz", "val.lc.norm.tok.de.gz"),
         ("train_2.x.en", "train_2.x.de", "dev_a.en", "dev_a.de"),
         ("train.en-de.en", "train.en-de.de", "dev.en-de.en", "dev.en-de.de"),
+        ("train.en.txt", "train.de.txt", "validation.en", "validation.de"),
+        ("train.en-de.en.txt.gz", "train.en-de.de.txt", "validation.x.en", "validation.x.de"),
+        ("Europarl.de-en.en", "Europarl.de-en.de", "dev.de-en.en", "dev.de-en.de"),
+        (
+            "OpenSubtitles.en-de.en.gz",
+            "OpenSubtitles.en-de.de.gz",
+            "val.en",
+            "val.de",
+            "WMT-dev.de-en.en",
+            "x.de-fr.de",
+        ),
         # One side without the other does not disturb a whole pair.
         ("train.en", "train.de", "dev.en", "dev.de", "train_old.en", "val.de"),
         # The plain names go first.
@@ -69,6 +80,9 @@ def test_names_that_are_understood(tmp_path: Path, names: tuple[str, ...]) -> No
             "test_2016.de, test_2016.en, test_2017",
         ),
         (("dev.en", "dev.de", "val.en", "val.de"), "dev", "dev.de, dev.en, val.de, val.en"),
+        (("train.tsv", "train.en", "train.de"), "train", "train.de, train.en, train.tsv"),
+        (("dev.jsonl", "dev.csv.xz"), "dev", "dev.csv.xz, dev.jsonl"),
+        (("NC.de-en.en", "NC.de-en.en.txt", "NC.de-en.de"), "train", "NC.de-en.de, NC.de-en.en, NC.de-en.en.txt"),
         (("train.en", "train.en.gz", "train.de"), "train", "train.de, train.en, train.en.gz"),
     ],
 )
@@ -116,6 +130,7 @@ def test_wrong_language_code(tmp_path: Path) -> None:
         (("train.en",), "train.en", "train.de"),
         (("train.tok.de.gz",), "train.tok.de.gz", "train.tok.en"),
         (("train_1.en", "train_2.de"), "train_1.en", "train_1.de"),
+        (("A.de-en.en", "B.de-en.de"), "A.de-en.en", "A.de-en.de"),
     ],
 )
 def test_one_side_only(tmp_path: Path, names: tuple[str, ...], there: str, missing: str) -> None:
@@ -167,6 +182,9 @@ def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, messa
         ({"languages": "en-de-fr"}, "--languages=en-de-fr is not two"),
         ({"languages": "en-en"}, "--languages=en-en is not two different"),
         ({"languages": "../x-de"}, "is not two different language codes"),
+        ({"dev_lines": 0}, "--dev_lines=0 must be at least 1"),
+        ({"source_dir": "x,y:2", "clean": True}, "takes pairs several times, but --clean leaves out all but the first"),
+        ({"source_dir": "x,y:0"}, "the weight 0 of y is not a whole number"),
         ({"vocab_size": 3}, "--vocab_size=3 is too small"),
         ({"vocab_type": "unigramm"}, r"--vocab_type=unigramm is not one of: bpe, unigram\. Did you mean 'unigram'"),
         ({"metric": "blue"}, r"--metric=blue is not one of: bleu, .*, chrf, bleu_paper\. Did you mean 'bleu'"),
