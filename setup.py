@@ -24,6 +24,7 @@ TFDS = [  # the WMT problems, unless --raw_dir names the files
     "importlib-resources>=7.1,<8",  # tensorflow-datasets 4.9.10 imports it and declares it for Python 3.8 only
     "requests>=2.34,<3",  # what it downloads with
 ]
+ZSTD = ["zstandard>=0.25,<0.26"]  # source files that end in .zst
 
 
 def _version() -> str:
@@ -81,6 +82,7 @@ setup(
         "grpc": GRPC,
         "plots": PLOTS,
         "tfds": TFDS,
+        "zstd": ZSTD,
         "test": [
             *COMPLETION,
             *CTRANSLATE2,
@@ -88,6 +90,7 @@ setup(
             *GRPC,
             *PLOTS,
             *TFDS,
+            *ZSTD,
             "axe-playwright-python>=0.1.8,<0.2",  # the accessibility checker axe, for the pages
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",

@@ -1,34 +1,37 @@
-"""text2text: a folder of your own text files, no code."""
+"""text2text: folders of your own text files, no code."""
 
 from __future__ import annotations
 
-import os
-import re
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.sources import list_names, read_pairs
-from t2t_lite.errors import DataError, UsageError, did_you_mean
+from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
+from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
+from t2t_lite.data.held_out import HeldOut
+from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
 
-_NAMES = {"train": ("train",), "dev": ("dev", "val", "valid"), "test": ("test",)}
 _METRICS = ("bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper")
 _VOCAB_TYPES = ("bpe", "unigram")
+
+_log = logging.getLogger("t2t_lite")
 
 
 @register_problem
 class Text2text(Problem):
-    """Your own folder: train.en and train.de, dev.en and dev.de, perhaps test.en and test.de (plain or .gz).
+    """Your own folder: train.en and train.de, dev.en and dev.de, perhaps test.en and test.de; or train.tsv, ...
 
-    Files may be called SPLIT[_anything][.anything].LANGUAGE[.gz], such as test_2016_flickr.lc.tok.en.gz, with dev,
-    val or valid for dev; SPLIT.LANGUAGE goes before longer names. The folder is read by `splits` and `samples` only,
-    so that a trained run can be opened without it.
+    docs/data.md has the names and formats that are understood. Folders are read by `splits` and `samples` only (and
+    looked at where `languages` can be read in several ways), so that a trained run can be opened without them.
 
     Args:
-        source_dir: the folder.
-        languages: source and target as the files' names end, such as "en-de".
+        source_dir: the folder; or several with weights, as A,B:2. The training data are those of all of them, each pair
+            taken as many times as the weight says; dev and test come from the first that has them.
+        languages: source and target as the files' names end, such as "en-de", "en-pt-BR" or "en:pt-BR".
+        dev_lines: where there is no dev set, this many training pairs are held out as one.
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
 
     Raises:
@@ -46,18 +49,25 @@ class Text2text(Problem):
         shared_vocab: bool | None = None,
         metric: str | None = None,
         clean: bool = False,
+        dev_lines: int | None = None,
     ) -> None:
-        codes = re.fullmatch(r"(\w+)-(\w+)", languages)
-        if not codes or codes[1] == codes[2]:
-            raise UsageError(
-                f"--languages={languages} is not two different language codes with a hyphen between, such as en-de."
-            )
         check_vocab_size(vocab_size)
         _check_choice("vocab_type", vocab_type, _VOCAB_TYPES)
         _check_choice("metric", metric, _METRICS)
-        self.source_dir = os.path.abspath(os.path.expanduser(source_dir))
-        self.source_language, self.target_language = codes[1], codes[2]
+        if dev_lines is not None and dev_lines < 1:
+            raise UsageError(f"--dev_lines={dev_lines} must be at least 1; it counts the pairs that are held out.")
+        self._corpora = parse_corpora(source_dir)
+        if clean and any(corpus.weight > 1 for corpus in self._corpora):
+            raise UsageError(
+                f"--source_dir={source_dir} takes pairs several times, but --clean leaves out all but the first. Leave "
+                "the weights or --clean out."
+            )
+        self._languages = parse_languages(languages, self._corpora[0].folder)
+        self.source_language, self.target_language = self._languages
         self.clean = clean
+        self.dev_lines = dev_lines
+        self._held_out: HeldOut | None = None
+        self._said: set[str] = set()
         given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab, "metric": metric}
         for name, value in given.items():
             if value is not None:
@@ -65,96 +75,107 @@ class Text2text(Problem):
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split; DataError where files are missing, ambiguous or faulty."""
-        yield from read_pairs(*self.source_files(split))
+        held_out = self._choose_held_out() if split != "test" else None
+        if split == "train":
+            for pair in self._training_pairs():
+                if held_out is None or pair not in held_out:
+                    yield pair
+        elif held_out is not None and split == "dev":
+            yield from held_out.pairs
+        else:
+            for part in self._parts(split):
+                yield from read_part(part, self._languages)
 
     def splits(self) -> tuple[str, ...]:
-        """The splits that the folder holds; DataError unless train and dev are among them."""
-        found = [s for s in SPLITS if find_files(self.source_dir, s, self.source_language, self.target_language)]
-        for split in ("train", "dev"):
-            if split not in found:
-                raise self._missing(split)
-        return tuple(found)
+        """The splits that there are; DataError unless train and dev are among them."""
+        for corpus in self._corpora:
+            self._train_parts(corpus)
+        dev, test = (self._first_with(split) for split in ("dev", "test"))
+        if self.dev_lines is None and dev is None:
+            raise missing(self._corpora[0].folder, "dev", self._languages)
+        if self.dev_lines is not None and dev is not None:
+            names = ", ".join(path.name for part in self._parts("dev") for path in part)
+            raise UsageError(
+                f"{dev.folder} has a dev set ({names}), so --dev_lines={self.dev_lines} has nothing to do. Leave one "
+                "of the two out."
+            )
+        if len(self._corpora) > 1:
+            for split, first in {"dev": dev, "test": test}.items():
+                if first is not None:
+                    self._say(f"The {split} set is that of {first.folder}.")
+        return SPLITS if test is not None else SPLITS[:2]
 
     def source_files(self, split: str) -> list[Path]:
         """The files of a split; DataError as `samples`."""
-        files = find_files(self.source_dir, split, self.source_language, self.target_language)
-        if files is None:
-            raise self._missing(split)
-        return list(files)
+        of_train = split == "train" or (split == "dev" and self.dev_lines is not None)
+        parts = [p for corpus in self._corpora for p in self._train_parts(corpus)] if of_train else self._parts(split)
+        return [path for part in parts for path in part]
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute source_dir."""
         return {
-            "source_dir": self.source_dir,
-            "languages": f"{self.source_language}-{self.target_language}",
+            "source_dir": format_corpora(self._corpora),
+            "languages": format_languages(self._languages),
             "vocab_size": self.vocab_size,
             "vocab_type": self.vocab_type,
             "shared_vocab": self.shared_vocab,
             "metric": self.metric,
-            **({"clean": True} if self.clean else {}),  # so that runs of before there was cleaning go on
+            # These only if given, so that runs of before there were such options go on.
+            **({"clean": True} if self.clean else {}),
+            **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
         }
 
     def settings(self) -> dict[str, Any]:
-        """As in Problem, without the options: they stand there already, and metric changes no data."""
-        return {**super().settings(), "options": {}}
+        """As in Problem; of the options only those that stand nowhere else there and change the data."""
+        weights = [corpus.weight for corpus in self._corpora]
+        return {
+            **super().settings(),
+            "options": {
+                **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
+                **({"weights": weights} if weights != [1] else {}),
+            },
+        }
 
-    def _missing(self, split: str) -> DataError:
-        source, target = self.source_language, self.target_language
-        wanted = " or ".join(f"{name}.{source} and {name}.{target}" for name in _NAMES[split])
-        found = list_names(path.name for path in Path(self.source_dir).iterdir() if path.is_file())
-        return DataError(f"{self.source_dir} has no {split} files. Looked for {wanted}, plain or .gz; found {found}.")
+    def _choose_held_out(self) -> HeldOut | None:
+        """The pairs that are the dev set, chosen when they are first asked for; None without dev_lines."""
+        if self.dev_lines is not None and self._held_out is None:
+            self._held_out = HeldOut(self._training_pairs(), self.dev_lines)
+            self._say(f"{self.dev_lines:,} different pairs are held out of the training data as the dev set.")
+        return self._held_out
 
+    def _training_pairs(self) -> Iterator[tuple[str, str]]:
+        for corpus in self._corpora:
+            count = 0
+            for _ in range(corpus.weight):
+                for part in self._train_parts(corpus):
+                    for pair in read_part(part, self._languages):
+                        count += 1
+                        yield pair
+            if len(self._corpora) > 1 or corpus.weight > 1:
+                times = f" {corpus.weight} times" if corpus.weight > 1 else ""
+                self._say(f"{corpus.folder}: {count // corpus.weight:,} training pairs{times}.")
 
-def find_files(folder: str, split: str, source: str, target: str) -> tuple[Path, Path] | None:
-    """Returns the files of the two sides of a split, or None where there is neither.
+    def _train_parts(self, corpus: Corpus) -> list[Part]:
+        parts = find_files(corpus.folder, "train", self._languages)
+        if not parts:
+            raise missing(corpus.folder, "train", self._languages)
+        return parts
 
-    Raises:
-        DataError: no such folder, one side only, or several files that could be meant.
-    """
-    if split not in _NAMES:
-        raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLITS)}.")
-    if not Path(folder).is_dir():
-        raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your text files.")
-    stems = _stems(folder, split, source, target)
-    if not stems:
-        return None
-    whole = {stem: sides for stem, sides in stems.items() if len(sides) == 2}
-    if not whole:
-        raise _one_side_only(folder, stems, source, target)
-    # The plain names, such as train.en, go before longer ones, such as train.clean.en.
-    chosen = {stem: sides for stem, sides in whole.items() if stem in _NAMES[split]} or whole
-    paths = [path for sides in chosen.values() for side in sides.values() for path in side]
-    if len(paths) != 2:
-        names = ", ".join(sorted(path.name for path in paths))
-        raise DataError(
-            f"{folder}: several files could be the {split} data: {names}. Keep one pair there, or call the pair that "
-            f"you mean {split}.{source} and {split}.{target}."
-        )
-    sides = next(iter(chosen.values()))
-    return sides[source][0], sides[target][0]
+    def _parts(self, split: str) -> list[Part]:
+        """The files of dev or test."""
+        corpus = self._first_with(split)
+        if corpus is None:
+            raise missing(self._corpora[0].folder, split, self._languages)
+        return find_files(corpus.folder, split, self._languages)
 
+    def _first_with(self, split: str) -> Corpus | None:
+        return next((c for c in self._corpora if find_files(c.folder, split, self._languages)), None)
 
-def _stems(folder: str, split: str, source: str, target: str) -> dict[str, dict[str, list[Path]]]:
-    """Returns the files of a split by the part of their names before the language, then by language."""
-    languages = "|".join(map(re.escape, (source, target)))
-    pattern = re.compile(rf"((?:{'|'.join(_NAMES[split])})(?:[_.].*)?)\.({languages})(?:\.gz)?")
-    stems: dict[str, dict[str, list[Path]]] = {}
-    for path in sorted(Path(folder).iterdir()):
-        match = pattern.fullmatch(path.name)
-        if match and path.is_file():
-            stems.setdefault(match[1], {}).setdefault(match[2], []).append(path)
-    return stems
-
-
-def _one_side_only(folder: str, stems: dict[str, dict[str, list[Path]]], source: str, target: str) -> DataError:
-    stem, sides = next(iter(stems.items()))
-    there = next(iter(sides.values()))[0].name
-    missing = f"{stem}.{target if source in sides else source}"
-    found = ", ".join(sorted(path.name for sides in stems.values() for side in sides.values() for path in side))
-    return DataError(
-        f"{folder} has {there} but not {missing} (nor {missing}.gz): both sides are needed, with equal names before "
-        f"the language. Found: {found}."
-    )
+    def _say(self, message: str) -> None:
+        """Says something once, however often the text is read."""
+        if message not in self._said:
+            self._said.add(message)
+            _log.info("%s", message)
 
 
 def _check_choice(name: str, value: str | None, choices: tuple[str, ...]) -> None:

@@ -40,7 +40,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layers": ((), ("keras", "numpy")),
     "models": (("layers", "config", "registry"), ("keras", "numpy")),  # registry: models register themselves
     "problem": (("text", "metrics"), ()),
-    "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?", "requests?")),
+    "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?")),
     "decode": (
         ("models", "layers.kernel", "layers.masks", "layers.step_attention", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),
@@ -68,7 +68,13 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         # Inside functions only, so that --help answers at once.
         ("argcomplete?", "keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
     ),
-    "problems": (("registry", "config", "problem", "text", "metrics", "data.sources", "data.tfds"), ("numpy",)),
+    "problems": (
+        (
+            *("registry", "config", "problem", "text", "metrics"),
+            *(f"data.{module}" for module in ("corpora", "corpus_files", "held_out", "sources", "tfds")),
+        ),
+        ("numpy",),
+    ),
     "hparams": (("registry", "config", "problem", "text", "metrics"), ("numpy",)),
 }
 HEAVY = ("tensorflow", "keras", "jax", "tensorflow_text", "tensorflow_datasets")

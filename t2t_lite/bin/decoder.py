@@ -47,7 +47,7 @@ def _parser() -> cli.Parser:
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
+    what.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")
     what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
     parser.add_argument(
         "--output", metavar="FILE", help="where to write; FILE.partial until it is whole; default: standard output"

@@ -11,7 +11,7 @@ from t2t_lite.problem import Problem
 
 _PROBLEM_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
-    *("shared_vocab metric clean".split()),
+    *("shared_vocab metric clean dev_lines".split()),
 )
 
 
@@ -23,13 +23,7 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
     )
     group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
-    group.add_argument(
-        "--source_dir",
-        metavar="DIR",
-        help="text2text: the folder with train.en, train.de, dev.en, ...; treebank: with train.trees, dev.trees, ...; "
-        "wsj_parsing: with the Penn Treebank's sections 02 to 23",
-    )
-    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or .gz")
+    _add_file_flags(group)
     group.add_argument(
         "--exchanges",
         type=cli.positive,
@@ -45,8 +39,6 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         help="treebank: EVALB's parameters for the dev and test scores, kept with the run; default: COLLINS.prm's, "
         "which leave out the Penn Treebank's punctuation",
     )
-    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end, such as en-de")
-    group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
     group.add_argument(
         "--vocabulary",
@@ -79,6 +71,26 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
         "(ratio above 9) or seen before",
     )
+
+
+def _add_file_flags(group: argparse._ArgumentGroup) -> None:
+    """Adds the flags that say which files are read."""
+    group.add_argument(
+        "--source_dir",
+        metavar="DIR",
+        help="text2text: the folder with train.en, train.de, dev.en, ... or train.tsv, .csv, .jsonl, plain or "
+        "compressed; several with weights as A,B:2; treebank: with train.trees, dev.trees, ...; "
+        "wsj_parsing: with the Penn Treebank's sections 02 to 23",
+    )
+    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end: en-de, en-pt-BR")
+    group.add_argument(
+        "--dev_lines",
+        type=cli.positive,
+        metavar="N",
+        help="text2text: where there is no dev set, hold N training pairs out as one",
+    )
+    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or compressed")
+    group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
 
 
 def check_vocabulary(args: argparse.Namespace) -> None:

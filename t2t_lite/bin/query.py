@@ -60,7 +60,7 @@ def _parser() -> cli.Parser:
         "--timeout", type=_seconds, default=60.0, metavar="SECONDS", help="that each may take; default: 60"
     )
     text = parser.add_argument_group("text")
-    text.add_argument("--input", metavar="FILE", help="text to translate, plain or .gz; default: standard input")
+    text.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")
     text.add_argument("--output", metavar="FILE", help="where to write; default: standard output")
     text.add_argument(
         "--nbest", type=cli.positive, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"

@@ -164,12 +164,22 @@ def _file_changes(before: dict[str, list[SourceFile]], now: dict[str, list[Sourc
         old, new = before.get(split, []), now.get(split, [])
         if [file.sha256 for file in old] == [file.sha256 for file in new]:
             continue  # whatever they are called
-        by_name = {Path(file.path).name: file for file in old}
-        names = {Path(file.path).name for file in new}
-        found = [f"  {split}: {file.path} is no longer read" for name, file in by_name.items() if name not in names]
-        found += [line for file in new if (line := _file_change(split, by_name.get(Path(file.path).name), file))]
+        before_by_name, now_by_name = _by_name(old), _by_name(new)
+        gone = [file for name, file in before_by_name.items() if name not in now_by_name]
+        found = [f"  {split}: {file.path} is no longer read" for file in gone]
+        pairs = [(before_by_name.get(name), file) for name, file in now_by_name.items()]
+        found += [line for one, other in pairs if (line := _file_change(split, one, other))]
         changes += found or [f"  {split}: its files are read in another order"]
     return changes
+
+
+def _by_name(files: list[SourceFile]) -> dict[tuple[str, int], SourceFile]:
+    """The files by their names and, as corpora may have files of the same name, the number of the one so called."""
+    named: dict[tuple[str, int], SourceFile] = {}
+    for file in files:
+        name = Path(file.path).name
+        named[name, sum(name == other for other, _ in named)] = file
+    return named
 
 
 def _file_change(split: str, old: SourceFile | None, new: SourceFile) -> str:

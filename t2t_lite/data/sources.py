@@ -1,4 +1,4 @@
-"""Text from files, plain, gzipped or WMT's .sgm; one line or pair at a time.
+"""Text from files, plain, compressed or WMT's .sgm; one line or pair at a time.
 
 A line ends at "\\n" and nowhere else: real corpora hold U+0085 and U+2028 inside a line, where str.splitlines() would
 cut and put the two sides of a corpus out of step.
@@ -6,34 +6,27 @@ cut and put the two sides of a corpus out of step.
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import os
-import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
+from t2t_lite.data.compressed import open_binary, split_suffix
 from t2t_lite.errors import DataError
 
 _BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file (gzipped if its name ends in .gz), without line ends and byte order mark.
+    """Yields the lines of a UTF-8 file, without line ends and byte order mark; .gz, .bz2, .xz and .zst are unpacked.
 
     Raises:
-        DataError: no such file, a damaged .gz, or bytes that are not UTF-8 (the message has file and line).
+        DataError: no such file, a damaged one, or bytes that are not UTF-8 (the message has file and line).
+        UsageError: a .zst file, and zstandard is not installed.
     """
-    path = Path(path)
-    try:
-        with _open(path) as file:
-            yield from decode_lines(file, path)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is not a whole gzip file ({error}). Copy or download it again.") from error
-    except (IsADirectoryError, PermissionError) as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    with open_binary(path) as file:
+        yield from decode_lines(file, path)
 
 
 def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]:
@@ -41,6 +34,7 @@ def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]
     # Iterating over a binary file cuts at b"\n" only.
     for number, raw in enumerate(file, start=1):
         if number == 1:
+            _refuse_utf16(raw, name)
             raw = raw.removeprefix(_BOM)
         yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 
@@ -52,7 +46,7 @@ def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLi
         DataError: as read_lines; a file without lines; files of unequal length, found at the end of the shorter one;
             .sgm files with faults, or with different segments.
     """
-    if all(os.fspath(path).removesuffix(".gz").endswith(".sgm") for path in (source_path, target_path)):
+    if all(split_suffix(os.fspath(path))[0].endswith(".sgm") for path in (source_path, target_path)):
         yield from _read_segments(source_path, target_path)
         return
     sources, targets = read_lines(source_path), read_lines(target_path)
@@ -92,8 +86,14 @@ def _read_segments(
     return zip(source.values(), sgm.in_order(target, source, target_path, source_path), strict=True)
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.name.endswith(".gz") else open(path, "rb")
+def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:
+    # The mark of UTF-32 begins with that of UTF-16.
+    for name, marks in {"UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-16": _UTF16_BOMS}.items():
+        if start.startswith(marks):
+            raise DataError(
+                f"{path} is {name} by its first bytes; text must be UTF-8. Convert it: "
+                f"iconv -f {name} -t UTF-8 OLD > NEW."
+            )
 
 
 def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:
@@ -102,5 +102,5 @@ def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}, line {number}: byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8. "
-            "Convert the file to UTF-8 (iconv does that), or mend the line."
+            "Convert the file to UTF-8 (iconv does that), or correct the line."
         ) from None

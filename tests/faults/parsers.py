@@ -12,11 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import zstandard
+
 from t2t_lite import config, registry
 from t2t_lite.data import sgm
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.data.store import Store
+from t2t_lite.data.tables import read_table
 from t2t_lite.decode.export_folder import read_card
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import read_parameters
@@ -49,6 +52,14 @@ LINES = [
     "世界 🌍 a\u0301\nשלום \u202eabc\u202c\n\n\ufeffx\u2028y\u0085z\r\n".encode(),
     b"a\n" * 50,
 ]
+TABLES = {
+    "tsv": [b'en\tid\tde\nA cat.\t1\tEine "Katze".\n\nb\t\tc\r\n'],
+    "csv": [b'en,de\n"A, ""cat"".","Eine\nKatze"\nb,\xc3\xa4\n', b"a,b\n"],
+    "jsonl": [
+        b'{"translation": {"en": "a\\u00e4", "de": "b"}}\n',
+        b'{"en": "", "de": "\\ud83d\\ude00", "n": [1.5, null]}\n',
+    ],
+}
 OVERRIDES = [
     b"d_model=1024,num_heads=16,norm=pre",
     b"packing=true, dropout=0.1,seed=7,jit=off,",
@@ -87,6 +98,7 @@ class Parser(NamedTuple):
 def make_parsers(folder: Path) -> list[Parser]:
     """All parsers; those that read files read them in `folder`, which is empty."""
     gzipped = [gzip.compress(text, mtime=0) for text in LINES]
+    packed = [zstandard.ZstdCompressor().compress(text) for text in LINES]
     vocabulary = train_vocabulary([line.decode() for line in LINES], size=100)
     symbols = train_vocabulary(["(S (NP DT NN )NP (VP XX )VP . )S"], size=100, kind="word")
     return [
@@ -98,6 +110,8 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("sgm", 130, SGML, _sgm),
         Parser("lines", 130, LINES, _lines),
         Parser("lines, gzipped", 30, gzipped, _file(folder / "a.gz", read_lines)),
+        Parser("lines, .zst", 30, packed, _file(folder / "a.zst", read_lines)),
+        *(Parser(name, 40, seeds, _file(folder / f"a.{name}", _table)) for name, seeds in TABLES.items()),
         Parser("vocabulary, text", 40, LINES, functools.partial(_vocabulary, vocabulary)),
         Parser("vocabulary, file", 10, [vocabulary.model_proto], _file(folder / "a.model", _load_vocabulary)),
         Parser("answers", 60, ANSWERS, _predict),
@@ -112,6 +126,13 @@ def make_parsers(folder: Path) -> list[Parser]:
 def _text(data: bytes) -> str:
     # Half a surrogate pair comes from the command line, and stands for a byte that is no UTF-8.
     return data.decode("utf-8", "surrogateescape")
+
+
+def _table(path: Path) -> None:
+    for pair in read_table(path, ("en", "de")):
+        for text in pair:
+            assert not {"\n", "\r"} & {*text}, "a text is one line"
+            text.encode()
 
 
 def _override(data: bytes) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.data.corpus_files import find_files
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.problems.text2text import Text2text, find_files
+from t2t_lite.problems.text2text import Text2text
 
 
 def _fill(folder: Path, *names: str) -> Path:
@@ -43,6 +44,17 @@ def test_a_plain_folder(tmp_path: Path) -> None:
         ("train.lc.norm.tok.en.gz", "train.lc.norm.tok.de.gz", "val.lc.norm.tok.en.gz", "val.lc.norm.tok.de.gz"),
         ("train_2.x.en", "train_2.x.de", "dev_a.en", "dev_a.de"),
         ("train.en-de.en", "train.en-de.de", "dev.en-de.en", "dev.en-de.de"),
+        ("train.en.txt", "train.de.txt", "validation.en", "validation.de"),
+        ("train.en-de.en.txt.gz", "train.en-de.de.txt", "validation.x.en", "validation.x.de"),
+        ("Europarl.de-en.en", "Europarl.de-en.de", "dev.de-en.en", "dev.de-en.de"),
+        (
+            "OpenSubtitles.en-de.en.gz",
+            "OpenSubtitles.en-de.de.gz",
+            "val.en",
+            "val.de",
+            "WMT-dev.de-en.en",
+            "x.de-fr.de",
+        ),
         # One side without the other does not disturb a whole pair.
         ("train.en", "train.de", "dev.en", "dev.de", "train_old.en", "val.de"),
         # The plain names go first.
@@ -68,6 +80,9 @@ def test_names_that_are_understood(tmp_path: Path, names: tuple[str, ...]) -> No
             "test_2016.de, test_2016.en, test_2017",
         ),
         (("dev.en", "dev.de", "val.en", "val.de"), "dev", "dev.de, dev.en, val.de, val.en"),
+        (("train.tsv", "train.en", "train.de"), "train", "train.de, train.en, train.tsv"),
+        (("dev.jsonl", "dev.csv.xz"), "dev", "dev.csv.xz, dev.jsonl"),
+        (("NC.de-en.en", "NC.de-en.en.txt", "NC.de-en.de"), "train", "NC.de-en.de, NC.de-en.en, NC.de-en.en.txt"),
         (("train.en", "train.en.gz", "train.de"), "train", "train.de, train.en, train.en.gz"),
     ],
 )
@@ -89,7 +104,7 @@ def test_ambiguous_names(tmp_path: Path, names: tuple[str, ...], split: str, lis
 def test_a_missing_split(tmp_path: Path, split: str, wanted: str) -> None:
     names = [name for name in _PLAIN if not name.startswith(split)]
     problem = Text2text(str(_fill(tmp_path / "corpus", *names)), "en-de")
-    message = rf"corpus has no {split} files\. Looked for {wanted}.*, plain or \.gz; found {', '.join(sorted(names))}\."
+    message = rf"corpus has no {split} files\. Looked for {wanted}.*, plain or .*; found {', '.join(sorted(names))}\."
     for use in (problem.splits, lambda: next(problem.samples(split)), lambda: prepare(problem, tmp_path / "data")):
         with pytest.raises(DataError, match=message):
             use()
@@ -105,7 +120,7 @@ def test_an_empty_folder_and_a_full_one(tmp_path: Path) -> None:
 
 
 def test_wrong_language_code(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"Looked for train\.xx and train\.yy, .*found dev\.de, dev\.en"):
+    with pytest.raises(DataError, match=r"Looked for train\.xx and train\.yy .*found dev\.de, dev\.en"):
         Text2text(str(_fill(tmp_path, *_PLAIN)), "xx-yy").splits()
 
 
@@ -115,6 +130,7 @@ def test_wrong_language_code(tmp_path: Path) -> None:
         (("train.en",), "train.en", "train.de"),
         (("train.tok.de.gz",), "train.tok.de.gz", "train.tok.en"),
         (("train_1.en", "train_2.de"), "train_1.en", "train_1.de"),
+        (("A.de-en.en", "B.de-en.de"), "A.de-en.en", "A.de-en.de"),
     ],
 )
 def test_one_side_only(tmp_path: Path, names: tuple[str, ...], there: str, missing: str) -> None:
@@ -134,7 +150,7 @@ def test_a_missing_folder(tmp_path: Path) -> None:
 
 def test_unknown_split(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no split 'tset'; there are train, dev, test"):
-        find_files(str(tmp_path), "tset", "en", "de")
+        find_files(str(tmp_path), "tset", ("en", "de"))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +161,7 @@ def test_unknown_split(tmp_path: Path) -> None:
         ("test.en", b"", r"test\.en is empty"),
         ("train.en", b"", r"train\.en is empty"),
         ("dev.en", b"one\nt\xffo\n", r"dev\.en, line 2: byte 0xff at column 2 is not UTF-8"),
-        ("train.de", b"\xff\xfeo\0n\0", r"train\.de, line 1: byte 0xff at column 1 is not UTF-8"),
+        ("train.de", b"\xff\xfeo\0n\0", r"train\.de is UTF-16 by its first bytes.* iconv -f UTF-16 -t UTF-8 OLD > NEW"),
     ],
 )
 def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, message: str) -> None:
@@ -166,6 +182,9 @@ def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, messa
         ({"languages": "en-de-fr"}, "--languages=en-de-fr is not two"),
         ({"languages": "en-en"}, "--languages=en-en is not two different"),
         ({"languages": "../x-de"}, "is not two different language codes"),
+        ({"dev_lines": 0}, "--dev_lines=0 must be at least 1"),
+        ({"source_dir": "x,y:2", "clean": True}, "takes pairs several times, but --clean leaves out all but the first"),
+        ({"source_dir": "x,y:0"}, "the weight 0 of y is not a whole number"),
         ({"vocab_size": 3}, "--vocab_size=3 is too small"),
         ({"vocab_type": "unigramm"}, r"--vocab_type=unigramm is not one of: bpe, unigram\. Did you mean 'unigram'"),
         ({"metric": "blue"}, r"--metric=blue is not one of: bleu, .*, chrf, bleu_paper\. Did you mean 'bleu'"),

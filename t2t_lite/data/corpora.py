@@ -1,0 +1,101 @@
+"""Corpora of a problem: their folders with weights, and their two languages, as flags give them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+
+from t2t_lite.data.corpus_files import Languages, has_language
+from t2t_lite.errors import UsageError
+
+_CODE = r"\w+(?:-\w+)*"
+# What follows the language in a code, such as BR in pt-BR or Hans in zh-Hans, begins no code.
+_SUBTAG = re.compile(r"(?:[A-Z]{2}|[A-Z][a-z]{3}|\d{3})(?:-.*)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A folder of files, and how many times each of its training pairs is taken."""
+
+    folder: str
+    weight: int = 1
+
+
+def parse_corpora(text: str) -> tuple[Corpus, ...]:
+    """Reads FOLDER or FOLDER[:WEIGHT],FOLDER[:WEIGHT],...; paths are made absolute.
+
+    Raises:
+        UsageError: a weight that is not a whole number above 0, a folder named twice, or a name that is missing.
+    """
+    whole = _absolute(text)
+    if os.path.isdir(whole):  # its name may hold a comma or a colon
+        return (Corpus(whole),)
+    corpora = tuple(_parse_corpus(part, text) for part in text.split(","))
+    folders = [corpus.folder for corpus in corpora]
+    for folder in folders:
+        if folders.count(folder) > 1:
+            raise UsageError(f"--source_dir={text} names {folder} twice; {folder}:2 takes each of its pairs twice.")
+    return corpora
+
+
+def format_corpora(corpora: tuple[Corpus, ...]) -> str:
+    """The text that `parse_corpora` reads."""
+    return ",".join(c.folder if c.weight == 1 else f"{c.folder}:{c.weight}" for c in corpora)
+
+
+def _parse_corpus(part: str, text: str) -> Corpus:
+    match = re.fullmatch(r"(.*?)(?::([-+]?\d[\d.]*))?", part)
+    folder, weight = (match[1], match[2]) if match else (part, None)
+    if not folder.strip():
+        raise UsageError(f"--source_dir={text} lacks the name of a folder; several are given as A,B or A,B:2.")
+    if weight is not None and not re.fullmatch(r"0*[1-9]\d{0,5}", weight):
+        raise UsageError(
+            f"--source_dir={text}: the weight {weight} of {folder} is not a whole number above 0. It is the number of "
+            "times each pair of that folder is taken; for a ratio of 1 to 1.5 give 2 and 3."
+        )
+    return Corpus(_absolute(folder), int(weight or 1))
+
+
+def _absolute(folder: str) -> str:
+    return os.path.abspath(os.path.expanduser(folder))
+
+
+def parse_languages(text: str, folder: str) -> Languages:
+    """Reads SOURCE-TARGET or SOURCE:TARGET; where codes hold hyphens and several readings are left, files decide.
+
+    Args:
+        folder: looked at only then.
+
+    Raises:
+        UsageError: not two different codes, or no way to tell where the first one ends.
+    """
+    if re.fullmatch(rf"{_CODE}:{_CODE}", text):
+        ways = [(text.partition(":")[0], text.partition(":")[2])]
+    elif re.fullmatch(_CODE, text):
+        ways = [(text[: hyphen.start()], text[hyphen.end() :]) for hyphen in re.finditer("-", text)]
+    else:
+        ways = []
+    ways = [(source, target) for source, target in ways if source != target]
+    if not ways:
+        raise UsageError(
+            f"--languages={text} is not two different language codes with a hyphen between, such as en-de, en-pt-BR or "
+            "en:pt-BR."
+        )
+    if len(ways) > 1:
+        ways = [way for way in ways if not _SUBTAG.fullmatch(way[1])] or ways
+    if len(ways) > 1:
+        fitting = [way for way in ways if all(has_language(folder, language) for language in way)]
+        if len(fitting) != 1:
+            readings = " or ".join(f"{source}:{target}" for source, target in fitting or ways)
+            raise UsageError(
+                f"--languages={text} is not two language codes only: it can be read as {readings}, and the names of "
+                f"the files in {folder} do not say which is meant. Give one of these."
+            )
+        ways = fitting
+    return ways[0]
+
+
+def format_languages(languages: Languages) -> str:
+    """The text that `parse_languages` reads in one way."""
+    return (":" if "-" in "".join(languages) else "-").join(languages)

@@ -1,0 +1,117 @@
+"""File names of a corpus: which files of a folder are the training, dev and test data of two languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_lite.data import compressed, tables
+from t2t_lite.data.sources import list_names, read_pairs
+from t2t_lite.errors import DataError, UsageError
+
+_NAMES = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
+_TABLES = "|".join(map(re.escape, tables.SUFFIXES))
+_COMPRESSED = ", ".join(compressed.SUFFIXES)
+
+Languages = tuple[str, str]
+Part = tuple[Path, ...]  # one table, or two files of lines: source and target
+
+
+def read_part(part: Part, languages: Languages) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of a table or of two files of lines."""
+    return tables.read_table(part[0], languages) if len(part) == 1 else read_pairs(*part)
+
+
+def find_files(folder: str, split: str, languages: Languages) -> list[Part]:
+    """Returns the files of a split; several parts only where the training data are several corpora with OPUS names.
+
+    Raises:
+        DataError: no such folder, one side only, or several files that could be meant.
+    """
+    if split not in _NAMES:
+        raise UsageError(f"There is no split {split!r}; there are {', '.join(_NAMES)}.")
+    if not Path(folder).is_dir():
+        raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your text files.")
+    stems = _stems(folder, rf"(?:{'|'.join(_NAMES[split])})(?:[_.].*)?", languages)
+    whole = {stem: parts for stem, files in stems.items() if (parts := _parts(files, languages))}
+    if whole:
+        # The plain names, such as train.en, go before longer ones, such as train.clean.en.
+        chosen = {stem: parts for stem, parts in whole.items() if stem in _NAMES[split]} or whole
+        return [_only([part for parts in chosen.values() for part in parts], folder, split, languages)]
+    if stems:
+        raise _one_side_only(folder, stems, languages)
+    return _opus_files(folder, languages) if split == "train" else []
+
+
+def has_language(folder: str, language: str) -> bool:
+    """Whether the folder holds files of lines whose names end in a language."""
+    pattern = re.compile(rf".+\.{re.escape(language)}(?:\.txt)?")
+    try:
+        return any(pattern.fullmatch(compressed.split_suffix(path.name)[0]) for path in Path(folder).iterdir())
+    except OSError:  # no such folder, for example
+        return False
+
+
+def missing(folder: str, split: str, languages: Languages) -> DataError:
+    """The error about a folder without files of a split; it says what would work."""
+    wanted = " or ".join(" and ".join(f"{name}.{language}" for language in languages) for name in _NAMES[split])
+    opus = (
+        f", for files with OPUS names (NAME.{'-'.join(sorted(languages))}.{languages[0]})" if split == "train" else ""
+    )
+    held_out = " --dev_lines=1000 would hold 1000 pairs out of the training data instead." if split == "dev" else ""
+    found = list_names(path.name for path in Path(folder).iterdir() if path.is_file())
+    return DataError(
+        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {_NAMES[split][0]}.tsv, .csv or "
+        f".jsonl{opus}, plain or compressed ({_COMPRESSED}); found {found}.{held_out}"
+    )
+
+
+def _stems(folder: str, stem: str, languages: Languages) -> dict[str, dict[str, list[Path]]]:
+    """Returns the files by the part of their names before the language or .tsv, then by that."""
+    codes = "|".join(map(re.escape, languages))
+    pattern = re.compile(rf"({stem})(?:\.({codes})(?:\.txt)?|({_TABLES}))")
+    stems: dict[str, dict[str, list[Path]]] = {}
+    for path in sorted(Path(folder).iterdir()):
+        match = pattern.fullmatch(compressed.split_suffix(path.name)[0])
+        if match and path.is_file():
+            stems.setdefault(match[1], {}).setdefault(match[2] or match[3], []).append(path)
+    return stems
+
+
+def _parts(files: dict[str, list[Path]], languages: Languages) -> list[Part]:
+    """Returns what the files of a stem can be: tables, and each file of one side with each of the other."""
+    sources, targets = (files.get(language, []) for language in languages)
+    whole: list[Part] = [(path,) for suffix in tables.SUFFIXES for path in files.get(suffix, [])]
+    return whole + [(source, target) for source in sources for target in targets]
+
+
+def _only(parts: list[Part], folder: str, split: str, languages: Languages) -> Part:
+    if len(parts) == 1:
+        return parts[0]
+    names = ", ".join(sorted({path.name for part in parts for path in part}))
+    raise DataError(
+        f"{folder}: several files could be the {split} data: {names}. Keep one pair there, or call the pair that "
+        f"you mean {split}.{languages[0]} and {split}.{languages[1]}."
+    )
+
+
+def _opus_files(folder: str, languages: Languages) -> list[Part]:
+    """The corpora with OPUS names, such as Europarl.de-en.de; none whose name is that of dev or test data."""
+    one, other = map(re.escape, languages)
+    stems = _stems(folder, rf"(?!(?i:.*(?:dev|valid|test))).+\.(?:{one}-{other}|{other}-{one})", languages)
+    for stem, files in stems.items():
+        if not _parts(files, languages):
+            raise _one_side_only(folder, {stem: files}, languages)
+    return [_only(_parts(files, languages), folder, "train", languages) for files in stems.values()]
+
+
+def _one_side_only(folder: str, stems: dict[str, dict[str, list[Path]]], languages: Languages) -> DataError:
+    stem, sides = next(iter(stems.items()))
+    there = next(iter(sides.values()))[0].name
+    other = f"{stem}.{languages[1] if languages[0] in sides else languages[0]}"
+    found = ", ".join(sorted(path.name for sides in stems.values() for side in sides.values() for path in side))
+    return DataError(
+        f"{folder} has {there} but not {other} (nor {other}.gz): both sides are needed, with equal names before "
+        f"the language. Found: {found}."
+    )

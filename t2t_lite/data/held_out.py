@@ -1,0 +1,50 @@
+"""Held-out pairs: a dev set for a corpus that has none, chosen by hash among the training pairs."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable
+
+from t2t_lite.errors import DataError
+
+Pair = tuple[str, str]
+
+
+class HeldOut:
+    """The pairs with the lowest hashes. The order of the corpus, and how often it repeats them, makes no difference."""
+
+    def __init__(self, pairs: Iterable[Pair], count: int) -> None:
+        """Chooses `count` different pairs with text on both sides; keeps no others in memory.
+
+        Raises:
+            DataError: none would be left to train on.
+        """
+        chosen: dict[int, Pair] = {}
+        highest: list[int] = []  # a heap of their negative hashes
+        more = False  # whether there are pairs beyond them
+        for pair in pairs:
+            key = _key(pair)
+            if key in chosen or not (pair[0].strip() and pair[1].strip()):
+                continue
+            chosen[key] = pair
+            heapq.heappush(highest, -key)
+            if len(chosen) > count:
+                more = True
+                del chosen[-heapq.heappop(highest)]
+        if not more:
+            raise DataError(
+                f"--dev_lines={count} would leave nothing to train on: the training data have {len(chosen):,} "
+                "different pairs with text on both sides. Give a smaller number."
+            )
+        self.pairs = [chosen[key] for key in sorted(chosen)]
+        self._keys = frozenset(chosen)
+
+    def __contains__(self, pair: Pair) -> bool:
+        """Whether the pair is held out, white space aside."""
+        return _key(pair) in self._keys
+
+
+def _key(pair: Pair) -> int:
+    text = "\n".join(" ".join(side.split()) for side in pair)
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())

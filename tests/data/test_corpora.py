@@ -1,0 +1,98 @@
+"""Folders with weights and languages as the flags give them; pairs held out by hash."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.corpora import (
+    Corpus,
+    format_corpora,
+    format_languages,
+    parse_corpora,
+    parse_languages,
+)
+from t2t_lite.data.held_out import HeldOut
+from t2t_lite.errors import DataError, UsageError
+
+
+def test_folders_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = str(tmp_path)
+    corpora = parse_corpora("a,b/:2,/c:3")
+    assert corpora == (Corpus(f"{here}/a"), Corpus(f"{here}/b", 2), Corpus("/c", 3))
+    assert parse_corpora(format_corpora(corpora)) == corpora
+    (tmp_path / "a,b:2").mkdir()
+    assert parse_corpora("a,b:2") == (Corpus(f"{here}/a,b:2"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b:0", "the weight 0 of b is not a whole number above 0"),
+        ("a:1.5,b", "the weight 1.5 of a is not a whole number above 0.* for a ratio of 1 to 1.5 give 2 and 3"),
+        ("a,b:-1", "the weight -1 of b is not"),
+        ("a,,b", "--source_dir=a,,b lacks the name of a folder"),
+        ("a,./a", "names /.*/a twice; /.*/a:2 takes each"),
+    ],
+)
+def test_wrong_folders(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse_corpora(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "formatted"),
+    [
+        ("en-de", ("en", "de"), "en-de"),
+        ("pt_BR-zh_Hans", ("pt_BR", "zh_Hans"), "pt_BR-zh_Hans"),
+        ("en-pt-BR", ("en", "pt-BR"), "en:pt-BR"),
+        ("pt-BR-en", ("pt-BR", "en"), "pt-BR:en"),
+        ("zh-Hant-TW-es-419", ("zh-Hant-TW", "es-419"), "zh-Hant-TW:es-419"),
+        ("en:pt-br", ("en", "pt-br"), "en:pt-br"),
+        ("en:de", ("en", "de"), "en-de"),
+    ],
+)
+def test_languages_that_need_no_files(text: str, languages: tuple[str, str], formatted: str) -> None:
+    assert parse_languages(text, "/nothing") == languages
+    assert format_languages(languages) == formatted
+    assert parse_languages(formatted, "/nothing") == languages
+
+
+def test_files_decide_what_languages_mean(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"it can be read as en:pt-br or en-pt:br, and .* Give one of these"):
+        parse_languages("en-pt-br", str(tmp_path))
+    (tmp_path / "train.tsv").write_text("a\tb\n")  # it would do for either
+    with pytest.raises(UsageError, match="it can be read as en:pt-br or en-pt:br"):
+        parse_languages("en-pt-br", str(tmp_path))
+    for name in ("train.en", "train.pt-br.txt.gz"):
+        (tmp_path / name).write_text("x\n")
+    assert parse_languages("en-pt-br", str(tmp_path)) == ("en", "pt-br")
+    for name in ("train.en-pt", "train.br"):
+        (tmp_path / name).write_text("x\n")
+    with pytest.raises(UsageError, match="it can be read as en:pt-br or en-pt:br"):
+        parse_languages("en-pt-br", str(tmp_path))
+
+
+PAIRS = [(f"Source {i}", f"Target {i}") for i in range(100)]
+
+
+def test_held_out_pairs_do_not_depend_on_order_and_repetition() -> None:
+    held_out = HeldOut(iter(PAIRS), 10)
+    others = [*PAIRS, *PAIRS[:50], ("", "empty"), ("empty", " ")]
+    random.Random(1).shuffle(others)
+    assert HeldOut(others, 10).pairs == held_out.pairs
+    assert len({*held_out.pairs}) == 10
+    assert {*held_out.pairs} < {*PAIRS}
+    assert held_out.pairs != PAIRS[:10]
+    assert [pair for pair in PAIRS if pair in held_out] == sorted(held_out.pairs, key=PAIRS.index)
+    source, target = held_out.pairs[0]
+    assert (f" {source}".replace(" ", "  "), f"{target}\t") in held_out
+    # More lines keep what there was, and a larger corpus changes few.
+    assert HeldOut(PAIRS, 20).pairs[:10] == held_out.pairs
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_something_must_be_left_to_train_on(count: int) -> None:
+    with pytest.raises(DataError, match=rf"--dev_lines={count} would leave nothing .* 100 different pairs"):
+        HeldOut(PAIRS * 3, count)

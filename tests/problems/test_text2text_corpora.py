@@ -1,0 +1,176 @@
+"""text2text on tables, several folders with weights, and pairs held out as the dev set; the whole command on them."""
+
+import json
+import lzma
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.store import Store, open_store
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problems.text2text import Text2text
+from tests import commands
+
+COUNT = 300
+PAIRS = [(f"line {i}", f"Zeile {i}") for i in range(COUNT)]
+
+
+def _tsv(path: Path, pairs: list[tuple[str, str]], header: str = "en\tde\n") -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(header + "".join(f"{source}\t{target}\n" for source, target in pairs))
+    return path
+
+
+def _train_text(store: Store) -> Counter[tuple[str, str]]:
+    """The training pairs of a store, decoded."""
+    split = store.split("train")
+    sides = [
+        [vocabulary.decode(ids[i]) for i in range(len(split))]
+        for vocabulary, ids in zip(
+            (store.source_vocabulary, store.target_vocabulary), (split.source, split.target), strict=True
+        )
+    ]
+    return Counter(zip(*sides, strict=True))
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level("INFO", "t2t_lite")
+    return caplog
+
+
+def test_held_out_pairs_and_their_duplicates_are_not_trained_on(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
+    _tsv(tmp_path / "corpus" / "train.tsv", PAIRS * 2)
+    problem = registry.problem("text2text", source_dir=str(tmp_path / "corpus"), languages="en-de", dev_lines=20)
+    problem.vocab_size = 60
+    assert problem.splits() == ("train", "dev")
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    dev = {*zip(*store.text("dev"), strict=True)}
+    train = {*problem.samples("train")}
+    assert (len(dev), len(train)) == (20, COUNT - 20)
+    assert dev | train == {*PAIRS}
+    assert store.manifest["splits"]["train"]["pairs"] == 2 * (COUNT - 20)
+    assert said.messages.count("20 different pairs are held out of the training data as the dev set.") == 1
+    # Other order, same dev set; another number is another setting; the files are compared.
+    _tsv(tmp_path / "other" / "train.tsv", PAIRS[::-1])
+    again = Text2text(str(tmp_path / "other"), "en-de", dev_lines=20)
+    assert {*again.samples("dev")} == dev
+    assert again.source_files("dev") == again.source_files("train") == [tmp_path / "other" / "train.tsv"]
+    with pytest.raises(UsageError, match="dev_lines: 20 -> 30"):
+        prepare(Text2text(str(tmp_path / "corpus"), "en-de", vocab_size=60, dev_lines=30), tmp_path / "data")
+    assert Text2text(**again.options()).options() == again.options()
+
+
+def test_the_reverse_holds_out_the_same_pairs(tmp_path: Path) -> None:
+    _tsv(tmp_path / "c" / "train.tsv", PAIRS)
+    options = {"source_dir": str(tmp_path / "c"), "languages": "en-de", "dev_lines": 5}
+    forward, back = (registry.problem(name, **options) for name in ("text2text", "text2text_rev"))
+    assert [(target, source) for source, target in forward.samples("dev")] == list(back.samples("dev"))
+
+
+def test_a_dev_set_or_held_out_pairs_not_both_and_not_none(tmp_path: Path) -> None:
+    _tsv(tmp_path / "train.tsv", PAIRS)
+    with pytest.raises(
+        DataError, match=r"has no dev files\. .*--dev_lines=1000 would hold 1000 pairs out of the train"
+    ):
+        Text2text(str(tmp_path), "en-de").splits()
+    with pytest.raises(DataError, match=r"--dev_lines=1000 would leave nothing to train on: .* have 300 different"):
+        prepare(Text2text(str(tmp_path), "en-de", dev_lines=1000), tmp_path / "data")
+    _tsv(tmp_path / "valid.tsv", PAIRS)
+    with pytest.raises(UsageError, match=r"has a dev set \(valid\.tsv\), so --dev_lines=7 has nothing to do"):
+        Text2text(str(tmp_path), "en-de", dev_lines=7).splits()
+
+
+def test_several_folders_with_weights(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
+    small, large = PAIRS[:40], PAIRS[40:200]
+    _tsv(tmp_path / "large" / "train.tsv", large)
+    _tsv(tmp_path / "small" / "train.tsv", small)
+    _tsv(tmp_path / "small" / "dev.tsv", PAIRS[200:210])
+    problem = Text2text(f"{tmp_path}/large,{tmp_path}/small:3", "en-de", vocab_size=60)
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    assert _train_text(store) == Counter(large + 3 * small)
+    assert [*zip(*store.text("dev"), strict=True)] == PAIRS[200:210]
+    assert said.messages == [
+        f"The dev set is that of {tmp_path}/small.",
+        f"{tmp_path}/large: 160 training pairs.",
+        f"{tmp_path}/small: 40 training pairs 3 times.",
+    ]
+    assert [path.parent.name for path in problem.source_files("train")] == ["large", "small"]
+    # Weights count, not where the folders are; a changed file is named.
+    (tmp_path / "large").rename(tmp_path / "moved")
+    moved = f"{tmp_path}/moved,{tmp_path}/small"
+    assert prepare(Text2text(f"{moved}:3", "en-de", vocab_size=60), tmp_path / "data").manifest == store.manifest
+    with pytest.raises(UsageError, match=r"weights: \[1, 3\] -> \[1, 1\]"):
+        prepare(Text2text(moved, "en-de", vocab_size=60), tmp_path / "data")
+    size = (tmp_path / "moved" / "train.tsv").stat().st_size
+    _tsv(tmp_path / "moved" / "train.tsv", large[1:])
+    with pytest.raises(
+        DataError, match=rf"\n  train: {tmp_path}/moved/train\.tsv had {size:,} bytes and has \S+\nGive"
+    ):
+        prepare(Text2text(f"{moved}:3", "en-de", vocab_size=60), tmp_path / "data")
+
+
+def test_each_folder_needs_training_data(tmp_path: Path) -> None:
+    _tsv(tmp_path / "a" / "train.tsv", PAIRS)
+    _tsv(tmp_path / "b" / "dev.tsv", PAIRS)
+    with pytest.raises(DataError, match=r"/b has no train files\. Looked for .* OPUS names \(NAME\.de-en\.en\)"):
+        Text2text(f"{tmp_path}/a,{tmp_path}/b", "en-de").splits()
+
+
+def test_several_opus_corpora_in_a_folder_are_all_trained_on(tmp_path: Path) -> None:
+    for name in ("News.de-en", "Books.de-en", "devtest.de-en"):
+        for code in ("de", "en"):
+            (tmp_path / f"{name}.{code}").write_text(f"{name} {code}\n")
+    problem = Text2text(str(tmp_path), "en-de")
+    assert [*problem.samples("train")] == [("Books.de-en en", "Books.de-en de"), ("News.de-en en", "News.de-en de")]
+    assert len(problem.source_files("train")) == 4
+
+
+def test_codes_with_hyphens(tmp_path: Path) -> None:
+    for name in ("train.en", "train.pt-BR", "dev.en", "dev.pt-BR"):
+        (tmp_path / name).write_text(f"{name}\n")
+    problem = Text2text(str(tmp_path), "en-pt-BR")
+    assert [*problem.samples("dev")] == [("dev.en", "dev.pt-BR")]
+    assert (problem.source_language, problem.target_language) == ("en", "pt-BR")
+    assert Text2text(**problem.options()).settings() == problem.settings()
+
+
+def test_options_of_old_runs_are_read_and_written_as_they_were() -> None:
+    old = {"source_dir": "/corpus", "languages": "en-de", "vocab_size": 8000, "vocab_type": "bpe"}
+    old |= {"shared_vocab": True, "metric": "bleu"}
+    problem = Text2text(**old)
+    assert problem.options() == old
+    assert problem.settings()["options"] == {}
+
+
+def test_datagen_on_a_tsv_file_alone(tmp_path: Path) -> None:
+    path = _tsv(tmp_path / "corpus" / "train.tsv", PAIRS)
+    flags = ["--problem=text2text", f"--source_dir={path.parent}", "--languages=en-de", "--vocab_size=60"]
+    flags += [f"--data_dir={tmp_path / 'data'}", "--num_workers=1"]
+    refused = commands.run("t2t_lite.bin.datagen", *flags)
+    assert (refused.returncode, b"--dev_lines=1000 would hold" in refused.stderr) == (1, True)
+    done = commands.run("t2t_lite.bin.datagen", *flags, "--dev_lines=30")
+    assert done.returncode == 0, done.stderr
+    assert b"train: 270 pairs, " in done.stdout
+    assert b"dev: 30 pairs, " in done.stdout
+    assert b"30 different pairs are held out of the training data as the dev set." in done.stderr
+    path.write_text(path.read_text() + "no tab here\n")
+    damaged = commands.run("t2t_lite.bin.datagen", *flags, "--dev_lines=30", "--prepare_again")
+    assert damaged.returncode == 1
+    assert b"train.tsv, row 302: it has 1 column, but the first row has 2." in damaged.stderr
+    assert b"Traceback" not in damaged.stderr
+
+
+def test_datagen_on_compressed_json_lines(tmp_path: Path) -> None:
+    for split, pairs in {"train": PAIRS, "validation": PAIRS[:5], "test": PAIRS[:3]}.items():
+        rows = [json.dumps({"translation": {"de": target, "en": source}}) + "\n" for source, target in pairs]
+        (tmp_path / f"{split}.jsonl.xz").write_bytes(lzma.compress("".join(rows).encode()))
+    flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=de-en", "--vocab_size=60"]
+    done = commands.run("t2t_lite.bin.datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1")
+    assert done.returncode == 0, done.stderr
+    store = open_store(tmp_path / "data" / "text2text")
+    assert [*zip(*store.text("dev"), strict=True)] == [(target, source) for source, target in PAIRS[:5]]
+    assert len(store.text("test")[0]) == 3
