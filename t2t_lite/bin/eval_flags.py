@@ -41,7 +41,7 @@ def _add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_file_flags(parser: argparse.ArgumentParser) -> None:
-    files = parser.add_argument_group("files, plain or .gz, one sentence a line")
+    files = parser.add_argument_group("files, plain or compressed, one sentence a line")
     files.add_argument("--hypotheses", metavar="FILE", help="translations to score")
     files.add_argument(
         "--references",
@@ -78,7 +78,7 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --output_dir: print LOG-PROBABILITY<tab>TOKENS<tab>PERPLEXITY of each pair, one a line",
     )
-    pairs.add_argument("--sources", metavar="FILE", help="plain or .gz, one sentence a line")
+    pairs.add_argument("--sources", metavar="FILE", help="plain or compressed, one sentence a line")
     pairs.add_argument(
         "--targets", metavar="FILE", help="line N is a translation of line N; of a parser: linearised, as its data are"
     )
