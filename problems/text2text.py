@@ -11,7 +11,7 @@ from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, pars
 from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.problem import SPLITS, Problem, check_vocab_size
+from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size
 from t2t_lite.registry import register_problem
 
 _METRICS = ("bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper")
@@ -32,6 +32,8 @@ class Text2text(Problem):
             taken as many times as the weight says; dev and test come from the first that has them.
         languages: source and target as the files' names end, such as "en-de", "en-pt-BR" or "en:pt-BR".
         dev_lines: where there is no dev set, this many training pairs are held out as one.
+        clean_max_words, clean_max_ratio: limits of `clean`, as in Problem.
+        bleu_tokenize: BLEU's tokeniser, as in Problem.
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
 
     Raises:
@@ -50,6 +52,9 @@ class Text2text(Problem):
         metric: str | None = None,
         clean: bool = False,
         dev_lines: int | None = None,
+        clean_max_words: int | None = None,
+        clean_max_ratio: float | None = None,
+        bleu_tokenize: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
         _check_choice("vocab_type", vocab_type, _VOCAB_TYPES)
@@ -64,12 +69,15 @@ class Text2text(Problem):
             )
         self._languages = parse_languages(languages, self._corpora[0].folder)
         self.source_language, self.target_language = self._languages
+        check_cleaning(clean, clean_max_words, clean_max_ratio)
         self.clean = clean
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
         self._said: set[str] = set()
         given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab, "metric": metric}
-        for name, value in given.items():
+        limits = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio}
+        self._added = {**limits, "bleu_tokenize": bleu_tokenize}
+        for name, value in (given | self._added).items():
             if value is not None:
                 setattr(self, name, value)
 
@@ -123,6 +131,7 @@ class Text2text(Problem):
             # These only if given, so that runs of before there were such options go on.
             **({"clean": True} if self.clean else {}),
             **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
+            **{name: value for name, value in self._added.items() if value is not None},
         }
 
     def settings(self) -> dict[str, Any]:

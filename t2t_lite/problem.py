@@ -45,6 +45,7 @@ class Problem:
             None: by the parameters of COLLINS.prm, which are for the Penn Treebank's tags.
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
+        bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
         clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
         path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
             they are.
@@ -64,6 +65,7 @@ class Problem:
     clean: bool = False
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
+    bleu_tokenize: str | None = None
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
@@ -153,3 +155,12 @@ def check_vocab_size(size: int | None) -> None:
     """Raises UsageError if --vocab_size is given and cannot be meant."""
     if size is not None and size < 4:
         raise UsageError(f"--vocab_size={size} is too small; it counts pieces, usually thousands.")
+
+
+def check_cleaning(clean: bool, max_words: int | None, max_ratio: float | None) -> None:
+    """Raises UsageError if --clean_max_words or --clean_max_ratio is given and cannot be meant."""
+    for name, value in (("clean_max_words", max_words), ("clean_max_ratio", max_ratio)):
+        if value is not None and not clean:
+            raise UsageError(f"--{name}={value:g} is a limit of --clean, which is not given.")
+        if value is not None and not value >= 1:
+            raise UsageError(f"--{name}={value:g} must be at least 1.")

@@ -23,7 +23,7 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
 # "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
-LEAVES = ("config", "progress", "recipe_text", "registry", "metrics", "threads")
+LEAVES = ("config", "languages", "progress", "recipe_text", "registry", "metrics", "threads")
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
@@ -35,12 +35,16 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),  # problem: to set the name of a class that is registered
     "progress": ((), ("tqdm?",)),
     "threads": ((), ("tensorflow?",)),
-    "metrics": ((), ("numpy", "sacrebleu", "sacremoses")),
+    "languages": ((), ()),
+    "metrics": (("languages",), ("numpy", "sacrebleu", "sacremoses")),
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": ((), ("keras", "numpy")),
     "models": (("layers", "config", "registry"), ("keras", "numpy")),  # registry: models register themselves
     "problem": (("text", "metrics"), ()),
-    "data": (("text", "problem"), ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?")),
+    "data": (
+        ("languages", "text", "problem"),
+        ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?"),
+    ),
     "decode": (
         ("models", "layers.kernel", "layers.masks", "layers.step_attention", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),

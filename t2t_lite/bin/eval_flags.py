@@ -6,6 +6,8 @@ import argparse
 
 from t2t_lite.bin import cli, eval_trees
 
+# As metrics/bleu.py has them, which loads sacreBLEU; a test compares.
+TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
 _TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
@@ -68,7 +70,12 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
     )
-    files.add_argument("--language", metavar="de|en|fr", help="what the files are in; adds BLEU-paper to the scores")
+    files.add_argument(
+        "--language",
+        metavar="CODE",
+        help="what the files are in: BLEU has the tokeniser that sacreBLEU chooses for it (zh, ja-mecab, ko-mecab, or "
+        "13a); de, en and fr add BLEU-paper to the scores",
+    )
 
 
 def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
@@ -98,9 +105,9 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
     scores.add_argument("--lowercase", action="store_true", help="compare without case")
     scores.add_argument(
         "--tokenize",
-        choices=("13a", "intl", "none", "char"),
-        help="BLEU's tokeniser; default: 13a, or for a run what its problem's metric asks for; none: split at spaces, "
-        "for text that is tokenised already",
+        choices=TOKENIZERS,
+        help="BLEU's tokeniser; default: 13a, or as --language or a run's problem asks for; none: split at spaces, for "
+        "text that is tokenised already",
     )
     scores.add_argument(
         "--json", action="store_true", help="print one JSON object instead of lines; of --score one a line"
@@ -144,8 +151,8 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
             parser.error("BLEU-paper is cased and has Moses' tokeniser; leave out --lowercase and --tokenize")
     elif args.tokenize and args.metric in ("chrf", "ter"):
         parser.error(f"--tokenize is BLEU's, not for --metric={args.metric}")
-    elif args.language is not None and args.metric != "all":
-        parser.error(f"--language is for BLEU-paper, not for --metric={args.metric}")
+    elif args.language is not None and args.metric not in ("all", "bleu"):
+        parser.error(f"--language is for BLEU, not for --metric={args.metric}")
 
 
 def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

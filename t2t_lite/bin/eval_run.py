@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from t2t_lite import threads
 from t2t_lite.bin import cli, eval_scores, eval_trees, run_scores
 from t2t_lite.errors import UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.problem import Problem
 
 
 def score_run(args: argparse.Namespace) -> int:
@@ -18,7 +23,7 @@ def score_run(args: argparse.Namespace) -> int:
     trees = problem.metric == "evalb"
     _check_kind(args, trees)
     parameters = eval_trees.parameters(args, problem.evalb)
-    metrics = [] if trees else eval_scores.text_metrics(args, problem.metric, problem.target_language)
+    metrics = [] if trees else _metrics(args, problem)
     cli.load_tensorflow()  # not for --help, nor for files
     threads.one_per_operation()
     from t2t_lite.train.open_run import evaluate_run
@@ -45,6 +50,10 @@ def score_run(args: argparse.Namespace) -> int:
     run_scores.keep(args.output_dir, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
+
+
+def _metrics(args: argparse.Namespace, problem: Problem) -> list[Metric]:
+    return eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)
 
 
 def _check_kind(args: argparse.Namespace, trees: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +13,33 @@ if TYPE_CHECKING:
     from t2t_lite.metrics.metric import Metric, Score
 
 
-def text_metrics(args: argparse.Namespace, metric: str, language: str) -> list[Metric]:
-    """Returns the metrics asked for; where no flag says how to compute BLEU, the problem's `metric` does."""
-    from t2t_lite.metrics import bleu
+def text_metrics(
+    args: argparse.Namespace, metric: str, language: str, bleu_tokenize: str | None = None
+) -> list[Metric]:
+    """Returns the metrics asked for; where no flag says how to compute BLEU, the problem does.
+
+    Args:
+        metric, bleu_tokenize: the problem's.
+        language: of the target side.
+    """
+    from t2t_lite.metrics import bleu, paper_bleu
 
     metrics = []
     if args.metric in ("bleu", "all"):
         if args.lowercase or args.tokenize or metric in ("chrf", "bleu_paper"):
-            metrics.append(bleu.bleu(lowercase=args.lowercase, tokenize=args.tokenize or "13a"))
+            tokenize = args.tokenize or bleu_tokenize
+            metrics.append(bleu.bleu(lowercase=args.lowercase, tokenize=tokenize, language=language))
         else:
-            metrics.append(bleu.metric(metric))
+            metrics.append(bleu.metric(metric, language, bleu_tokenize))
+            note = bleu.tokenizer_note(metric, language, bleu_tokenize)
+            if note:
+                print(note, file=sys.stderr)
     if args.metric in ("chrf", "all"):
         metrics.append(bleu.chrf(lowercase=args.lowercase))
     if args.metric == "ter":
         metrics.append(bleu.ter())
-    if args.metric == "bleu_paper" or (args.metric == "all" and (args.language is not None or metric == "bleu_paper")):
+    paper = metric == "bleu_paper" or args.language in paper_bleu.LANGUAGES
+    if args.metric == "bleu_paper" or (args.metric == "all" and paper):
         metrics.append(bleu.metric("bleu_paper", language))
     return metrics
 

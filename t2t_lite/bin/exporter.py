@@ -175,7 +175,9 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     if not as_trained or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
         return found
     metric = (
-        Bracketing(problem.evalb) if problem.metric == "evalb" else bleu.metric(problem.metric, problem.target_language)
+        Bracketing(problem.evalb)
+        if problem.metric == "evalb"
+        else bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
     )
     signature = metric.score(["(S (X a))"], ["(S (X a))"]).signature
     lines = cadence_of(run.spec.hparams).eval_lines

@@ -11,7 +11,7 @@ from t2t_lite.problem import Problem
 
 _PROBLEM_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
-    *("shared_vocab metric clean dev_lines".split()),
+    *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize dev_lines".split()),
 )
 
 
@@ -59,18 +59,31 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         default=None,
         help="text2text: one vocabulary for each side instead of one for both",
     )
+    _add_score_and_cleaning_flags(group)
+
+
+def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
+    """Adds the flags of the dev score and of cleaning."""
     group.add_argument(
         "--metric",
         metavar="NAME",
         help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf or bleu_paper; default: bleu",
     )
     group.add_argument(
+        "--bleu_tokenize",
+        metavar="NAME",
+        help="text2text: BLEU's tokeniser: 13a, zh, ja-mecab, ko-mecab, char, flores200, intl or none; default: as "
+        "sacreBLEU chooses by the target language",
+    )
+    group.add_argument(
         "--clean",
         action="store_true",
         default=None,
         help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
-        "(ratio above 9) or seen before",
+        "(ratio above 9), with equal sides or seen before",
     )
+    group.add_argument("--clean_max_words", type=cli.positive, metavar="N", help="of --clean; default: 250")
+    group.add_argument("--clean_max_ratio", type=float, metavar="R", help="of --clean; default: 9")
 
 
 def _add_file_flags(group: argparse._ArgumentGroup) -> None:

@@ -93,6 +93,7 @@ def _run(args: argparse.Namespace, command: str) -> int:
         return show.show(args, _spec)
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
+    _check_metric(spec)
     from t2t_lite.train.run_dir import has_run
     from t2t_lite.train.signals import Stopped, StopSignals
 
@@ -114,6 +115,18 @@ def _run(args: argparse.Namespace, command: str) -> int:
         again = short if has_run(args.output_dir) and cluster is None else "the same command"
         print(f"{stopped} Go on with {again}{' on every worker' if cluster else ''}", file=sys.stderr)
         return stopped.exit_status
+
+
+def _check_metric(spec: RunSpec) -> None:
+    """Raises UsageError if the dev score cannot be computed, before anything that takes long; says what is unusual."""
+    from t2t_lite.metrics import bleu
+
+    problem = spec.make_problem()
+    if problem.metric != "evalb":
+        bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
+        note = bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
+        if note:
+            print(note, flush=True)
 
 
 def _devices(args: argparse.Namespace) -> Devices:

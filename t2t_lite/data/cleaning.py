@@ -5,9 +5,11 @@ Reasons, in this order; a pair is counted under the first that it meets:
 control    a control character (Unicode category Cc, but for the tab): mostly text that was decoded wrongly once
 length     a side of more than `max_words` words (Moses' clean-corpus-n.perl; its usual limits are 80 to 250)
 ratio      one side has more than `max_ratio` times the words of the other (clean-corpus-n.perl leaves out above 9)
+copy       both sides are the same text, unless both are in one language
 duplicate  the same source with the same target stood before
 
-Words are what stands between blanks. Pairs are told apart by 64 bits of a hash: among the 36 million of WMT14 En-Fr,
+Words are what stands between blanks; in languages without blanks, such as Chinese and Thai, they are estimated from the
+number of characters (languages.py). Pairs are told apart by 64 bits of a hash: among the 36 million of WMT14 En-Fr,
 the chance that one pair is taken for another's double is 1 in 28,000.
 """
 
@@ -22,10 +24,11 @@ from typing import IO
 import numpy as np
 
 from t2t_lite.errors import DataError
+from t2t_lite.languages import count_words
 
 Pair = tuple[str, str]
 
-REASONS = ("control", "length", "ratio", "duplicate")
+REASONS = ("control", "length", "ratio", "copy", "duplicate")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _DUPLICATE = REASONS.index("duplicate")
@@ -43,15 +46,24 @@ class Cleaner:
         pairs: what is to be cleaned.
         file: an empty file for the verdicts, open for writing and reading as long as the Cleaner is used.
         max_words, max_ratio: see above.
+        languages: codes of source and target.
 
     Attributes:
-        counts: how many pairs are left out, by reason.
+        pairs: how many there are.
+        counts: how many of them are left out, by reason.
     """
 
-    def __init__(self, pairs: Iterable[Pair], file: IO[bytes], max_words: int, max_ratio: float) -> None:
-        self._file, self._max_words, self._max_ratio = file, max_words, max_ratio
-        self._pairs = self._judge(pairs)
-        partitions = -(-self._pairs // _PARTITION)
+    def __init__(
+        self,
+        pairs: Iterable[Pair],
+        file: IO[bytes],
+        max_words: int,
+        max_ratio: float,
+        languages: tuple[str, str] = ("source", "target"),
+    ) -> None:
+        self._file, self._max_words, self._max_ratio, self._languages = file, max_words, max_ratio, languages
+        self.pairs = self._judge(pairs)
+        partitions = -(-self.pairs // _PARTITION)
         for partition in range(partitions):
             self._mark_doubles(partition, partitions)
         self.counts = dict.fromkeys(REASONS, 0)
@@ -86,18 +98,20 @@ class Cleaner:
     def _verdict(self, source: str, target: str) -> int:
         if _CONTROL.search(source) or _CONTROL.search(target):
             return REASONS.index("control")
-        fewer, more = sorted((len(source.split()), len(target.split())))
+        fewer, more = sorted(map(count_words, (source, target), self._languages))
         if more > self._max_words:
             return REASONS.index("length")
         if more > self._max_ratio * fewer:
             return REASONS.index("ratio")
+        if self._languages[0] != self._languages[1] and source.strip() == target.strip():
+            return REASONS.index("copy")
         # No text holds a line end, so that no two pairs are joined to the same.
         digest = hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
         return max(int.from_bytes(digest, "little"), len(REASONS))
 
     def _blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yields (number of its first pair, uint64 verdicts) of each block of the file."""
-        for first in range(0, self._pairs, _BLOCK):
+        for first in range(0, self.pairs, _BLOCK):
             self._file.seek(8 * first)
             yield first, np.frombuffer(self._file.read(8 * _BLOCK), np.uint64)
 
@@ -119,6 +133,6 @@ class Cleaner:
 
     def _other_pairs(self) -> DataError:
         return DataError(
-            f"Cleaning: samples('train') gave {self._pairs:,} pairs with text at first, and another number when it was "
+            f"Cleaning: samples('train') gave {self.pairs:,} pairs with text at first, and another number when it was "
             "read again. It must give the same pairs at each call."
         )

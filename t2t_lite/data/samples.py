@@ -16,6 +16,8 @@ Progress = Callable[[int, str], None]  # (pairs done, what is being done)
 
 _REPORT_EVERY = 10_000  # pairs
 
+_MANY = 0.2  # share of the pairs above which cleaning warns
+
 _log = logging.getLogger("t2t_lite")
 
 
@@ -76,13 +78,26 @@ class TrainingText:
         self._cleaner: Cleaner | None = None
         if problem.clean:
             pairs = reported(self._with_text(), progress, "cleaning")
-            self._cleaner = Cleaner(pairs, verdicts, problem.clean_max_words, problem.clean_max_ratio)
-            counts = ", ".join(f"{count:,} {reason}" for reason, count in self._cleaner.counts.items())
-            _log.info("Cleaning leaves out %s training pairs: %s.", f"{sum(self._cleaner.counts.values()):,}", counts)
+            languages = (problem.source_language, problem.target_language)
+            self._cleaner = Cleaner(pairs, verdicts, problem.clean_max_words, problem.clean_max_ratio, languages)
+            self._say_counts(self._cleaner)
 
     def read(self) -> Iterator[Pair]:
         """Yields the pairs, from the first one, at each call."""
         return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
+
+    def _say_counts(self, cleaner: Cleaner) -> None:
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in cleaner.counts.items())
+        number = sum(cleaner.counts.values())
+        _log.info("Cleaning leaves out %s training pairs: %s.", f"{number:,}", counts)
+        if number > _MANY * cleaner.pairs:
+            _log.warning(
+                "Cleaning leaves out %.0f%% of the training pairs, which is much. If they are sound: --clean_max_words "
+                "(%d) and --clean_max_ratio (%g) are its limits.",
+                100 * number / cleaner.pairs,
+                self._problem.clean_max_words,
+                self._problem.clean_max_ratio,
+            )
 
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why. Known when all have been read."""

@@ -7,30 +7,63 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.languages import base_language
 from t2t_lite.metrics.metric import Metric, Score
 from t2t_lite.metrics.paper_bleu import PaperBleu
 
-TOKENIZERS = ("13a", "intl", "none", "char")
+TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
+_EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # t2t-lite[ja] has what the tokeniser needs
 
 
-def bleu(*, lowercase: bool = False, tokenize: str = "13a") -> Metric:
+def bleu(*, lowercase: bool = False, tokenize: str | None = None, language: str = "") -> Metric:
     """Returns BLEU as sacreBLEU computes it, by default of detokenised text.
 
     Args:
         lowercase: compare without case.
         tokenize: one of TOKENIZERS: "13a" (WMT's mteval-v13a), "intl" (mteval-v14's), "none" (for text that is
-            tokenised already, split at spaces) or "char".
+            tokenised already, split at spaces), "char", "zh", "ja-mecab", "ko-mecab" or "flores200". None: as
+            sacreBLEU chooses by language, "zh", "ja-mecab" and "ko-mecab" for Chinese, Japanese and Korean, else
+            "13a".
+        language: code of the target language.
 
     Raises:
-        UsageError: an unknown tokeniser.
+        UsageError: an unknown tokeniser, or one that lacks what it needs.
     """
-    if tokenize not in TOKENIZERS:
+    if tokenize is not None and tokenize not in TOKENIZERS:
         raise UsageError(
             f"BLEU: there is no tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}."
             f"{did_you_mean(tokenize, TOKENIZERS)}"
         )
     # force: text that is tokenised already is no oversight where "none" was asked for.
-    return Metric(BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none"))
+    force = tokenize == "none"
+    code = base_language(language)
+    try:
+        # The language chooses where no tokeniser is given; beside one, sacreBLEU would warn of it.
+        return Metric(BLEU(lowercase=lowercase, tokenize=tokenize, force=force, trg_lang="" if tokenize else code))
+    except (RuntimeError, OSError, ImportError) as error:
+        raise _missing(tokenize or f"{code}-mecab", error) from error
+
+
+def _missing(tokenize: str, error: Exception) -> UsageError:
+    """What to do about a tokeniser that lacks a package, or a model that sacreBLEU would download."""
+    need = (
+        f"pip install 't2t-lite[{_EXTRAS[tokenize]}]'" if tokenize in _EXTRAS else "sacreBLEU must download its model"
+    )
+    words = " ".join(str(error).split())
+    return UsageError(
+        f"BLEU's tokeniser {tokenize} cannot be used ({words:.120}): {need}; or take characters instead "
+        "(--bleu_tokenize=char, of t2t-lite-eval --tokenize=char), or chrF (--metric=chrf)."
+    )
+
+
+def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
+    """Returns a sentence where the metric `name` has another tokeniser than most languages; else ""."""
+    if name not in ("bleu", "bleu_lc"):
+        return ""
+    if tokenize is not None:
+        return f"BLEU has the tokeniser {tokenize}, as asked for."
+    chosen = getattr(metric(name, language).counter, "tokenizer_signature", "13a")
+    return f"BLEU has the tokeniser {chosen}, as the target language is {language}." if chosen != "13a" else ""
 
 
 def chrf(*, lowercase: bool = False) -> Metric:
@@ -43,26 +76,32 @@ def ter() -> Metric:
     return Metric(TER())
 
 
-METRICS: dict[str, Callable[[str], Metric]] = {  # of the target language
-    "bleu": lambda _: bleu(),
-    "bleu_lc": lambda _: bleu(lowercase=True),
-    "bleu_tok_lc": lambda _: bleu(lowercase=True, tokenize="none"),
-    "chrf": lambda _: chrf(),
-    "bleu_paper": PaperBleu,
+METRICS: dict[str, Callable[[str, str | None], Metric]] = {  # of the target language and BLEU's tokeniser
+    "bleu": lambda language, tokenize: bleu(tokenize=tokenize, language=language),
+    "bleu_lc": lambda language, tokenize: bleu(lowercase=True, tokenize=tokenize, language=language),
+    "bleu_tok_lc": lambda _, __: bleu(lowercase=True, tokenize="none"),
+    "chrf": lambda _, __: chrf(),
+    "bleu_paper": lambda language, _: PaperBleu(language),
 }
 
 
-def metric(name: str, language: str = "") -> Metric:
+def metric(name: str, language: str = "", tokenize: str | None = None) -> Metric:
     """Returns the metric `name`, one of METRICS, for a target language such as "de".
 
+    Args:
+        tokenize: BLEU's tokeniser, as of `bleu`.
+
     Raises:
-        UsageError: another name, or a language for which the metric is not defined.
+        UsageError: another name, a language for which the metric is not defined, or a tokeniser beside a metric that
+            has its own.
     """
+    if tokenize is not None and name not in ("bleu", "bleu_lc"):
+        raise UsageError(f"--bleu_tokenize={tokenize} goes with --metric=bleu or bleu_lc, not with {name}.")
     if name not in METRICS:
         raise UsageError(
             f"There is no metric called {name!r}; known: {', '.join(METRICS)}.{did_you_mean(name, METRICS)}"
         )
-    return METRICS[name](language)
+    return METRICS[name](language, tokenize)
 
 
 def score(name: str, hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> Score:

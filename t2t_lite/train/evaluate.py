@@ -86,14 +86,21 @@ class Evaluator:
         translator: decodes with the same model.
         metric: one of metrics.bleu.METRICS, or "evalb".
         evalb: the parameters of "evalb"; None: those of COLLINS.prm.
+        bleu_tokenize: BLEU's tokeniser; None: as the target language has it.
     """
 
     def __init__(
-        self, model: Any, store: Store, translator: Translator, metric: str, evalb: Parameters | None = None
+        self,
+        model: Any,
+        store: Store,
+        translator: Translator,
+        metric: str,
+        evalb: Parameters | None = None,
+        bleu_tokenize: str | None = None,
     ) -> None:
         self._store, self._translator = store, translator
         language = store.manifest["settings"]["target_language"]
-        self._metric = Bracketing(evalb) if metric == "evalb" else bleu.metric(metric, language)
+        self._metric = Bracketing(evalb) if metric == "evalb" else bleu.metric(metric, language, bleu_tokenize)
 
         def loss_sum(source: Any, target: Any) -> Any:
             return batch_loss(model, {"source": source, "target": target}, 1.0, 0.0)

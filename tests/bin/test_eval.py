@@ -75,7 +75,7 @@ def test_bleu_of_the_paper_beside_sacrebleus(files: tuple[str, str]) -> None:
     assert alone.stdout == f"{paper['name']}|{paper['signature']} = {paper['value']:.2f} {paper['detail']}\n"
     french = evaluate(*files, "--language=fr", "--metric=bleu_paper")
     assert french.stdout.startswith("BLEU-paper (tokenised)|nrefs:1|case:mixed|lang:fr|tok:moses|compounds:whole|")
-    other = evaluate(*files, "--language=fi")
+    other = evaluate(*files, "--language=fi", "--metric=bleu_paper")
     assert other.returncode == 2
     assert other.stderr.startswith("error: BLEU-paper is not defined for text in 'fi', only for")
 
@@ -181,7 +181,7 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
         (["--hypotheses=a", "--references=b", "--metric=bleu_paper"], "needs the files' language, such as --language="),
         (["--output_dir=x", "--metric=bleu_paper", "--lowercase"], "BLEU-paper is cased and has Moses' tokeniser"),
         (["--output_dir=x", "--metric=bleu_paper", "--tokenize=intl"], "leave out --lowercase and --tokenize"),
-        (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU-paper, not"),
+        (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU, not"),
         (["--output_dir=x", "--split=train"], "invalid choice: 'train'"),
         (["--output_dir=x", "--checkpoint=last"], "'last' is neither best, averaged, newest nor a step"),
         (["--output_dir=x", "--beam_size=0"], "'0' is not a whole number of at least 1"),

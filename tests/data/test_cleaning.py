@@ -28,7 +28,7 @@ def _cleaned(pairs: list[Pair], max_words: int = 10, max_ratio: float = 3.0) -> 
         (("a", "x\r"), "control"),
         (("dash \u0096 of another encoding", "x y z"), "control"),
         (("delete\x7f", "x"), "control"),
-        (("w " * 10, "w " * 10), None),
+        (("w " * 10, "v " * 10), None),
         (("w " * 11, "w " * 10), "length"),
         (("w " * 5, "w " * 11), "length"),
         (("w " * 3, "w"), None),
@@ -42,6 +42,31 @@ def _cleaned(pairs: list[Pair], max_words: int = 10, max_ratio: float = 3.0) -> 
 def test_each_reason_with_its_limit(pair: Pair, reason: str | None) -> None:
     kept, counts = _cleaned([pair])
     assert (kept, counts) == (([pair], {}) if reason is None else ([], {reason: 1}))
+
+
+@pytest.mark.parametrize(
+    ("languages", "pair", "reason"),
+    [
+        (
+            ("en", "zh"),
+            ("one two three four five six seven", "一二三四五六七八九十十"),
+            None,
+        ),
+        (("zh-CN", "en"), ("一二三四五六七八九十" * 2, "w " * 10), None),
+        (("en", "zh"), ("w " * 4, "一二"), "ratio"),
+        (("en", "zh"), ("w " * 10, "一" * 20), None),
+        (("en", "zh"), ("w " * 10, "一" * 21), "length"),
+        (("en", "ja"), ("w " * 5, "私は猫が好きです"), None),
+        (("en", "th"), ("the cat sleeps on a mat", "แมวนอนหลับอยู่บนเสื่อผืนหนึ่ง"), None),
+        (("en", "de"), ("Berlin 2024", " Berlin 2024"), "copy"),
+        (("en", "en"), ("no fault here", "no fault here"), None),  # such as a corpus of corrections
+    ],
+)
+def test_languages_without_blanks_are_measured_in_characters(
+    languages: tuple[str, str], pair: Pair, reason: str | None
+) -> None:
+    cleaner = Cleaner([pair], io.BytesIO(), 10, 3.0, languages)
+    assert {name for name, count in cleaner.counts.items() if count} == ({reason} - {None})
 
 
 def test_of_exact_doubles_the_first_stays() -> None:
@@ -70,7 +95,7 @@ def test_any_cut_of_the_work_equals_a_plain_set(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(cleaning, "_BLOCK", block)
     monkeypatch.setattr(cleaning, "_PARTITION", partition)
     draw = random.Random(block)
-    pairs = [(str(draw.randrange(40)), str(draw.randrange(40))) for _ in range(3000)]
+    pairs = [(str(draw.randrange(40)), f"x{draw.randrange(40)}") for _ in range(3000)]
     kept, counts = _cleaned(pairs)
     assert kept == list(dict.fromkeys(pairs))
     assert counts == {"duplicate": 3000 - len(kept)}

@@ -164,8 +164,8 @@ def test_cleaning_is_counted_and_is_for_train_only(tmp_path: Path, caplog: pytes
     assert [store.source_vocabulary.decode(train.source[i]) for i in range(len(train))] == ["a b", "b"]
     facts = store.manifest["splits"]
     assert (facts["train"]["pairs"], facts["train"]["dropped"]) == (2, 1)
-    assert facts["train"]["cleaned"] == {"control": 1, "length": 1, "ratio": 1, "duplicate": 1}
-    assert "Cleaning leaves out 4 training pairs: 1 control, 1 length, 1 ratio, 1 duplicate." in caplog.messages
+    assert facts["train"]["cleaned"] == {"control": 1, "length": 1, "ratio": 1, "copy": 0, "duplicate": 1}
+    assert "Cleaning leaves out 4 training pairs: 1 control, 1 length, 1 ratio, 0 copy, 1 duplicate." in caplog.messages
     for split in ("dev", "test"):
         assert len(store.split(split)) == len(pairs)
         assert "cleaned" not in facts[split]

@@ -1,0 +1,91 @@
+"""BLEU of languages without blanks between words: as sacreBLEU's own command has it with -l."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin import eval_flags
+from t2t_lite.errors import UsageError
+from t2t_lite.metrics import bleu
+
+CHINESE = (["我喜欢吃苹果，也喜欢喝茶。", "他昨天去了北京。"], ["我喜欢吃苹果，也喜欢喝咖啡。", "他昨天到了北京市。"])
+JAPANESE = (
+    ["私は林檎を食べるのが好きです。", "彼は昨日東京へ行きました。"],
+    ["私は林檎を食べることが好きです。", "彼は昨日京都へ行きました。"],
+)
+
+
+def _sacrebleu(folder: Path, hypotheses: list[str], references: list[str], language: str) -> float:
+    for name, lines in (("hyp", hypotheses), ("ref", references)):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref"), "-i", str(folder / "hyp"), "-b", "-w", "8"]
+    done = subprocess.run([*command, "-l", f"en-{language}"], capture_output=True, text=True, check=True, timeout=120)
+    return float(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "lines", "tokenizer"),
+    [
+        ("zh", "zh", CHINESE, "zh"),
+        ("zh-CN", "zh", CHINESE, "zh"),
+        ("zh_Hans", "zh", CHINESE, "zh"),
+        ("ja", "ja", JAPANESE, "ja-mecab"),
+    ],
+)
+def test_the_target_language_chooses_the_tokeniser(
+    tmp_path: Path, code: str, language: str, lines: tuple[list[str], list[str]], tokenizer: str
+) -> None:
+    if tokenizer == "ja-mecab":
+        pytest.importorskip("MeCab", reason="t2t-lite[ja] is not installed")
+    found = bleu.metric("bleu", code).score(*lines)
+    assert f"|tok:{tokenizer}" in found.signature
+    assert found.value == pytest.approx(_sacrebleu(tmp_path, *lines, language), abs=1e-6)
+    assert found.value > 2 * bleu.metric("bleu").score(*lines).value
+    assert bleu.tokenizer_note("bleu", code, None).startswith(f"BLEU has the tokeniser {tokenizer}")
+    assert bleu.metric("bleu", code, "char").score(*lines).signature != found.signature
+
+
+@pytest.mark.parametrize("code", ["de", "en", "pt-BR", "", "source"])
+def test_languages_with_blanks_keep_their_tokeniser(code: str) -> None:
+    assert "|tok:13a|" in bleu.metric("bleu", code).score(["a b"], ["a c"]).signature
+    assert bleu.tokenizer_note("bleu", code, None) == ""
+
+
+def test_a_tokeniser_without_its_package_says_what_to_install() -> None:
+    if importlib.util.find_spec("mecab_ko") is not None:
+        pytest.skip("t2t-lite[ko] is installed")
+    with pytest.raises(UsageError, match=r"ko-mecab cannot be used .*t2t-lite\[ko\].*--bleu_tokenize=char"):
+        bleu.metric("bleu", "ko")
+
+
+def test_a_tokeniser_beside_another_metric_is_refused() -> None:
+    with pytest.raises(UsageError, match="--bleu_tokenize=zh goes with --metric=bleu or bleu_lc, not with chrf"):
+        bleu.metric("chrf", "zh", "zh")
+    with pytest.raises(UsageError, match="there is no tokeniser 'zhh'.*Did you mean 'zh'"):
+        bleu.metric("bleu", "zh", "zhh")
+
+
+def test_the_commands_know_the_same_tokenisers() -> None:
+    assert eval_flags.TOKENIZERS == bleu.TOKENIZERS
+
+
+def test_a_model_that_cannot_be_downloaded_is_said(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("我喜欢\n", encoding="utf-8")
+    flags = [f"--hypotheses={tmp_path}/text", f"--references={tmp_path}/text", "--tokenize=flores200"]
+    closed = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    environment = {
+        **os.environ,
+        **closed,
+        "SACREBLEU": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    environment.pop("no_proxy", None)
+    command = [sys.executable, "-m", "t2t_lite.bin.eval", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert done.returncode == 2, done.stderr
+    assert "BLEU's tokeniser flores200 cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr

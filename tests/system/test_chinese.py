@@ -1,0 +1,66 @@
+"""A corpus of Chinese: cleaned by characters, scored with sacreBLEU's tokeniser for it; whole commands."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+WORDS = [("the dog", "这只狗"), ("a cat", "一只猫"), ("my friend", "我的朋友"), ("the teacher", "老师")]
+VERBS = [("sees", "看见"), ("likes very much", "非常喜欢"), ("never forgets", "从来不会忘记")]
+TAILS = [("in the old house near the river", "在河边的老房子里"), ("every single morning", "每天早上"), ("", "")]
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """en-zh; half of a pair's words may stand twice, so that many sides have ten times as many words as the other."""
+    folder = tmp_path_factory.mktemp("chinese")
+    pairs = [
+        (f"{a} {v} {b} {t} .", f"{x}{y}{z}{w}。")
+        for a, x in WORDS
+        for v, y in VERBS
+        for b, z in WORDS
+        for t, w in TAILS
+    ]
+    for split, rows in (("train", pairs[:120]), ("dev", pairs[120:130]), ("test", pairs[130:])):
+        for side, language in enumerate(("en", "zh")):
+            (folder / f"{split}.{language}").write_text("".join(f"{row[side]}\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def test_sound_pairs_stay(run: Run, chinese: Path, tmp_path: Path) -> None:
+    flags = ["--problem=text2text", f"--source_dir={chinese}", "--languages=en-zh", "--vocab_size=120", "--clean"]
+    done = run("datagen", *flags, f"--data_dir={tmp_path}/a", quick=True)
+    assert "Cleaning leaves out 0 training pairs: 0 control, 0 length, 0 ratio, 0 copy, 0 duplicate." in done.stderr
+    assert "which is much" not in done.stderr
+    done = run("datagen", *flags, f"--data_dir={tmp_path}/b", "--clean_max_words=6", quick=True)
+    assert "of the training pairs, which is much. If they are sound: --clean_max_words (6) and" in done.stderr
+    done = run("datagen", *flags, f"--data_dir={tmp_path}/b", quick=True, status=2)
+    assert "clean_max_words: 6 -> 250" in done.stderr
+    done = run("datagen", *flags[:-1], f"--data_dir={tmp_path}/c", "--clean_max_ratio=3", quick=True, status=2)
+    assert "--clean_max_ratio=3 is a limit of --clean, which is not given." in done.stderr
+
+
+def test_dev_and_test_have_the_tokeniser_of_the_target_language(run: Run, chinese: Path, tmp_path: Path) -> None:
+    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=512,train_steps=2,eval_every=2,beam_size=1"
+    flags = ["--problem=text2text", f"--source_dir={chinese}", "--languages=en-zh", "--vocab_size=120"]
+    done = run("trainer", *flags, "--hparams_set=tiny", f"--hparams={hparams}", f"--output_dir={tmp_path}/run")
+    assert done.stdout.startswith("BLEU has the tokeniser zh, as the target language is zh.\n")
+    scores = json.loads((tmp_path / "run" / "test.scores.json").read_text())
+    assert "|tok:zh|" in scores["scores"][0]["signature"]
+    done = run("eval", f"--output_dir={tmp_path}/run", "--metric=bleu")
+    assert "|tok:zh|" in done.stdout
+    assert "BLEU has the tokeniser zh, as the target language is zh." in done.stderr
+    done = run("trainer", *flags, "--bleu_tokenize=zhh", f"--output_dir={tmp_path}/other", status=2, quick=True)
+    assert "there is no tokeniser 'zhh'" in done.stderr
+    assert not (tmp_path / "other").exists()
+
+
+def test_files_are_scored_by_their_language(run: Run, chinese: Path) -> None:
+    files = [f"--hypotheses={chinese}/test.zh", f"--references={chinese}/test.zh", "--metric=bleu"]
+    assert "|tok:zh|" in run("eval", *files, "--language=zh", quick=True).stdout
+    assert "|tok:13a|" in run("eval", *files, quick=True).stdout
+    assert "|tok:char|" in run("eval", *files, "--language=zh", "--tokenize=char", quick=True).stdout
