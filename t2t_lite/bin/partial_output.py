@@ -13,6 +13,11 @@ from typing import Any
 from t2t_lite.data.durable import replace_file, sync
 from t2t_lite.errors import DataError, UsageError
 
+try:
+    import fcntl
+except ImportError:  # not a Unix system
+    fcntl = None  # type: ignore[assignment]
+
 
 class PartialOutput:
     """FILE.partial, and FILE.partial.json, which says how much of the input is done.
@@ -28,7 +33,7 @@ class PartialOutput:
         done: lines of the input whose output is written.
 
     Raises:
-        UsageError: `resume`, but the file was begun with other settings.
+        UsageError: another process writes the file; `resume`, but the file was begun with other settings.
         DataError: `resume`, but what is left is damaged.
     """
 
@@ -40,11 +45,16 @@ class PartialOutput:
         self._hash = hashlib.sha256()
         self.done, self._bytes, self._digest = 0, 0, ""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        if resume and self._state.exists():
-            self._read_state()
-        self._file = open(self.partial, "r+b" if self.done else "wb")  # noqa: SIM115 (closed by __exit__)
-        self._file.truncate(self._bytes)  # what a kill in the middle of a block has left
-        self._file.seek(self._bytes)
+        self._file = open(os.open(self.partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")  # noqa: SIM115 (see __exit__)
+        try:
+            self._lock()
+            if resume and self._state.exists():
+                self._read_state()
+            self._file.truncate(self._bytes)  # what a kill in the middle of a block has left
+            self._file.seek(self._bytes)
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self) -> PartialOutput:
         return self
@@ -92,6 +102,15 @@ class PartialOutput:
         os.replace(self.partial, self._path)
         sync(self._path.parent)
         self._state.unlink(missing_ok=True)
+
+    def _lock(self) -> None:
+        """Keeps other commands from the file until this process ends."""
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
 
     def _count(self, line: str) -> None:
         self._hash.update(line.encode("utf-8") + b"\n")

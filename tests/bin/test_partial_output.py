@@ -73,3 +73,14 @@ def test_other_settings_another_input_and_damage_are_refused(tmp_path: Path) -> 
     (tmp_path / "out.partial").write_text("LI")
     with pytest.raises(DataError, match="has lost some of its 28 bytes"):
         _resume(path, LINES)
+
+
+def test_two_commands_do_not_write_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with PartialOutput(str(path), SETTINGS, resume=False) as first:
+        first.write(LINES[:2], b"A\nB\n")
+        for resume in (False, True):
+            with pytest.raises(UsageError, match=r"Another t2t-lite-decoder is writing .*out.partial"):
+                PartialOutput(str(path), SETTINGS, resume=resume)
+        first.finish()
+    assert path.read_text() == "A\nB\n"
