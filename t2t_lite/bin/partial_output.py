@@ -105,10 +105,9 @@ class PartialOutput:
 
     def _lock(self) -> None:
         """Keeps other commands from the file until this process ends."""
-        if fcntl is None:
-            return
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
 
