@@ -4,6 +4,7 @@ import gzip
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A trained run, not to be changed, and what the trainer printed."""
+    """A trained run, not to be changed, and what the trainer printed; "as_trained" beside it has no later scores."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
     done = run(
         "trainer",
@@ -106,4 +107,5 @@ def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
     reports = done.stderr.removesuffix("\n").split("\n")
     assert [int(found[1]) for line in reports if (found := REPORT.fullmatch(line))] == [30, 60, 90, 120]
     assert len(reports) == 4, done.stderr
+    shutil.copytree(folder, folder.with_name("as_trained"))  # t2t-lite-eval writes scores into the other one
     return folder, done.stdout

@@ -23,7 +23,7 @@ SMALL = (
 
 @pytest.fixture
 def copy(trained: tuple[Path, str], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(trained[0], tmp_path / "copy"))
+    return Path(shutil.copytree(trained[0].with_name("as_trained"), tmp_path / "copy"))
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def test_the_reverse_direction_on_raw_files_cleaned(run: Run, raw_dir: Path, tmp
     done = run("trainer", *flags, *SMALL, f"--output_dir={tmp_path / 'run'}")
     assert [line for line in done.stderr.split("\n") if not line.startswith("step ")] == [
         f"wmt14_ende goes on without news-commentary-v9.de-en: not in {raw_dir}.",
-        "Cleaning leaves out 12 training pairs: 1 control, 0 length, 1 ratio, 10 duplicate.",
+        "Cleaning leaves out 12 training pairs: 1 control, 0 length, 1 ratio, 0 copy, 10 duplicate.",
         "",
     ]
     store = open_store(tmp_path / "run" / "data" / "wmt14_ende_rev")
