@@ -75,8 +75,7 @@ def test_registry_help_of_one_kind_is_a_part_of_the_whole(kind: str, title: str,
     out = call("trainer", f"--registry_help={kind}").stdout
     assert out.startswith(f"{title}:\n")
     assert re.search(rf"^  {name} ", out, re.MULTILINE)
-    assert f"{out}\n" in f"{registry.help_text()}\n\n"
-    assert call("trainer", "--registry_help").stdout == f"{registry.help_text()}\n"
+    assert f"{out}\n" in f"{call('trainer', '--registry_help').stdout}\n"
 
 
 def test_registry_help_of_another_kind() -> None:

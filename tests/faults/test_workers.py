@@ -86,6 +86,6 @@ def test_workers_with_different_numbers_of_devices_say_so(flags: list[str], tmp_
     job = Job(tmp_path / "run", 2, *flags, own=("--devices=1", "--devices=2"))
     assert job.end(120) == [2, 2], job.errors()
     for errors in job.errors():
-        assert errors.startswith(
-            "error: The workers do not agree on the number of devices: 1, 2. Give all of them the "
+        assert (
+            "\nerror: The workers do not agree on the number of devices: 1, 2. Give all of them the " in f"\n{errors}"
         )

@@ -110,7 +110,7 @@ def test_broken_treebanks_are_told_with_file_and_line(text: str, line: int, faul
         (b"(NP (NN caf\xe9))\n", "line 1: byte 0xe9"),
         (b"(NP (NN a))\n(NP (NN \xff\xfe))\n", "line 2: byte 0xff"),
         (b"\x7fELF\x02\x01\x01\x00\x00", "line 1: '.x7fELF.x02"),
-        ("(NP (NN a))".encode("utf-16"), "line 1: byte 0xff"),
+        ("(NP (NN a))".encode("utf-16"), "is UTF-16 by its first bytes; text must be UTF-8"),
     ],
 )
 def test_broken_files(tmp_path: Path, data: bytes, match: str) -> None:

@@ -22,7 +22,7 @@ from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import normalize, parse, read_trees
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.evaluate import Evaluator
-from t2t_lite.train.open_run import write_vocabularies
+from t2t_lite.train.run_data import write_vocabularies
 from tests.tag_sets import TAG_SETS
 
 
