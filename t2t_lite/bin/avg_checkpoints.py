@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+
+if TYPE_CHECKING:
+    from t2t_lite.train.open_run import OpenRun
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,7 +33,7 @@ def _parser() -> cli.Parser:
     which.add_argument(
         "--steps", type=_steps, metavar="N,N,...", help="the checkpoints of these steps instead of the last ones"
     )
-    parser.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
+    cli.add_code_flags(parser)
     return parser
 
 
@@ -44,7 +49,6 @@ def _run(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     from t2t_lite.train.checkpoint import AVERAGED, BEST, find, list_checkpoints
     from t2t_lite.train.default_weights import forget_default
-    from t2t_lite.train.open_run import open_run
     from t2t_lite.train.recipe import number_to_average
     from t2t_lite.train.run_dir import read_run
 
@@ -54,10 +58,9 @@ def _run(args: argparse.Namespace) -> int:
         find(args.output_dir, "newest")  # an error where there is none
         number = args.last or number_to_average(read_run(args.output_dir, args.usr_dir).hparams)
         paths = list_checkpoints(args.output_dir)[-number:]
-    last_step = paths[-1].rpartition("-")[2]
-    run = open_run(args.output_dir, checkpoint=last_step, usr_dir=args.usr_dir)
+    run = _open_whole(args, paths)
     paths = run.checkpoints.average(paths)
-    path = run.checkpoints.save_weights(AVERAGED, int(last_step))
+    path = run.checkpoints.save_weights(AVERAGED, int(_step(paths[-1])))
     print(f"{path}: the mean of {len(paths)} checkpoints:")
     for averaged in paths:
         print(f"  {averaged}")
@@ -66,6 +69,21 @@ def _run(args: argparse.Namespace) -> int:
     best = " [--checkpoint=best]" if list_checkpoints(args.output_dir, BEST) else ""
     print(f"\nNext: t2t-lite-eval --output_dir={args.output_dir} --split=dev{best}")
     return 0
+
+
+def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
+    """Opens the run with the newest of `paths` that can be read; `average` names the others."""
+    from t2t_lite.train.checkpoint import DamagedError
+    from t2t_lite.train.open_run import open_run
+
+    for path in reversed(paths[1:]):
+        with contextlib.suppress(DamagedError):
+            return open_run(args.output_dir, checkpoint=_step(path), usr_dir=args.usr_dir)
+    return open_run(args.output_dir, checkpoint=_step(paths[0]), usr_dir=args.usr_dir)
+
+
+def _step(path: str) -> str:
+    return path.rpartition("-")[2]
 
 
 def entry() -> None:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from t2t_lite.bin.parser import Parser as Parser
-from t2t_lite.errors import T2TError
+from t2t_lite.errors import T2TError, UsageError
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # of a model that is run, not trained
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
@@ -120,7 +120,35 @@ def check_run(args: argparse.Namespace) -> None:
     """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
     from t2t_lite.train.run_dir import read_run
 
+    trust_run(args)
     read_run(args.output_dir, args.usr_dir)
+
+
+def trust_run(args: argparse.Namespace) -> None:
+    """Makes the code that the run in --output_dir names that of --usr_dir, where --trust_run says so."""
+    from t2t_lite.train.run_dir import recorded_code
+
+    if not args.trust_run:
+        return
+    if args.output_dir is None or args.usr_dir is not None:
+        raise UsageError("--trust_run goes with --output_dir=RUN, the run to trust, and without --usr_dir.")
+    args.usr_dir = recorded_code(args.output_dir)
+
+
+def add_trust_flag(parser: argparse._ActionsContainer) -> None:
+    """Adds --trust_run."""
+    parser.add_argument(
+        "--trust_run",
+        action="store_true",
+        default=None,
+        help="import the code in the folder that the run names; only for your own runs, or those of people you trust",
+    )
+
+
+def add_code_flags(parser: argparse._ActionsContainer) -> None:
+    """Adds --usr_dir and --trust_run, of a run."""
+    parser.add_argument("--usr_dir", metavar="DIR", help="your own code, where the run was trained with some")
+    add_trust_flag(parser)
 
 
 def positive(text: str) -> int:
@@ -138,4 +166,4 @@ def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> 
         metavar="best|averaged|newest|N",
         help="which weights; default: averaged or best, whichever the trainer found better on dev; else the newest",
     )
-    parser.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
+    add_code_flags(parser)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # What is fixed in an exported model.
 _RUN_FLAGS = (
-    *("checkpoint", "usr_dir", "split", "precision"),
+    *("checkpoint", "usr_dir", "trust_run", "split", "precision"),
     *("beam_size", "length_penalty", "extra_length", "max_source_length"),
 )
 
@@ -183,7 +183,7 @@ def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
             file=sys.stderr,
         )
     names = (*_RUN_FLAGS, "nbest", "json", "pretty", "shard")
-    settings = {name: getattr(args, name) for name in names if name not in ("checkpoint", "usr_dir")}
+    settings = {name: getattr(args, name) for name in names if name not in ("checkpoint", "usr_dir", "trust_run")}
     return PartialOutput(args.output, {"model": identity, **settings}, resume=args.resume)
 
 

@@ -13,7 +13,7 @@ from t2t_lite.bin import cli
 if TYPE_CHECKING:
     from t2t_lite.demo.backends import Backend
 
-_RUN_FLAGS = ("checkpoint", "usr_dir", "beam_size")
+_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "beam_size")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from t2t_lite.bin import cli, eval_trees
 
 # As metrics/bleu.py has them, which loads sacreBLEU; a test compares.
 TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
-_RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir")
+_RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir", "trust_run")
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
 _TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
 _PAIR_FLAGS = ("sources", "targets")
@@ -39,7 +39,7 @@ def _add_run_flags(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
     run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
-    run.add_argument("--usr_dir", metavar="DIR", help="your own code, if it has moved since training")
+    cli.add_code_flags(run)
 
 
 def _add_file_flags(parser: argparse.ArgumentParser) -> None:

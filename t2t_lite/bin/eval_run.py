@@ -18,6 +18,7 @@ def score_run(args: argparse.Namespace) -> int:
     """Scores a run on its dev or test set; returns the exit status."""
     from t2t_lite.train.run_dir import read_run
 
+    cli.trust_run(args)
     problem = read_run(args.output_dir, args.usr_dir).make_problem()
     # Faults show before the minutes of decoding.
     trees = problem.metric == "evalb"

@@ -82,6 +82,7 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--num_workers", type=cli.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
     )
+    cli.add_trust_flag(parser)
     show.add_show_flags(parser)
     problem_flags.add_problem_flags(parser, required=False)
     return parser
@@ -111,7 +112,8 @@ def _run(args: argparse.Namespace, command: str) -> int:
                 return _finish(args, trainer)
     except Stopped as stopped:
         devices = f" --devices={args.devices}" if args.devices else ""
-        short = f"t2t-lite-trainer --output_dir={args.output_dir}{devices}"
+        code = f" --usr_dir={args.usr_dir}" if args.usr_dir else ""
+        short = f"t2t-lite-trainer --output_dir={args.output_dir}{code}{devices}"
         again = short if has_run(args.output_dir) and cluster is None else "the same command"
         print(f"{stopped} Go on with {again}{' on every worker' if cluster else ''}", file=sys.stderr)
         return stopped.exit_status
@@ -155,8 +157,10 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
 
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
-    from t2t_lite.train.run_dir import RunSpec, check_same, has_run, has_weights, read_run, relative_data_dir
+    from t2t_lite.train.run_changes import check_same
+    from t2t_lite.train.run_dir import RunSpec, absolute, has_run, has_weights, read_run, relative_data_dir
 
+    cli.trust_run(args)
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
         start = registry.hparams(args.hparams_set) if args.hparams_set else old.hparams
@@ -168,7 +172,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         if args.problem is None:
             raise UsageError(
                 "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
-                + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
+                + (f" ({args.output_dir} holds no run to go on with: no hparams.json.)" if args.output_dir else "")
             )
         problem = problem_flags.problem_from(args)
         set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)
@@ -176,7 +180,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             problem=args.problem,
             options=problem.options(),
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
-            usr_dir=args.usr_dir,
+            usr_dir=absolute(args.usr_dir),
             hparams_set=set_name,
             model=args.model or recipe_flags.read_file(args).model or recipe_flags.MODEL,
             hparams=hparams,
@@ -189,7 +193,9 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         if old is not None and old.vocabulary is None and has_weights(args.output_dir):
             old = dataclasses.replace(old, vocabulary=given_vocabulary_of(args.output_dir))  # it may be the run's own
     if old is not None and has_weights(args.output_dir):
-        new = dataclasses.replace(new, vocabulary=new.vocabulary or old.vocabulary, data_sha256=old.data_sha256)
+        new = dataclasses.replace(
+            new, vocabulary=new.vocabulary or old.vocabulary, data_sha256=old.data_sha256, files=old.files
+        )
         check_same(old, new, args.output_dir, reset_optimizer=args.reset_optimizer)
     return new
 
@@ -206,11 +212,10 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.train.trainer import Trainer
 
     trainer = Trainer(args.output_dir, spec, store, _devices(args))
-    if trainer.workers.is_chief:
-        write_vocabularies(args.output_dir, store)
     trainer.begin(warm_start_from=args.warm_start_from, reset_optimizer=args.reset_optimizer)
-    if trainer.workers.is_chief:
-        write_run(args.output_dir, spec)  # only now: a start that fails changes no settings
+    if trainer.workers.is_chief:  # only now: a start that fails changes no settings
+        write_vocabularies(args.output_dir, store)
+        write_run(args.output_dir, spec)
     return trainer
 
 

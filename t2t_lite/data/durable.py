@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 try:
     import fcntl
@@ -23,17 +25,52 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, in place of the one before."""
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Writes a file whole or not at all, in place of the one before; removes what killed processes have left of it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
+    data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        aside.write_text(text, encoding="utf-8", newline="\n")
-        sync(aside)
-        os.replace(aside, path)
+        with _open_locked(aside) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(aside, path)
     except OSError:
         aside.unlink(missing_ok=True)
         raise
     sync(path.parent)
+    _remove_stale(path)
+
+
+def _open_locked(path: Path) -> IO[bytes]:
+    """Opens a file that is locked while it is open, which tells others that its process is alive."""
+    while True:
+        file = open(path, "wb")  # noqa: SIM115 (it stays open)
+        _lock(file, wait=True)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # another process took it for a dead one's, before it was locked
+
+
+def _lock(file: IO[bytes], *, wait: bool) -> bool:
+    """Returns whether the file is locked now; False: another process has locked it, or there are no locks here."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except OSError:
+        pass
+    return False
+
+
+def _remove_stale(path: Path) -> None:
+    """Removes what processes that are gone have left beside `path`; one that still writes holds a lock."""
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if not stale.suffix[1:].isdecimal():
+            continue
+        with contextlib.suppress(OSError), open(stale, "rb") as file:
+            if _lock(file, wait=False):
+                stale.unlink()
 
 
 def aside_folder(folder: Path) -> Path:

@@ -17,6 +17,7 @@ import tensorflow as tf
 from t2t_lite.data.durable import replace_file
 from t2t_lite.data.store import Store
 from t2t_lite.errors import TrainingError
+from t2t_lite.train.checkpoint import DIVERGED_ADVICE
 from t2t_lite.train.report import Report
 from t2t_lite.train.step import TrainStep
 
@@ -31,6 +32,7 @@ class BadBatches:
     Args:
         output_dir: the report is OUTPUT_DIR/bad_step_N.json.
         examine: makes the report of a step, of (step, batch).
+        not_finite: returns the names of weights that hold numbers which are not finite.
         tolerated: how many the run may leave out.
         skipped: how many it has left out so far.
         writes: whether this process writes the report.
@@ -41,12 +43,14 @@ class BadBatches:
         output_dir: str | os.PathLike[str],
         report: Report,
         examine: Callable[[int, Batch], dict[str, Any]],
+        not_finite: Callable[[], list[str]],
         *,
         tolerated: int,
         skipped: int,
         writes: bool = True,
     ) -> None:
-        self._folder, self._report, self._examine = Path(output_dir), report, examine
+        self._folder, self._report = Path(output_dir), report
+        self._examine, self._not_finite = examine, not_finite
         self._tolerated, self._skipped, self._writes = tolerated, skipped, writes
 
     @property
@@ -55,9 +59,10 @@ class BadBatches:
         return self._skipped < self._tolerated
 
     def __call__(self, step: int, batch: Batch, loss: float, norm: float) -> None:
-        """Raises TrainingError unless the batch is one of those that are tolerated."""
+        """Raises TrainingError unless the batch is one of those that are tolerated, and the weights are finite."""
         what = f"Step {step}: the loss is {loss:g} and the gradient's norm {norm:g}. The update was not applied"
-        if self.tolerates:
+        diverged = self._not_finite()  # then no other batch can do better
+        if self.tolerates and not diverged:
             self._skipped += 1
             self._report.skip(step, self._skipped)
             self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")
@@ -66,12 +71,17 @@ class BadBatches:
         path = self._folder / f"bad_step_{step}.json"
         if self._writes:
             replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
-        raise TrainingError(
+        said = (
             f"{what} and nothing was saved since the newest checkpoint, from which the run goes on. {path} names "
-            "micro-batch, sentences, gradients and layers. A lower learning_rate_factor, more warmup_steps or "
-            f"clip_norm=1 often help; --skip_bad_batches={self._skipped + 1} leaves out "
-            f"{self._skipped + 1} such in all."
+            "micro-batch, sentences, gradients and layers."
         )
+        if diverged:
+            raise TrainingError(
+                f"{said} {len(diverged)} weights, such as {diverged[0]}, are not finite, so no other batch can help: "
+                f"the run has diverged. {DIVERGED_ADVICE}"
+            )
+        more = self._skipped + 1
+        raise TrainingError(f"{said} {DIVERGED_ADVICE} --skip_bad_batches={more} leaves out {more} such in all.")
 
 
 def examine(

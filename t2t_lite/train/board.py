@@ -6,8 +6,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
+_LARGEST = float(np.finfo(np.float32).max)
 _SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page takes text for Markdown
 
@@ -33,7 +35,8 @@ class Board:
         with self._writer.as_default(step=int(values["step"])):
             for name, value in values.items():
                 if name != "step":
-                    tf.summary.scalar(tag(name), float(value))  # FLOPs may be too many for an int64
+                    # FLOPs may be too many for an int64, and the perplexity of a run that diverges for a float32.
+                    tf.summary.scalar(tag(name), float(np.clip(value, -_LARGEST, _LARGEST)))
         self._writer.flush()
 
     def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: weights, Adam's moments and the step, all by the weight's name.
+"""Checkpoints: weights, Adam's moments and the step, all by the weight's name, and the settings of the run.
 
 Folders of a run:
     checkpoints/  the newest n: a run goes on from the last whole one
@@ -8,6 +8,7 @@ Folders of a run:
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.errors import DataError, UsageError, did_you_mean
+from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
 from t2t_lite.train import checkpoint_files
 from t2t_lite.train.default_weights import read_default
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
 # What TensorFlow raises for damaged files, whose checksums it compares; one that is cut off is an IndexError to it.
-_READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+DIVERGED_ADVICE = (
+    "A lower learning_rate_factor, more warmup_steps or clip_norm=1 often help, in a new run or here with "
+    "--reset_optimizer."
+)
+
+RECORD = "run"  # the name of what a checkpoint holds of its run
 
 _log = logging.getLogger("t2t_lite")
 
@@ -46,6 +54,7 @@ class Checkpoints:
         optimizer: an `Adam`, or None where only weights are wanted.
         keep: how many of the newest stay.
         every: steps between two of them; those of other steps do not count.
+        record: what each holds of its run, in JSON (run_changes.py); None: nothing.
         writes: whether to save at all; of several workers, only the chief does.
     """
 
@@ -56,9 +65,10 @@ class Checkpoints:
         optimizer: Any = None,
         keep: int = 1,
         every: int = 1,
+        record: Mapping[str, Any] | None = None,
         writes: bool = True,
     ) -> None:
-        self._folder, self._writes = Path(output_dir), writes
+        self._folder, self._writes, self._record = Path(output_dir), writes, record
         self._optimizer, self._keep, self._every = optimizer, keep, every
         self._variables = {w.path: w.value for w in model.weights}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -85,8 +95,17 @@ class Checkpoints:
         path = str(self._folder / kind / f"{checkpoint_files.NAME}-{step}")
         if not self._writes:
             return path
+        if broken := self.not_finite():
+            raise TrainingError(
+                f"Step {step}: {len(broken)} weights, such as {broken[0]}, hold numbers that are not finite: the run "
+                f"has diverged. They are not saved; it goes on from the newest checkpoint. {DIVERGED_ADVICE}"
+            )
         self._step.assign(step)
-        checkpoint = tf.train.Checkpoint(step=self._step, **{part: dict(group) for part, group in state.items()})
+        parts: dict[str, Any] = {part: dict(group) for part, group in state.items()}
+        if self._record is not None:
+            with tf.device("/CPU:0"):
+                parts[RECORD] = tf.Variable(json.dumps(self._record), trainable=False)
+        checkpoint = tf.train.Checkpoint(step=self._step, **parts)
         try:
             return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)
         except (tf.errors.OpError, OSError) as error:
@@ -94,6 +113,14 @@ class Checkpoints:
                 f"The checkpoint of step {step} could not be written to {self._folder / kind}: {_first_line(error)}. "
                 "The ones before it are whole; make room and run the same command again."
             ) from error
+
+    def has_no_best(self) -> bool:
+        """Whether no best weights are kept so far."""
+        return not list_checkpoints(self._folder, BEST)
+
+    def not_finite(self) -> list[str]:
+        """Returns the names of the weights in which a number is NaN or infinite."""
+        return [name for name, variable in self._variables.items() if not _is_finite(variable)]
 
     def resume(self) -> int:
         """Restores the newest whole checkpoint; returns its step, or 0 where there never was one.
@@ -141,25 +168,44 @@ class Checkpoints:
         except GoneError as error:
             raise GoneError(f"{error} If a running trainer has just removed it, run the same command again.") from error
 
+    def try_weights(self, path: str, otherwise: str) -> bool:
+        """Restores only the weights from `path`; returns False where it cannot be read.
+
+        That is said in a warning, with what is done `otherwise`; a damaged one is set aside.
+        """
+        try:
+            self._read(path, self._weights)
+        except GoneError as error:
+            _log.warning("%s A running trainer may have removed it; %s.", error, otherwise)
+            return False
+        except DamagedError as error:
+            _log.warning("%s Its files stay as ....damaged; %s.", error, otherwise)
+            checkpoint_files.set_aside(path)
+            return False
+        return True
+
     def average(self, paths: Sequence[str]) -> list[str]:
         """Sets the weights to the mean over `paths` (section 6.1).
 
+        One that is damaged is named in a warning, set aside and left out, as is one that a running trainer has removed
+        meanwhile.
+
         Returns:
-            The paths that were read: all but those that a running trainer has removed meanwhile.
+            The paths that were read.
+
+        Raises:
+            DataError: none could be read, or one is of another model.
         """
         sums = {name: np.zeros(v.shape, np.float64) for name, v in self._variables.items()}
-        read = []
+        read: list[str] = []
         for path in paths:
-            try:
-                self.load_weights(path)
-            except GoneError:
-                if path == paths[-1]:
-                    raise
-                _log.warning("%s was removed meanwhile, by a trainer; the mean is of the others.", path)
+            if not self.try_weights(path, "the mean is of the others"):
                 continue
             read.append(path)
             for name, variable in self._variables.items():
                 sums[name] += variable.numpy()
+        if not read:
+            raise DataError(f"None of the {len(paths)} checkpoints that were to be averaged can be read.")
         for name, variable in self._variables.items():
             variable.assign((sums[name] / len(read)).astype(variable.dtype.as_numpy_dtype))
         return read
@@ -169,14 +215,14 @@ class Checkpoints:
         try:
             reader = tf.train.load_checkpoint(path)
             shapes = reader.get_variable_to_shape_map()
-        except _READ_ERRORS as error:
-            raise _unreadable(path, error) from error
+        except READ_ERRORS as error:
+            raise unreadable(path, error) from error
         wanted = {
-            _key(part, name): (name, variable)
+            variable_key(part, name): (name, variable)
             for part, group in state.items()
             for name, variable in group.items()
             # Checkpoints of version 0.1 have no adam_start: their moments are as old as the run.
-            if part != "adam_start" or _key(part, name) in shapes
+            if part != "adam_start" or variable_key(part, name) in shapes
         }
         for key, (name, variable) in wanted.items():
             if list(variable.shape) != shapes.get(key):
@@ -187,17 +233,28 @@ class Checkpoints:
         try:
             for key, (_, variable) in wanted.items():
                 variable.assign(reader.get_tensor(key))
-            return int(reader.get_tensor(_key("step")))
-        except _READ_ERRORS as error:
-            raise _unreadable(path, error) from error
+            step = int(reader.get_tensor(variable_key("step")))
+        except READ_ERRORS as error:
+            raise unreadable(path, error) from error
+        if broken := self.not_finite():
+            raise DamagedError(
+                f"The checkpoint {path} holds numbers that are not finite, in {broken[0]} for one: its training had "
+                "diverged."
+            )
+        return step
 
 
-def _key(*names: str) -> str:
+def _is_finite(variable: tf.Variable) -> bool:
+    return bool(tf.reduce_all(tf.math.is_finite(variable)))
+
+
+def variable_key(*names: str) -> str:
     """The name that tf.train.Checkpoint gives a variable."""
     return "/".join(name.replace(".", "..").replace("/", ".S") for name in names) + "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def _unreadable(path: str, error: Exception) -> DataError:
+def unreadable(path: str, error: Exception) -> DataError:
+    """What to raise where a checkpoint cannot be read: GoneError or DamagedError, with the reason."""
     missing = checkpoint_files.missing_file(path)
     if missing and missing.endswith(".index"):
         return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")

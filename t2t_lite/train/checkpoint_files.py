@@ -7,6 +7,7 @@ checkpoint, unless something from outside has harmed it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -87,7 +88,8 @@ def finish_moves(folder: Path) -> None:
 def set_aside(path: str) -> None:
     """Renames a checkpoint's files to ....damaged, where they are in nobody's way."""
     for file in _files(path):
-        os.replace(file, f"{file}.damaged")
+        with contextlib.suppress(FileNotFoundError):  # a running trainer may have removed it
+            os.replace(file, f"{file}.damaged")
 
 
 def _move(aside: Path, folder: Path) -> None:

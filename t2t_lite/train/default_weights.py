@@ -24,7 +24,7 @@ FILE = "default_weights.json"
 def write_default(
     output_dir: str | os.PathLike[str], default: str, averaged: str | None, dev: Mapping[str, Mapping[str, float]]
 ) -> None:
-    """Makes `default` ("averaged" or "best") what the commands take.
+    """Makes `default` ("averaged", "best" or "newest") what the commands take.
 
     Args:
         averaged: path of the averaged checkpoint, if there is one.
@@ -35,7 +35,7 @@ def write_default(
 
 
 def read_default(output_dir: str | os.PathLike[str], averaged: str | None) -> str | None:
-    """Returns "averaged" or "best", or None where nothing is recorded about the checkpoint `averaged`.
+    """Returns "averaged", "best" or "newest", or None where nothing is recorded about the checkpoint `averaged`.
 
     Raises:
         DataError: the file is damaged.
@@ -47,7 +47,7 @@ def read_default(output_dir: str | os.PathLike[str], averaged: str | None) -> st
         return None
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"is not JSON: {error}") from error
-    if not isinstance(record, dict) or record.get("default") not in ("averaged", "best"):
+    if not isinstance(record, dict) or record.get("default") not in ("averaged", "best", "newest"):
         raise _damaged(path, "does not name the default weights")
     return record["default"] if record.get("averaged") == (averaged and os.path.basename(averaged)) else None
 

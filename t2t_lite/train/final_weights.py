@@ -30,29 +30,39 @@ def choose_weights(
     Returns:
         (path of the weights, their scores on dev or None where nothing was scored).
     """
-    paths, best = list_checkpoints(output_dir)[-number:], list_checkpoints(output_dir, BEST)
+    paths, best = list_checkpoints(output_dir)[-number:], _load_best(output_dir, checkpoints)
     if len(paths) < 2:
-        path = find(output_dir, "best")
-        checkpoints.load_weights(path)
-        write_default(output_dir, BEST, next(iter(list_checkpoints(output_dir, AVERAGED)), None), {})
+        path = best or find(output_dir, "newest")
+        if not best:
+            say(f"{output_dir}/best holds no weights: taking the newest, of step {_step(path):,}.")
+            checkpoints.load_weights(path)
+        averaged = next(iter(list_checkpoints(output_dir, AVERAGED)), None)
+        write_default(output_dir, BEST if best else "newest", averaged, {})
         return path, None
     scores = {}
     if best:  # first, so that the mean need not be made twice
-        checkpoints.load_weights(best[-1])
         scores[BEST] = evaluate()
-    checkpoints.average(paths)
+    read = checkpoints.average(paths)
     scores[AVERAGED] = evaluate()
-    averaged = checkpoints.save_weights(AVERAGED, _step(paths[-1]))
+    averaged = checkpoints.save_weights(AVERAGED, _step(read[-1]))
     default = BEST if best and _rank(scores[BEST]).better_than(_rank(scores[AVERAGED])) else AVERAGED
     write_default(output_dir, default, averaged, {kind: each.as_metrics("dev") for kind, each in scores.items()})
     if best:
         say(
-            f"On all of dev: averaged {_shown(scores[AVERAGED])}; best (step {_step(best[-1]):,}) "
+            f"On all of dev: averaged {_shown(scores[AVERAGED])}; best (step {_step(best):,}) "
             f"{_shown(scores[BEST])}. Taking the {default} weights."
         )
-    if default == BEST:
-        checkpoints.load_weights(best[-1])
-    return {AVERAGED: averaged, BEST: best[-1] if best else ""}[default], scores[default]
+    if best and default == BEST:
+        checkpoints.load_weights(best)
+    return {AVERAGED: averaged, BEST: best or ""}[default], scores[default]
+
+
+def _load_best(output_dir: str | os.PathLike[str], checkpoints: Checkpoints) -> str | None:
+    """Loads the best weights, and returns their path; None: there are none that can be read."""
+    for path in reversed(list_checkpoints(output_dir, BEST)):
+        if checkpoints.try_weights(path, "the end of the run is made without it"):
+            return path
+    return None
 
 
 def _step(path: str) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import signal
 import time
 from collections.abc import Mapping
 
-from t2t_lite.train.checkpoint import BEST, Checkpoints
+from t2t_lite.errors import TrainingError
+from t2t_lite.train.checkpoint import BEST, DIVERGED_ADVICE, Checkpoints
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.ranking import DevScore, evaluations_without_progress
 from t2t_lite.train.report import Report
@@ -76,12 +78,17 @@ class Evaluations:
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
             found = self._evaluate("dev", lines=self._cadence.eval_lines)
-        self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
+        if not math.isfinite(found.loss):
+            raise TrainingError(
+                f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
+                f"newest checkpoint, from which it goes on. {DIVERGED_ADVICE}"
+            )
         score = DevScore(found.score.value, found.loss)
-        better = all(score.better_than(other) for other in self._scores.values())
-        self._scores[step] = score
-        if better:
+        better = self._checkpoints.has_no_best() or all(score.better_than(other) for other in self._scores.values())
+        if better:  # before the score is known: a run that is killed in between makes the evaluation again
             self._checkpoints.save_weights(BEST, step)
+        self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
+        self._scores[step] = score
         self._report.say(_line(step, found, better))
 
     def stale(self) -> int:
@@ -160,6 +167,7 @@ class Loop:
 
 
 def _line(step: int, scores: Scores, better: bool) -> str:
-    text = f"step {step}: dev loss {scores.loss:.4f}, perplexity {scores.perplexity:.2f}, "
+    perplexity = f"{scores.perplexity:.2f}" if scores.perplexity < 1e6 else f"{scores.perplexity:.1e}"
+    text = f"step {step}: dev loss {scores.loss:.4f}, perplexity {perplexity}, "
     errors = f", {scores.errors:,} of {len(scores.hypotheses):,} sentences in error" if scores.errors else ""
     return f"{text}{scores.score.name} {scores.score.value:.2f}{errors}{' (best so far)' if better else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +17,12 @@ from t2t_lite.text.tag_table import load_table
 from t2t_lite.text.vocabulary import Vocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.evaluate import Evaluator
+from t2t_lite.train.run_changes import make_record
 from t2t_lite.train.run_data import check_vocabulary
 from t2t_lite.train.run_dir import RunSpec, read_run
+from t2t_lite.train.verify import verify_opened
+
+_log = logging.getLogger("t2t_lite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,18 +74,21 @@ def open_run(
 
     Args:
         checkpoint: see `checkpoint.find`.
-        usr_dir: the user's own code, where it has moved since training.
+        usr_dir: the user's own code, which a run that was trained with such needs.
         precision: instead of the run's. "int8" is float32 with matrices of int8; see `quantize`.
         decoding: hparams to use instead of the run's, such as beam_size; None leaves the run's.
     """
     spec = read_run(output_dir, usr_dir)
+    path = find(output_dir, checkpoint)
+    if unverified := verify_opened(output_dir, spec, path):
+        _log.info(unverified)
     decoding["precision"] = "float32" if precision == "int8" else precision
     hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
+    record = make_record(spec)
     spec = dataclasses.replace(spec, hparams=hparams)
-    path = find(output_dir, checkpoint)
     source, target = vocabularies = load_pair(output_dir)
     model = spec.make_model(source.size, target.size, source is target)
-    checkpoints = Checkpoints(output_dir, model)
+    checkpoints = Checkpoints(output_dir, model, record=record)
     step = checkpoints.load_weights(path)
     if precision == "int8":
         quantize(model)

@@ -16,6 +16,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
+from t2t_lite.train.run_checksums import check_files, file_checksums
 from t2t_lite.train.run_dir import GivenVocabulary, RunSpec, has_weights
 
 _log = logging.getLogger("t2t_lite")
@@ -38,12 +39,15 @@ def prepare_run_data(
         options: num_workers and progress of `prepare`.
 
     Returns:
-        (`spec` with the vocabulary and the checksum of the data, the store).
+        (`spec` with the vocabulary and the checksums of the data and of the files that the run takes from them, the
+        store).
 
     Raises:
-        DataError: the checkpoints were trained on other data; also as `prepare`.
+        DataError: the checkpoints were trained on other data, or the run's vocabulary is damaged; also as `prepare`.
     """
     trained = has_weights(output_dir)
+    if trained:  # the tags are written again
+        check_files(output_dir, {name: known for name, known in (spec.files or {}).items() if name != TAGS_FILE})
     if again and trained and spec.vocabulary is None:
         spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
     vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
@@ -61,7 +65,7 @@ def prepare_run_data(
             "%s goes on with other data than its checkpoints were trained on; its dev scores so far may be of others.",
             output_dir,
         )
-    return dataclasses.replace(spec, data_sha256=store.checksum), store
+    return dataclasses.replace(spec, data_sha256=store.checksum, files=file_checksums(store)), store
 
 
 def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabularies:
@@ -95,7 +99,7 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
                 f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with. Prepare the data "
                 "as it was, or give another --output_dir."
             )
-        vocabulary.save(path)
+        replace_file(path, vocabulary.model_proto)
     if store.tag_table is not None and store.tag_table.learned:
         _write_tags(Path(output_dir) / TAGS_FILE, store.tag_table.to_json())
 

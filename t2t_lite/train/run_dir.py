@@ -1,8 +1,9 @@
 """A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
 
-hparams.json   the hparams set's name, the model's name, every value
+hparams.json   the hparams set's name, the model's name, every value, and the checksum of all that
 problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
-               vocabulary where one was given
+               vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that of all this
+vocabulary.model  or vocabulary.source.model and vocabulary.target.model
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (train/report.py)
 default_weights.json  which weights the commands take (train/default_weights.py)
@@ -28,19 +29,14 @@ from t2t_lite.data.durable import replace_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.train.checkpoint_files import list_traces
+from t2t_lite.train.run_checksums import SHA256, check_seal, sealed
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 _IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
 _IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str | None}
-_LATER_IN_PROBLEM = {"vocabulary": dict | None, "data_sha256": str | None}  # not in the first runs; None there
-
-# Fields that may change when a run goes on: they steer it, but the updates stay the same.
-_MAY_CHANGE = frozenset(
-    "train_steps log_every eval_every eval_lines save_every save_minutes keep_checkpoints average_checkpoints "
-    "early_stopping jit remat beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
-)
-# Fields of the optimizer alone, which may change with --reset_optimizer.
-_OPTIMIZER = frozenset("adam_beta1 adam_beta2 adam_epsilon learning_rate_factor warmup_steps clip_norm".split())
+# Not in the files of earlier versions; None there.
+_LATER_IN_HPARAMS = {SHA256: str | None}
+_LATER_IN_PROBLEM = {"vocabulary": dict | None, "data_sha256": str | None, "files": dict | None, SHA256: str | None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +58,7 @@ class RunSpec:
     data_dir is relative to the run's folder where it lies inside, so that the folder can be moved.
     vocabulary: what the data are prepared with; None: one trained on the text.
     data_sha256: `Store.checksum` of the data; None: not known.
+    files: checksums of the run's vocabularies and tags, by file name (run_checksums.py); None: not known.
     """
 
     problem: str
@@ -73,6 +70,7 @@ class RunSpec:
     hparams: HParams
     vocabulary: GivenVocabulary | None = None
     data_sha256: str | None = None
+    files: dict[str, str] | None = None
 
     def make_problem(self) -> Problem:
         """Builds the problem again, from its name and options."""
@@ -115,39 +113,86 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
         problem["vocabulary"] = dataclasses.asdict(spec.vocabulary)
     if spec.data_sha256 is not None:
         problem["data_sha256"] = spec.data_sha256
+    if spec.files is not None:
+        problem["files"] = spec.files
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
     # hparams.json last: it is what says that a run is here.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
-        replace_file(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+        replace_file(folder / name, json.dumps(sealed(values), indent=2, ensure_ascii=False) + "\n")
 
 
 def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
-    """Reads what `write_run` wrote; imports the user's own code of that run, or `usr_dir` instead.
+    """Reads what `write_run` wrote, and imports the user's own code from `usr_dir`.
+
+    Code that the run alone names is not imported: whoever made its folder could run anything.
 
     Raises:
         DataError: no run there, or its files are damaged.
+        UsageError: the run has code of its own, and no `usr_dir` was given.
     """
     if not has_run(output_dir):
-        raise DataError(
-            f"{output_dir} holds no run (no {HPARAMS_FILE}). Start one with t2t-lite-trainer --problem=... "
-            f"--hparams_set=... --output_dir={output_dir}"
+        raise DataError(_no_run(output_dir))
+    problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS)
+    if usr_dir is None and problem["usr_dir"] is not None:
+        code = problem["usr_dir"]
+        raise UsageError(
+            f"{output_dir} was trained with code of its own, from {code}. Code can do whatever you can, so it is "
+            f"imported only when you say so: --usr_dir={code} (read it first if the run is not yours), or --trust_run "
+            "for the folder that the run names."
         )
-    problem = _read(Path(output_dir) / PROBLEM_FILE, _IN_PROBLEM, _LATER_IN_PROBLEM)
-    hparams = _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS)
-    folder = usr_dir or problem["usr_dir"]
-    registry.load_plugins(folder)
+    registry.load_plugins(usr_dir)
     cls = type(registry.hparams(hparams["hparams_set"]))
     return RunSpec(
         problem=problem["problem"],
         options=problem["options"],
         data_dir=problem["data_dir"],
-        usr_dir=folder,
+        usr_dir=absolute(usr_dir),
         hparams_set=hparams["hparams_set"],
         model=hparams["model"],
         hparams=config.from_dict(cls, hparams["hparams"]),
         vocabulary=_vocabulary(problem["vocabulary"], output_dir),
         data_sha256=problem["data_sha256"],
+        files=problem["files"],
     )
+
+
+def recorded_code(output_dir: str | os.PathLike[str]) -> str | None:
+    """Returns the folder of the user's own code that a run names, for who trusts the run; None: it names none."""
+    code: str | None = _read_problem(output_dir)["usr_dir"] if has_run(output_dir) else None
+    return code
+
+
+def absolute(usr_dir: str | None) -> str | None:
+    """Returns `usr_dir` as problem.json has it: the run opens from any directory."""
+    return None if usr_dir is None else os.path.abspath(usr_dir)
+
+
+def is_sealed(output_dir: str | os.PathLike[str]) -> bool:
+    """Whether hparams.json and problem.json hold checksums; files of earlier versions do not."""
+    files = (_read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS))
+    return all(values[SHA256] is not None for values in files)
+
+
+def _no_run(output_dir: str | os.PathLike[str]) -> str:
+    if has_weights(output_dir):
+        return (
+            f"{output_dir} holds checkpoints, but no {HPARAMS_FILE}, which says how they were trained. Put it back "
+            "from a copy; or run t2t-lite-trainer with the flags that the run was started with: it compares them with "
+            f"the newest checkpoint, and writes {HPARAMS_FILE} again."
+        )
+    return (
+        f"{output_dir} holds no run (no {HPARAMS_FILE}). Start one with t2t-lite-trainer --problem=... "
+        f"--hparams_set=... --output_dir={output_dir}"
+    )
+
+
+def _read_problem(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
+    path = Path(output_dir) / PROBLEM_FILE
+    values = _read(path, _IN_PROBLEM, _LATER_IN_PROBLEM)
+    for name, checksum in (values["files"] or {}).items():
+        if os.path.basename(name) != name or not isinstance(checksum, str):
+            raise DataError(f"{path}: files cannot be {values['files']!r:.80}; the file is damaged.")
+    return values
 
 
 def _vocabulary(entry: dict[str, Any] | None, output_dir: str | os.PathLike[str]) -> GivenVocabulary | None:
@@ -165,46 +210,6 @@ def _vocabulary(entry: dict[str, Any] | None, output_dir: str | os.PathLike[str]
     ) from None
 
 
-def check_same(
-    old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str], *, reset_optimizer: bool = False
-) -> None:
-    """Raises UsageError with the differences, if `new` would not go on as `old` would have.
-
-    Args:
-        reset_optimizer: the optimizer's settings may differ.
-    """
-    changes = [
-        f"  {name}: {before!r} -> {after!r}"
-        for name in ("problem", "options", "model")
-        if (before := getattr(old, name)) != (after := getattr(new, name))
-        if name != "options" or _without_paths(old) != _without_paths(new)
-    ]
-    if _checksums(old) != _checksums(new):
-        changes.append(f"  vocabulary: {old.vocabulary} -> {new.vocabulary}")
-    before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
-    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    of_optimizer = _OPTIMIZER.intersection(names)
-    may_change = _MAY_CHANGE | _OPTIMIZER if reset_optimizer else _MAY_CHANGE
-    changes += [f"  {name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names if name not in may_change]
-    if changes:
-        hint = " (with --reset_optimizer the optimizer's settings may change)" if of_optimizer else ""
-        raise UsageError(
-            f"{output_dir} holds a run that was started with other settings:\n"
-            + "\n".join(changes)
-            + f"\nGo on with the old settings, or give another --output_dir{hint}."
-        )
-
-
-def _without_paths(spec: RunSpec) -> dict[str, Any]:
-    """The options that decide the updates; that files are the same is for the data's identity to say."""
-    paths = spec.make_problem().path_options
-    return {name: value for name, value in spec.options.items() if name not in paths}
-
-
-def _checksums(spec: RunSpec) -> tuple[str, str] | None:
-    return None if spec.vocabulary is None else (spec.vocabulary.source, spec.vocabulary.target)
-
-
 def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str | os.PathLike[str]) -> str:
     """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
     if data_dir is None:
@@ -213,20 +218,35 @@ def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str |
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 
 
-def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Returns the object in a file; its entries `kinds` are there, and of these types; those of `later` may be None."""
+def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the object in a file, as it was written.
+
+    Args:
+        kinds: the types of its entries.
+        later: of those that may be missing; None then.
+
+    Raises:
+        DataError: no file, another form, or a checksum that differs.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DataError(f"{path} is missing; this run cannot be opened without it.") from None
+        raise DataError(
+            f"{path} is missing; this run cannot be opened without it. Put it back from a copy; or remove "
+            f"{HPARAMS_FILE}, too, and run t2t-lite-trainer with the flags that the run was started with."
+        ) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise DataError(f"{path} does not hold a JSON object.")
-    values = {**dict.fromkeys(later or {}), **values}
-    for name, kind in {**kinds, **(later or {})}.items():
+    values = {**dict.fromkeys(later), **values}
+    for name in values:
+        if name not in kinds and name not in later:
+            raise DataError(f"{path} has an entry {name!r:.80}, which this t2t-lite does not know; it may be damaged.")
+    for name, kind in {**kinds, **later}.items():
         if name not in values:
             raise DataError(f"{path} has no entry {name!r}; it is not of this t2t-lite.")
         if not isinstance(values[name], kind):
             raise DataError(f"{path}: {name} cannot be {values[name]!r:.80}; the file is damaged.")
+    check_seal(path, {name: value for name, value in values.items() if name in kinds or value is not None})
     return values

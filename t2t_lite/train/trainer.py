@@ -19,7 +19,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.train.bad_step import BadBatches, examine
-from t2t_lite.train.checkpoint import Checkpoints
+from t2t_lite.train.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.train.devices import Devices, make_strategy, on_gpus
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.final_weights import choose_weights
@@ -40,6 +40,7 @@ from t2t_lite.train.recipe import (
     set_seed,
 )
 from t2t_lite.train.report import SKIPPED, Report, read_metrics
+from t2t_lite.train.run_changes import make_record
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.scores_file import describe_weights, read_scores, summary, write_scores
 from t2t_lite.train.signals import StopSignals
@@ -47,6 +48,7 @@ from t2t_lite.train.start_lines import device_text, epochs_warning, start_lines
 from t2t_lite.train.step import TrainStep
 from t2t_lite.train.updates import Batch, Updates
 from t2t_lite.train.utilisation import device_flops_per_second, planned_flops
+from t2t_lite.train.verify import verify_resumed
 from t2t_lite.train.warm_start import warm_start
 from t2t_lite.train.workers import Workers
 
@@ -84,6 +86,7 @@ class Trainer:
                 self.optimizer,
                 keep=number_to_keep(hparams),
                 every=max(cadence_of(hparams).save_every, 1),
+                record=make_record(spec),
                 writes=self.workers.is_chief,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
@@ -109,6 +112,10 @@ class Trainer:
         self._step = step = self.checkpoints.resume()
         if self.workers.is_chief:
             self.workers.wait()
+        if step:
+            newest = list_checkpoints(self.output_dir)[-1]
+            if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
+                self._say(unverified)
         manifest = json.dumps(self.store.manifest, sort_keys=True)
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
@@ -216,7 +223,15 @@ class Trainer:
 
         before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
         skipped, writes = int(self.workers.chiefs(before)), self.workers.is_chief
-        return BadBatches(self.output_dir, report, look, tolerated=tolerated, skipped=skipped, writes=writes)
+        return BadBatches(
+            self.output_dir,
+            report,
+            look,
+            self.checkpoints.not_finite,
+            tolerated=tolerated,
+            skipped=skipped,
+            writes=writes,
+        )
 
     def _step_function(self) -> TrainStep:
         return make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, fill=self._fill)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite.errors import DataError
-from t2t_lite.train.checkpoint import NEWEST, Checkpoints, list_checkpoints
+from t2t_lite.errors import DataError, TrainingError
+from t2t_lite.train.checkpoint import BEST, NEWEST, Checkpoints, list_checkpoints
 from t2t_lite.train.optimizer import Adam
 
 DATA = "data-00000-of-00001"
@@ -27,7 +27,7 @@ class Setup:
         self.set(step)
         self.checkpoints.save(step)
 
-    def set(self, value: int) -> None:
+    def set(self, value: float) -> None:
         for variable in self._all():
             variable.assign(np.full(variable.shape, value, np.float32))
 
@@ -162,11 +162,52 @@ def test_an_average_leaves_out_what_a_trainer_removes_meanwhile(
         setup.checkpoints.load_weights(paths[0])
     assert setup.checkpoints.average(paths) == paths[1:]
     assert all((v.numpy() == 3).all() for v in setup.adam.variables)
-    assert caplog.messages == [f"{paths[0]} was removed meanwhile, by a trainer; the mean is of the others."]
+    assert caplog.messages == [
+        f"The checkpoint {paths[0]} cannot be read: model-1.index is not there. A running trainer may have removed it; "
+        "the mean is of the others."
+    ]
 
-    _cut(Path(f"{paths[1]}.{DATA}"))  # but what is damaged is no part of any average
-    with pytest.raises(DataError, match="model-2 cannot be read: it is damaged"):
+
+def test_an_average_leaves_out_what_is_damaged_and_sets_it_aside(
+    setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step in (1, 2, 4):
+        setup.save(step)
+    paths = list_checkpoints(tmp_path)
+    _cut(Path(f"{paths[1]}.{DATA}"))
+    assert setup.checkpoints.average(paths) == [paths[0], paths[2]]
+    assert all((v.numpy() == 2.5).all() for v in setup.adam.variables)
+    (message,) = caplog.messages
+    assert message.startswith(f"The checkpoint {paths[1]} cannot be read: it is damaged or incomplete (")
+    assert message.endswith("). Its files stay as ....damaged; the mean is of the others.")
+    assert list_checkpoints(tmp_path) == [paths[0], paths[2]]
+    assert Path(f"{paths[1]}.{DATA}.damaged").exists()
+    for path in (paths[0], paths[2]):
+        _cut(Path(f"{path}.{DATA}"))
+    with pytest.raises(DataError, match="None of the 3 checkpoints that were to be averaged can be read"):
         setup.checkpoints.average(paths)
+
+
+def test_numbers_that_are_not_finite_are_neither_saved_nor_loaded(
+    setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup.save(1)
+    setup.set(np.nan)
+    for save in (setup.checkpoints.save, lambda step: setup.checkpoints.save_weights(BEST, step)):
+        with pytest.raises(
+            TrainingError, match=r"Step 2: \d+ weights, such as .*, hold numbers that are not finite: the"
+        ):
+            save(2)
+    assert [Path(path).name for path in list_checkpoints(tmp_path)] == ["model-1"]
+    assert not list_checkpoints(tmp_path, BEST)
+
+    monkeypatch.setattr(Checkpoints, "not_finite", lambda self: [])  # as earlier versions did
+    path = setup.checkpoints.save(2)
+    monkeypatch.undo()
+    with pytest.raises(DataError, match="model-2 holds numbers that are not finite, in .*: its training had diverged"):
+        setup.checkpoints.load_weights(path)
+    assert setup.checkpoints.resume() == 1
+    assert setup.holds(1)
 
 
 def test_a_reset_optimizer_counts_its_steps_anew_also_after_a_restart(model: Any, tmp_path: Path) -> None:

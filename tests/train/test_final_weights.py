@@ -135,7 +135,7 @@ def test_a_run_without_a_record_takes_the_averaged_weights_as_before(make_run: M
     forget_default(run.folder)  # nothing to forget
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"default": "newest"}', '{"default": ["best"]}', "[" * 100_000, "\0"])
+@pytest.mark.parametrize("text", ["", "[]", '{"default": "oldest"}', '{"default": ["best"]}', "[" * 100_000, "\0"])
 def test_a_damaged_record_is_named(make_run: MakeRun, text: str) -> None:
     run = make_run({2.5: (1.0, 1.0), 1.0: (2.0, 2.0)})
     run.choose(2)

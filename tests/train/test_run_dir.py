@@ -9,7 +9,18 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.train.run_dir import GivenVocabulary, RunSpec, check_same, has_run, read_run, relative_data_dir, write_run
+from t2t_lite.train.run_changes import check_same
+from t2t_lite.train.run_dir import (
+    GivenVocabulary,
+    RunSpec,
+    absolute,
+    has_run,
+    is_sealed,
+    read_run,
+    recorded_code,
+    relative_data_dir,
+    write_run,
+)
 
 
 def _spec(**changes: object) -> RunSpec:
@@ -23,6 +34,13 @@ def _spec(**changes: object) -> RunSpec:
         hparams=config.replace(registry.hparams("tiny"), dropout=0.25, norm="pre", packing=True),
     )
     return dataclasses.replace(spec, **changes)  # type: ignore[arg-type]
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    """Changes a file as an earlier version would have written it, without its checksum."""
+    values = json.loads(path.read_text(encoding="utf-8").replace(old, new))
+    del values["sha256"]
+    path.write_text(json.dumps(values), encoding="utf-8")
 
 
 def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -40,15 +58,16 @@ def test_a_given_vocabulary_and_the_datas_checksum_come_back(tmp_path: Path) -> 
     spec = _spec(vocabulary=GivenVocabulary("/runs/first", "ab" * 32, "cd" * 32), data_sha256="ef" * 32)
     write_run(tmp_path, spec)
     assert read_run(tmp_path) == spec
-    path = tmp_path / "problem.json"
-    path.write_text(path.read_text().replace('"source"', '"sauce"'))
+    _edit(tmp_path / "problem.json", '"source"', '"sauce"')
     with pytest.raises(DataError, match=r"problem.json: vocabulary cannot be \{.*; the file is damaged"):
         read_run(tmp_path)
 
 
 def test_the_files_are_for_people_too(tmp_path: Path) -> None:
     write_run(tmp_path, _spec(options={"source_dir": "/daten/Übung"}))
-    assert json.loads((tmp_path / "problem.json").read_text(encoding="utf-8")) == {
+    problem = json.loads((tmp_path / "problem.json").read_text(encoding="utf-8"))
+    assert len(problem.pop("sha256")) == 64
+    assert problem == {
         "problem": "toy_reverse",
         "options": {"source_dir": "/daten/Übung"},
         "data_dir": "data",
@@ -114,7 +133,7 @@ def _rename_entry(path: Path) -> None:
         (_remove, "problem.json is missing; this run cannot be opened without it"),
         (_cut, "problem.json is not JSON: "),
         (_list, "problem.json does not hold a JSON object"),
-        (_rename_entry, "has no entry 'options'; it is not of this t2t-lite"),
+        (_rename_entry, "has an entry 'choices', which this t2t-lite does not know; it may be damaged"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, damage: object, message: str) -> None:
@@ -126,8 +145,7 @@ def test_damaged_files_are_named(tmp_path: Path, damage: object, message: str) -
 
 def test_an_unknown_hparam_in_the_file_is_named(tmp_path: Path) -> None:
     write_run(tmp_path, _spec())
-    path = tmp_path / "hparams.json"
-    path.write_text(path.read_text().replace('"dropout"', '"dropuot"'))
+    _edit(tmp_path / "hparams.json", '"dropout"', '"dropuot"')
     with pytest.raises(UsageError, match="there is no 'dropuot'. Did you mean 'dropout'"):
         read_run(tmp_path)
 
@@ -167,16 +185,83 @@ def test_the_folders_of_a_problem_may_move(tmp_path: Path) -> None:
         check_same(spec("/a", "en-de"), spec("/b", "en-fr"), tmp_path)
 
 
-def test_a_run_of_ones_own_problem_imports_it_from_where_it_was_or_has_moved_to(tmp_path: Path) -> None:
+PLUGIN = (
+    "from pathlib import Path\nfrom t2t_lite import config, registry\n\n\n"
+    "Path(__file__).with_suffix('.was_run').touch()\n\n\n"
+    "@registry.register_hparams\ndef NAME():\n    '''A recipe.'''\n"
+    "    return config.HParams(d_model=24, num_heads=2)\n"
+)
+
+
+def test_the_code_that_a_run_names_is_imported_only_when_it_is_given_again(tmp_path: Path) -> None:
     plugin = tmp_path / "mine"
     plugin.mkdir()
-    (plugin / "of_the_run_dir_test.py").write_text(
-        "from t2t_lite import config, registry\n\n\n"
-        "@registry.register_hparams\ndef of_the_run_dir_test():\n    '''A recipe.'''\n"
-        "    return config.HParams(d_model=24, num_heads=2)\n"
-    )
-    spec = _spec(usr_dir=str(tmp_path / "gone"), hparams_set="of_the_run_dir_test")
-    write_run(tmp_path / "run", spec)
-    with pytest.raises(UsageError, match="gone"):
+    (plugin / "of_the_run_dir_test.py").write_text(PLUGIN.replace("NAME", "of_the_run_dir_test"))
+    write_run(tmp_path / "run", _spec(usr_dir=str(plugin), hparams_set="of_the_run_dir_test"))
+    with pytest.raises(UsageError) as caught:
         read_run(tmp_path / "run")
-    assert read_run(tmp_path / "run", str(plugin)).usr_dir == str(plugin)
+    assert not (plugin / "of_the_run_dir_test.was_run").exists()
+    assert str(caught.value) == (
+        f"{tmp_path}/run was trained with code of its own, from {plugin}. Code can do whatever you can, so it is "
+        f"imported only when you say so: --usr_dir={plugin} (read it first if the run is not yours), or --trust_run "
+        "for the folder that the run names."
+    )
+    assert recorded_code(tmp_path / "run") == str(plugin)
+    os.rename(plugin, tmp_path / "moved")
+    assert read_run(tmp_path / "run", str(tmp_path / "moved")).usr_dir == str(tmp_path / "moved")
+    assert (tmp_path / "moved" / "of_the_run_dir_test.was_run").exists()
+
+
+def test_the_code_of_a_run_is_recorded_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (absolute("mine"), absolute(None)) == (str(tmp_path / "mine"), None)
+
+
+def test_a_flipped_bit_is_never_taken_for_a_setting(tmp_path: Path) -> None:
+    """Each bit of both files: the run is refused, or it is the same run."""
+    write_run(tmp_path, _spec(data_sha256="ef" * 32, files={"vocabulary.model": "ab" * 32}))
+    good = read_run(tmp_path)
+    refused = 0
+    for path in (tmp_path / "hparams.json", tmp_path / "problem.json"):
+        content = path.read_bytes()
+        for place in range(len(content)):
+            bad = bytearray(content)
+            bad[place] ^= 1 << place % 8
+            path.write_bytes(bad)
+            try:
+                assert read_run(tmp_path) == good
+            except (DataError, UsageError):
+                refused += 1
+        path.write_bytes(content)
+    assert refused > 1000
+
+
+def test_the_damaged_file_is_named_and_the_order_of_entries_is_free(tmp_path: Path) -> None:
+    write_run(tmp_path, _spec())
+    path = tmp_path / "hparams.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(dict(reversed(values.items()))))
+    assert read_run(tmp_path) == _spec()
+    path.write_text(json.dumps({**values, "hparams": {**values["hparams"], "seed": 7}}))
+    with pytest.raises(
+        DataError, match=r"hparams.json is damaged or was edited by hand: its checksum is \w+... instead"
+    ):
+        read_run(tmp_path)
+
+
+def test_files_of_earlier_versions_have_no_checksums(tmp_path: Path) -> None:
+    write_run(tmp_path, _spec())
+    assert is_sealed(tmp_path)
+    for name in ("hparams.json", "problem.json"):
+        _edit(tmp_path / name, "", "")
+    assert not is_sealed(tmp_path)
+    assert read_run(tmp_path) == _spec()
+
+
+def test_checkpoints_without_hparams_json_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model-3.index").touch()
+    with pytest.raises(
+        DataError, match=r"holds checkpoints, but no hparams.json.*t2t-lite-trainer with the flags that"
+    ):
+        read_run(tmp_path)
