@@ -1,6 +1,9 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
 ## make test    install into .venv with the tools of the tests, run every check that CI runs
 ## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
+## make lock    write requirements_lock.txt anew: versions that still fit stay, each file with its hash
+## make audit   look every locked version up in the public list of known holes; needs a network
+## make sbom    write dist/sbom.json, what is locked as a CycloneDX bill of materials
 ## make clean   remove .venv, the demo's run and what the checks left; other runs stay
 ## PYTHON=/path/to/python3.11 chooses the interpreter for .venv.
 
@@ -8,8 +11,12 @@ PYTHON ?= python3
 VENV = .venv
 BIN = $(VENV)/bin
 PACKAGING = setup.py pyproject.toml
+# The first versions without a known hole (tests/test_requirements_lock.py has the list); venv brings older ones.
+BUILD_TOOLS = 'pip>=26.2' 'setuptools>=83,<85' 'wheel>=0.46.2'
+PIP_AUDIT = 'pip-audit>=2.10.1,<3'
+CYCLONEDX = 'cyclonedx-bom>=7.5,<8'
 
-.PHONY: help demo test readme clean
+.PHONY: help demo test readme lock audit sbom clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -26,6 +33,20 @@ test: $(VENV)/.installed-test
 readme:
 	$(PYTHON) -m tests.readme
 
+lock: $(VENV)/.uv
+	$(BIN)/uv pip compile setup.py --all-extras --universal --python-version=3.11 --fork-strategy=fewest \
+		--generate-hashes --no-emit-index-url --annotation-style=line $(BUILD_TOOLS:%=--upgrade-package=%) \
+		--custom-compile-command='make lock' --quiet --output-file=requirements_lock.txt
+
+# --strict: a version that could not be looked up is a failure.
+audit: $(VENV)/.uv
+	$(BIN)/uv tool run --from $(PIP_AUDIT) pip-audit --strict --disable-pip --require-hashes -r requirements_lock.txt
+
+sbom: $(VENV)/.uv
+	mkdir -p dist
+	$(BIN)/uv tool run --from $(CYCLONEDX) cyclonedx-py requirements requirements_lock.txt --output-reproducible \
+		--output-file=dist/sbom.json
+
 clean:
 	rm -rf $(VENV) dist runs/toy *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
@@ -35,11 +56,19 @@ $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.created $(PACKAGING)
+$(VENV)/.tools: $(VENV)/.created $(PACKAGING)
+	$(BIN)/python -m pip install --disable-pip-version-check --upgrade $(BUILD_TOOLS)
+	touch $@
+
+$(VENV)/.uv: $(VENV)/.tools
+	$(BIN)/python -m pip install --disable-pip-version-check 'uv>=0.13.9,<0.14'
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.tools $(PACKAGING)
 	$(BIN)/python -m pip install --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/.installed-test: $(VENV)/.created $(PACKAGING)
+$(VENV)/.installed-test: $(VENV)/.tools $(PACKAGING)
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[test]'
 	touch $@
 	touch $(VENV)/.installed

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 import t2t_lite
 
@@ -46,11 +45,10 @@ def _imported(folder: str) -> Iterator[str]:
                     yield f"@pypi//{first}"
 
 
-def _locked() -> dict[str, str]:
-    """Import name -> version, from requirements_lock.txt."""
-    lines = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8").split("\n")
-    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
-    return {name.lower().replace("-", "_"): number for name, number in pairs}
+def _locked() -> set[str]:
+    """Import names of what requirements_lock.txt names."""
+    text = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8")
+    return {name.replace("-", "_") for name in re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE)}
 
 
 @pytest.mark.parametrize("folder", sorted(set(FOLDERS)))
@@ -83,17 +81,6 @@ def test_module_bazel_has_the_version_of_the_package() -> None:
     found = re.search(r'name = "t2t_lite",\n    version = "([^"]+)"', text)
     assert found is not None
     assert found.group(1) == t2t_lite.__version__
-
-
-def test_the_locked_versions_are_within_the_ranges_of_setup() -> None:
-    setup = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
-    texts = [node.value for node in ast.walk(setup) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    ranges = [Requirement(text) for text in texts if re.fullmatch(r"[a-z-]+>=[0-9.]+,<[0-9.]+", text)]
-    assert len(ranges) >= 10
-    locked = _locked()
-    for wanted in ranges:
-        number = locked[wanted.name.replace("-", "_")]
-        assert number in wanted.specifier, f"{wanted} but {number} in requirements_lock.txt"
 
 
 def test_bazel_loads_every_target() -> None:
