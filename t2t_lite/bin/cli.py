@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import IO
 
 from t2t_lite.bin.parser import Parser as Parser
 from t2t_lite.errors import T2TError, UsageError
@@ -101,7 +102,7 @@ def quiet() -> Iterator[None]:
     """
     sys.stderr.flush()
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as notices:
+    with _notices() as notices:
         os.dup2(notices.fileno(), 2)
         try:
             yield
@@ -114,6 +115,13 @@ def quiet() -> Iterator[None]:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def _notices() -> IO[bytes]:
+    """Opens a file that nobody sees: in memory where the system can, as there may be no folder for temporary files."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("t2t-lite-notices"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def check_run(args: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import registry
-from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show
+from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, streams
 from t2t_lite.errors import UsageError
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
 
+_OUTPUT_LOST = "Nobody reads the output any more; the training goes on, and its figures are in metrics.jsonl."
 _SHOWN = 10  # translations printed at the end
 
 
@@ -31,6 +32,14 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("give --output_dir=DIR, where the run is written")
     command = shlex.join(["t2t-lite-trainer", *(sys.argv[1:] if argv is None else argv)])
     return cli.run(lambda: _run(args, command))
+
+
+def _run(args: argparse.Namespace, command: str) -> int:
+    problem_flags.check_vocabulary(args)
+    if show.wanted(args):
+        return show.show(args, _spec)
+    with streams.lasting_output(_OUTPUT_LOST):
+        return _train(args, command)
 
 
 def _parser() -> cli.Parser:
@@ -88,10 +97,7 @@ def _parser() -> cli.Parser:
     return parser
 
 
-def _run(args: argparse.Namespace, command: str) -> int:
-    problem_flags.check_vocabulary(args)
-    if show.wanted(args):
-        return show.show(args, _spec)
+def _train(args: argparse.Namespace, command: str) -> int:
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     _check_metric(spec)

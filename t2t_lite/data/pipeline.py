@@ -93,13 +93,14 @@ def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, 
 
 
 def assemble(split: TokenSplit, planned: PlannedBatch, micro_batches: int, packing: bool) -> Batch:
-    """Returns the arrays of one planned batch; see `batches`."""
+    """Returns the arrays of one planned batch, see `batches`; DataError if an id is of no piece."""
     batch: Batch = {}
     for name, tokens, length in (
         ("source", split.source, planned.source_length),
         ("target", split.target, planned.target_length),
     ):
         ids, segments, positions = _fill(tokens, planned.rows, length)
+        tokens.check(ids)
         arrays = {name: ids}
         if packing:
             arrays |= {f"{name}_segment": segments, f"{name}_position": positions}

@@ -38,11 +38,16 @@ class Tokens:
         data: memory-mapped ids, uint16 or uint32, [number of ids].
         offsets: memory-mapped int64 [n + 1].
         lengths: int32 [n], EOS included.
+
+    Args:
+        size: pieces of the vocabulary; all ids are below it, or the file is damaged.
+        path: of the ids, for messages.
     """
 
-    def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
+    def __init__(self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path) -> None:
         self.data = data
         self.offsets = offsets
+        self._size, self._path = size, path
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -56,6 +61,15 @@ class Tokens:
     @functools.cached_property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets).astype(np.int32)
+
+    def check(self, ids: np.ndarray) -> None:
+        """Raises DataError if one of `ids`, read from here, is of no piece; a GPU would compute with zeros."""
+        largest = int(ids.max(initial=0))
+        if largest >= self._size:
+            raise DataError(
+                f"{self._path} is damaged: it holds the id {largest:,}, and the vocabulary has {self._size:,} pieces. "
+                f"{_remedy(self._path.parent)}"
+            )
 
 
 class TokenSplit:
@@ -159,7 +173,8 @@ class Store:
         ends = int(offsets[0]), int(offsets[-1])
         if len(offsets) != facts["pairs"] + 1 or ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
             raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
-        return Tokens(data, offsets)
+        vocabulary = self.source_vocabulary if side == "source" else self.target_vocabulary
+        return Tokens(data, offsets, vocabulary.size, self.folder / f"{name}.{side}.ids")
 
     def _text(self, name: str, side: str, pairs: int) -> list[str]:
         path = self._small_file(f"{name}.{side}.txt")

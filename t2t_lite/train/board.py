@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+
+from t2t_lite.errors import DataError
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
@@ -23,32 +26,48 @@ class Board:
     """
 
     def __init__(self, folder: str | os.PathLike[str], hparams: Mapping[str, bool | int | float | str]) -> None:
-        self._writer = tf.summary.create_file_writer(str(folder))
+        self._folder = folder
+        with self._explained():
+            self._writer = tf.summary.create_file_writer(str(folder))
         if hparams:
             from tensorboard.plugins.hparams import api
 
-            with self._writer.as_default(step=0):
+            with self._explained(), self._writer.as_default(step=0):
                 api.hparams(dict(hparams), trial_id="run")  # one run, however often it is started
 
     def scalars(self, values: Mapping[str, float]) -> None:
         """Writes the entries of a line of metrics.jsonl, under "train/...", "dev/..." and "speed/..."."""
-        with self._writer.as_default(step=int(values["step"])):
+        with self._explained(), self._writer.as_default(step=int(values["step"])):
             for name, value in values.items():
                 if name != "step":
                     # FLOPs may be too many for an int64, and the perplexity of a run that diverges for a float32.
                     tf.summary.scalar(tag(name), float(np.clip(value, -_LARGEST, _LARGEST)))
-        self._writer.flush()
+            self._writer.flush()
 
     def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
         """Writes (source, translation, reference) of some lines as a table."""
         table = [["source", "translation", "reference"], *([escape(text) for text in row] for row in rows)]
-        with self._writer.as_default(step=step):
+        with self._explained(), self._writer.as_default(step=step):
             tf.summary.text("dev/samples", tf.constant(table))
-        self._writer.flush()
+            self._writer.flush()
 
     def close(self) -> None:
         """Ends the file."""
-        self._writer.close()
+        with self._explained():
+            self._writer.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raises DataError where the file cannot be written."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            line = next((line for line in str(error).split("\n") if "; " in line), str(error))
+            reason = line.rpartition("; ")[2].partition(" [Op:")[0]
+            raise DataError(
+                f"TensorBoard's curves could not be written to {self._folder}: {reason}. Make room and run the same "
+                "command again."
+            ) from error
 
 
 def tag(name: str) -> str:

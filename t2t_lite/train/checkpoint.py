@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -263,7 +264,8 @@ def unreadable(path: str, error: Exception) -> DataError:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
+    line = str(error).partition("\n")[0].rstrip(".")
+    return re.sub(r"^\{\{function_node \S+\}\} | \[Op:\w+\]$", "", line)  # TensorFlow's own names
 
 
 def list_checkpoints(output_dir: str | os.PathLike[str], kind: str = NEWEST) -> list[str]:

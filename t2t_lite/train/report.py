@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +198,10 @@ def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     for text in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
         with contextlib.suppress(ValueError, RecursionError):
             line = json.loads(text)
-            if isinstance(line, dict) and isinstance(line.get("step"), int):
+            if isinstance(line, dict) and type(line.get("step")) is int and _are_numbers(line.values()):
                 lines.append(line)
     return lines
+
+
+def _are_numbers(values: Iterable[object]) -> bool:
+    return all(type(value) in (int, float) for value in values)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: the first one asks for an orderly end, the second one ends the process at once."""
+"""SIGTERM, SIGHUP and Ctrl-C: the first one asks for an orderly end, the second one ends the process at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)  # SIGHUP: the terminal has gone
+_LAST = "this step is the last, and is saved; a second signal ends at once."
 _INTERRUPTED = "interrupted; what was saved before is there."
 
 
@@ -24,9 +27,9 @@ class Stopped(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Context in which SIGTERM and SIGINT raise `Stopped` in the main thread or, in `deferred`, are only noted.
+    """Context in which SIGTERM, SIGINT and SIGHUP raise `Stopped` in the main thread or, in `deferred`, are only noted.
 
-    A signal that was ignored before stays ignored, as SIGINT is in a shell's background jobs.
+    A signal that was ignored before stays ignored, as SIGINT is in a shell's background jobs and SIGHUP under nohup.
 
     Attributes:
         received: the number of the first signal; 0: there was none.
@@ -98,9 +101,12 @@ class StopSignals:
             if number[0] not in SIGNALS:
                 continue
             signals += 1
+            if signals > 1 and number[0] == getattr(signal, "SIGHUP", None):
+                continue  # a terminal that goes sends it once, and its shell once more
             if signals > 1:
                 os._exit(128 + number[0])
             if self._deferred:
                 name = signal.Signals(number[0]).name
-                print(f"{name}: this step is the last, and is saved; a second signal ends at once.", file=sys.stderr)
+                with contextlib.suppress(OSError):  # the terminal may have gone
+                    print(f"{name}: {_LAST}", file=sys.stderr)
         os.close(reader)

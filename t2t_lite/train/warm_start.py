@@ -10,6 +10,8 @@ from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
+from t2t_lite.train.run_checksums import check_files
+from t2t_lite.train.verify import read_record
 
 
 def warm_start(checkpoints: Checkpoints, store: Store, warm_start_from: str, say: Callable[[str], None]) -> None:
@@ -17,11 +19,15 @@ def warm_start(checkpoints: Checkpoints, store: Store, warm_start_from: str, say
 
     Raises:
         UsageError: its vocabularies are others than the data's: an id means another piece there.
-        DataError: no such checkpoint, or one of another model.
+        DataError: no such checkpoint, or one of another model; or its run's vocabulary is damaged.
     """
     bare = os.path.exists(warm_start_from + ".index")
     run = Path(warm_start_from).absolute().parents[1] if bare else Path(warm_start_from)
     path = warm_start_from if bare else find(warm_start_from)
+    record = read_record(path)
+    if record is not None:
+        known = record["files"] or {}
+        check_files(run, {name: known[name] for name in known.keys() & {SHARED_FILE, *FILES} if (run / name).is_file()})
     if any((run / name).is_file() for name in (SHARED_FILE, FILES[0])):
         _check_vocabularies(str(run) if bare else warm_start_from, store)
     else:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def _tokens(random: np.random.Generator) -> Tokens:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     ids = random.integers(3, 1000, offsets[-1]).astype("<u2")
     ids[offsets[1:] - 1] = 1  # each ends with EOS
-    return Tokens(ids, offsets)
+    return Tokens(ids, offsets, 1000, Path("train.source.ids"))
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """The figures of --describe: equal to what is counted in assembled batches."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ def _split(pairs: int) -> TokenSplit:
     def tokens() -> Tokens:
         lengths = np.clip(random.lognormal(2.5, 0.6, pairs), 1, 60).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Tokens(random.integers(1, 1000, offsets[-1]).astype("<u2"), offsets)
+        return Tokens(random.integers(1, 1000, offsets[-1]).astype("<u2"), offsets, 1000, Path("train.source.ids"))
 
     return TokenSplit(tokens(), tokens())
 
