@@ -94,15 +94,35 @@ def _kinds(cls: type[HParams]) -> dict[str, Any]:
     return _KINDS[cls]
 
 
-_AT_LEAST_ONE = (
-    "num_layers d_model d_ff num_heads max_positions warmup_steps batch_tokens micro_batches max_length train_steps "
-    "log_every eval_every keep_checkpoints beam_size max_source_length decode_batch_tokens"
-).split()
+# The values that are taken: no recipe in use comes near the largest, and what lies above would run for ever or fill any
+# memory.
+_MANY = 10**9
+_RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys("warmup_steps train_steps log_every eval_every keep_checkpoints".split(), (1, _MANY)),
+    **dict.fromkeys("save_every average_checkpoints early_stopping eval_lines".split(), (0, _MANY)),
+    **dict.fromkeys("learning_rate_factor clip_norm".split(), (0, 1e38)),  # of float32
+    "num_layers": (1, 256),
+    "d_model": (1, 65_536),
+    "d_ff": (1, 1_000_000),
+    "num_heads": (1, 1024),
+    "d_k": (0, 65_536),
+    "d_v": (0, 65_536),
+    "max_positions": (1, 10_000_000),
+    "attention_window": (0, 10_000_000),
+    "adam_epsilon": (0, 1),
+    "batch_tokens": (1, 100_000_000),
+    "micro_batches": (1, 10_000),
+    "max_length": (1, 10_000_000),
+    "save_minutes": (0, 1e7),
+    "seed": (0, 2**63 - 1),
+    "beam_size": (1, 1000),
+    "length_penalty": (0, 10),
+    "extra_length": (0, 10_000),
+    "max_source_length": (1, 1_000_000),
+    "decode_batch_tokens": (1, 10_000_000),
+}
 _FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2".split()
-_NOT_NEGATIVE = (
-    "d_k d_v attention_window learning_rate_factor adam_epsilon clip_norm save_every save_minutes average_checkpoints "
-    "early_stopping seed length_penalty extra_length eval_lines"
-).split()
+_MOST_PARAMETERS = 10**11
 
 
 _LARGEST = sys.float_info.max  # JSON may hold integers above it; NaN is not in the range either
@@ -116,18 +136,22 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
                 f"hparams: {name}={value!r} is not one of: {choices}.{did_you_mean(str(value), typing.get_args(kind))}"
             )
     elif kind is float and (type(value) not in (int, float) or not -_LARGEST <= value <= _LARGEST):
-        raise UsageError(f"hparams: {name}={value!r} is not a finite number.")
+        raise UsageError(f"hparams: {name}={value!r:.60} is not a finite number.")
     elif kind in (int, bool) and type(value) is not kind:
         raise UsageError(f"hparams: {name}={value!r} is not {'an integer' if kind is int else 'true or false'}.")
 
 
 def _check_ranges(hparams: HParams) -> None:
-    for names, least, below in ((_AT_LEAST_ONE, 1, math.inf), (_FRACTIONS, 0, 1), (_NOT_NEGATIVE, 0, math.inf)):
-        for name in names:
-            value = getattr(hparams, name)
-            if not least <= value < below:
-                limit = "" if below == math.inf else f" and below {below}"
-                raise UsageError(f"hparams: {name}={value} must be at least {least}{limit}.")
+    for name in _FRACTIONS:
+        value = getattr(hparams, name)
+        if not 0 <= value < 1:
+            raise UsageError(f"hparams: {name}={value} must be at least 0 and below 1.")
+    for name, (least, largest) in _RANGES.items():
+        value = getattr(hparams, name)
+        if value < least:
+            raise UsageError(f"hparams: {name}={_short(value)} must be at least {least}.")
+        if value > largest:
+            raise UsageError(f"hparams: {name}={_short(value)} must be at most {largest:,}.")
     if hparams.d_model % 2:
         raise UsageError(f"hparams: d_model={hparams.d_model} must be even: sines and cosines alternate (section 3.5).")
     if not (hparams.d_k and hparams.d_v) and hparams.d_model % hparams.num_heads:
@@ -135,6 +159,25 @@ def _check_ranges(hparams: HParams) -> None:
             f"hparams: d_model={hparams.d_model} is not a multiple of num_heads={hparams.num_heads}; "
             "choose another number of heads or give d_k and d_v."
         )
+    if parameters(hparams) > _MOST_PARAMETERS:
+        raise UsageError(
+            f"hparams: num_layers={hparams.num_layers}, d_model={hparams.d_model}, d_ff={hparams.d_ff}, num_heads="
+            f"{hparams.num_heads} and the like give a model of {parameters(hparams):.1e} parameters; at most "
+            f"{_MOST_PARAMETERS:,} are taken. Choose a smaller one."
+        )
+
+
+def _short(value: float) -> str:
+    """A number as it was given, unless it has many digits."""
+    return str(value) if abs(value) < 10**30 else f"{'-' * (value < 0)}1e{int(math.log10(abs(value)))} or so"
+
+
+def parameters(hparams: HParams, vocab_size: int = 0) -> int:
+    """Parameters of a recipe's Transformer, at least: biases and norms, and all but one embedding, are not counted."""
+    d_model, per_head = hparams.d_model, hparams.d_model // hparams.num_heads
+    attention = 2 * d_model * hparams.num_heads * ((hparams.d_k or per_head) + (hparams.d_v or per_head))
+    positions = 2 * hparams.max_positions * d_model if hparams.positions == "learned" else 0
+    return hparams.num_layers * (3 * attention + 4 * d_model * hparams.d_ff) + positions + vocab_size * d_model
 
 
 def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
@@ -179,14 +222,16 @@ def _parse(name: str, kind: Any, value: str) -> Any:
         return words[value.lower()]
     if kind in (int, float):
         try:
+            if kind is int and value.lstrip("+-").isdigit():
+                return int(value)
             number = float(value)
             if kind is int and number == int(number):
-                return int(value) if value.lstrip("+-").isdigit() else int(number)
+                return int(number)
             if kind is float:
                 return number
         except (ValueError, OverflowError):
             pass
-        raise UsageError(f"hparams: {name}={value} is not {'an integer' if kind is int else 'a number'}.")
+        raise UsageError(f"hparams: {name}={value:.60} is not {'an integer' if kind is int else 'a number'}.")
     return value
 
 

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal
 from t2t_lite.errors import UsageError
 
 SPLITS = ("train", "dev", "test")
+_MOST_PIECES = 10_000_000
 
 
 class Problem:
@@ -155,6 +156,8 @@ def check_vocab_size(size: int | None) -> None:
     """Raises UsageError if --vocab_size is given and cannot be meant."""
     if size is not None and size < 4:
         raise UsageError(f"--vocab_size={size} is too small; it counts pieces, usually thousands.")
+    if size is not None and size > _MOST_PIECES:
+        raise UsageError(f"--vocab_size={size} is too large; it counts pieces, at most {_MOST_PIECES:,}.")
 
 
 def check_cleaning(clean: bool, max_words: int | None, max_ratio: float | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from t2t_lite import config
+from t2t_lite import config, registry
 from t2t_lite.errors import T2TError, UsageError
 
 DEFAULT = config.HParams()
@@ -105,6 +105,14 @@ def test_several_overrides_at_once_and_none() -> None:
         ("seed=-1", "seed=-1 must be at least 0"),
         ("length_penalty=-0.5", "length_penalty=-0.5 must be at least 0"),
         ("d_model=513,num_heads=9", "d_model=513 must be even"),
+        ("num_layers=100000000", "num_layers=100000000 must be at most 256"),
+        (f"beam_size=1{'0' * 400}", "beam_size=1e400 or so must be at most 1,000"),
+        (f"d_ff={'9' * 5000}", f"d_ff={'9' * 60} is not an integer"),  # longer than Python reads
+        (
+            "num_layers=256,d_model=65536",
+            "num_heads=8 and the like give a model of 1.3e+13 parameters; at most 100,000",
+        ),
+        ("max_positions=10000000,d_model=65536,positions=learned", "give a model of 1.6e+12 parameters"),
         ("num_heads=7", "d_model=512 is not a multiple of num_heads=7"),
     ],
 )
@@ -129,6 +137,22 @@ def test_a_bad_override_says_what_is_wrong(text: str, message: str) -> None:
 def test_a_value_of_another_type_is_refused_in_code_too(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         config.replace(DEFAULT, **changes)
+
+
+def test_every_number_has_a_largest_value_and_no_recipe_comes_near_it() -> None:
+    sets = [config.to_dict(registry.hparams(name)) for name in registry.HPARAMS.names()]
+    for name, value in config.to_dict(DEFAULT).items():
+        if type(value) in (int, float):
+            with pytest.raises(UsageError, match=f"{name}=.* (at most|below)"):
+                config.replace(DEFAULT, **{name: type(value)(1e200)})
+            if type(value) is int:
+                config.replace(DEFAULT, **{name: 10 * max(values[name] for values in sets), "d_k": 8, "d_v": 8})
+
+
+def test_parameters_are_those_of_the_paper() -> None:
+    """Table 3 has 65M and 213M, with 37,000 pieces; biases and norms are a hundredth."""
+    assert config.parameters(DEFAULT, 37_000) == pytest.approx(63e6, rel=0.02)
+    assert config.parameters(registry.hparams("big"), 37_000) == pytest.approx(214e6, rel=0.02)
 
 
 def test_heads_of_free_size_need_no_multiple() -> None:

@@ -13,7 +13,7 @@ from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
 from t2t_lite.recipe_text import recipe
-from t2t_lite.train.expected import hours_text, memory_there
+from t2t_lite.train.expected import check_memory, hours_text, memory_there
 from t2t_lite.train.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 from t2t_lite.train.run_data import prepare_run_data
 from t2t_lite.train.run_dir import RunSpec, make_model
@@ -31,6 +31,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     _, store = prepare_run_data(spec, output_dir or ".", again=again)
     plan = recipe_plan(spec.hparams, store.split("train"))
     source, target = store.source_vocabulary, store.target_vocabulary
+    check_memory(spec.hparams, target.size)
     model = spec.make_model(source.size, target.size, source is target)
     flops = recipe_flops(spec.hparams, model.sizes, store.split("train"), plan)
     steps = config.to_dict(spec.hparams)["train_steps"]
@@ -48,6 +49,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
 
 def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int) -> str:
     """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
+    check_memory(hparams, vocab_size)
     model = make_model(model_name, hparams, vocab_size, vocab_size, shared=True)
     tokens, micro_batches, length = batch_limits(hparams)
     batches = (

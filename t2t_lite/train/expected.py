@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.config import HParams, parameters
+from t2t_lite.errors import UsageError
 from t2t_lite.train.devices import on_gpus
 from t2t_lite.train.report import METRICS_FILE
 from t2t_lite.train.utilisation import device_flops_per_second
@@ -18,6 +20,7 @@ from t2t_lite.train.utilisation import device_flops_per_second
 # benchmarks/README.md ("One training step"), rounded outwards.
 UTILISATION = (0.4, 0.85)
 _LAST = 20  # training lines of metrics.jsonl whose rates count: what was measured first may have been on other devices
+_SMALL = 2**31  # bytes; for so few, nobody is asked what there is
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -70,6 +73,24 @@ def _rate_of_run(path: Path) -> tuple[float, int, float] | None:
         return None
     rate = statistics.median(record["flops_per_second"] for record in lines[-_LAST:])
     return rate, int(lines[-1]["step"]), float(lines[-1].get("flops", 0))
+
+
+def check_memory(hparams: HParams, vocab_size: int) -> None:
+    """Raises UsageError, before anything is built, if a recipe's model is far too large to be trained on this machine.
+
+    What is counted is 12 bytes per parameter, of weights and Adam's moments; refused is what needs more than twice the
+    memory that is there, whatever may be swapped. Training makes sure of the rest by a rehearsal (train/step.py).
+    """
+    number = parameters(hparams, vocab_size)
+    if number * 12 < _SMALL:
+        return
+    there, whose = memory_there()
+    if number * 12 > 2 * there:
+        raise UsageError(
+            f"This recipe's model has at least {number:,} parameters; weights and Adam's moments alone need "
+            f"{number * 12 / 2**30:,.0f} GiB of memory per device. There are {there / 2**30:,.1f} GiB, {whose}. Choose "
+            "a smaller recipe."
+        )
 
 
 def memory_there() -> tuple[int, str]:

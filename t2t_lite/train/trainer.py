@@ -22,6 +22,7 @@ from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.train.devices import Devices, make_strategy, on_gpus
 from t2t_lite.train.evaluate import Evaluator, Scores
+from t2t_lite.train.expected import check_memory
 from t2t_lite.train.final_weights import choose_weights
 from t2t_lite.train.loop import Cadence, Evaluations, Loop
 from t2t_lite.train.ranking import past_scores
@@ -269,6 +270,7 @@ class Trainer:
 
 
 def build_model(spec: RunSpec, store: Store) -> Any:
-    """The run's model with fresh weights, sized by the data's vocabularies."""
+    """The run's model with fresh weights, sized by the data's vocabularies; UsageError if it is far too large."""
     source, target = store.source_vocabulary, store.target_vocabulary
+    check_memory(spec.hparams, target.size)
     return spec.make_model(source.size, target.size, source is target)

@@ -10,7 +10,7 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.bin import recipe_flags
 from t2t_lite.errors import UsageError
-from tests.commands import call
+from tests.commands import call, with_defaults
 
 
 def recipe(*flags: str) -> tuple[str, config.HParams]:
@@ -58,6 +58,7 @@ def test_the_hparams_json_of_a_run_is_its_whole_recipe(tmp_path: Path) -> None:
         ({"hidden_size": 3}, 2, "tensor2tensor's hidden_size is d_model here"),
         ({"hparams": {"droput": 0.1}}, 2, "there is no 'droput'. Did you mean 'dropout'"),
         ({"d_model": "512"}, 2, "d_model='512' is not an integer"),
+        ({"num_layers": 100000000}, 2, "num_layers=100000000 must be at most 256"),
         ({"dropout": 1.5}, 2, "dropout=1.5 must be at least 0 and below 1"),
         ('{"seed": 1, "seed": 2}', 2, "'seed' is given twice: 1 and 2."),
         ([1], 2, "holds no JSON object"),
@@ -82,3 +83,15 @@ def test_datagen_takes_a_file_too(tmp_path: Path) -> None:
     done = call("datagen", "--problem=toy_ende", f"--data_dir={tmp_path / 'data'}", file)
     assert done.returncode == 2
     assert "--hparams_file, --hparams_set and --hparams are for --describe" in done.stderr
+
+
+def test_describe_refuses_what_no_machine_can_hold() -> None:
+    for flag, message in (
+        ("--hparams=num_layers=100000000", "num_layers=100000000 must be at most 256."),
+        ("--hparams=num_layers=256,d_model=65536", "give a model of 1.3e+13 parameters; at most 100,000,000,000"),
+        ("--vocab_size=100000000", "--vocab_size=100000000 is too large; it counts pieces, at most 10,000,000."),
+    ):
+        done = call("trainer", "--describe", *with_defaults([flag], "--hparams_set=tiny", "--vocab_size=500"))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1

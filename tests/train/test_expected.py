@@ -66,3 +66,15 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
     out = capsys.readouterr().out
     assert "Training: 1,400 updates; how many epochs that is depends on the data (leave out --vocab_size)\n" in out
     assert "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe" in out
+
+
+def test_a_model_far_too_large_for_the_machine_is_refused_before_it_is_built(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flags = ["--hparams_set=tiny", "--hparams=num_layers=200,d_model=4096,d_ff=16384"]
+    for what in (["--describe", "--vocab_size=500"], ["--problem=toy_reverse", f"--output_dir={tmp_path}"]):
+        assert trainer.main([*flags, *what]) == 2
+        error = capsys.readouterr().err
+        assert "model has at least 93,9" in error
+        assert "weights and Adam's moments alone need 1,050 GiB of memory per device. There are" in error
+        assert "Traceback" not in error
