@@ -23,6 +23,7 @@ from t2t_lite.insights.page import component
 from t2t_lite.serving.failures import BusyError, ServerError
 
 MAX_CHARACTERS = 2000
+_EXPECTED = 'Send a JSON object such as {"text": "A dog runs."}.'
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -81,7 +82,7 @@ def make_app(backend: Backend, host: str) -> Any:
 
     @app.post("/translate")
     def translate() -> dict[str, Any]:
-        lines = _text(flask.request.get_json()).split("\n")
+        lines = _text(_json(flask.request)).split("\n")
         with lock:
             start = time.perf_counter()
             results = backend.translate(lines)
@@ -91,7 +92,7 @@ def make_app(backend: Backend, host: str) -> Any:
 
     @app.post("/attention")
     def attention() -> dict[str, Any]:
-        text = _text(flask.request.get_json())
+        text = _text(_json(flask.request))
         if not text.strip() or "\n" in text:
             raise UsageError("Attention is shown for one line that is not blank.")
         with lock:
@@ -152,11 +153,18 @@ def _file(name: str) -> str:
     return (resources.files("t2t_lite.demo") / name).read_text(encoding="utf-8")
 
 
+def _json(request: Any) -> Any:
+    try:
+        return request.get_json()
+    except RecursionError:
+        raise UsageError(f"The JSON is nested too deeply. {_EXPECTED}") from None
+
+
 def _text(data: Any) -> str:
     """The text of a request; UsageError where there is none that can be translated."""
     text = data.get("text") if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise UsageError('Send a JSON object such as {"text": "A dog runs."}.')
+        raise UsageError(_EXPECTED)
     if len(text) > MAX_CHARACTERS:
         raise UsageError(f"The text has {len(text):,} characters; at most {MAX_CHARACTERS:,} are translated at once.")
     try:

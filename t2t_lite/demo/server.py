@@ -10,6 +10,7 @@ from t2t_lite.errors import UsageError
 
 _MAX_BYTES = 1 << 20  # of a request
 _THREADS = 4  # the model answers one request at a time; the others hand out files or wait
+_SECONDS = 5  # for a whole request to come, or the next one, before a connection is closed: they are limited in number
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -32,8 +33,28 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(app: Any, listener: socket.socket) -> None:
     """Serves until Ctrl-C, which ends in KeyboardInterrupt as elsewhere."""
     import waitress
+    from waitress.channel import HTTPChannel
+
+    class Channel(HTTPChannel):
+        """A connection; parts of a request do not make it wait longer for the whole."""
+
+        last_activity: float
+
+        def handle_read(self) -> None:
+            activity, begun = self.last_activity, self.request is not None
+            super().handle_read()
+            if begun and self.request is not None:
+                self.last_activity = activity
 
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # requests may wait for the model
-    server = waitress.create_server(app, sockets=[listener], threads=_THREADS, max_request_body_size=_MAX_BYTES)
+    server = waitress.create_server(
+        app,
+        sockets=[listener],
+        threads=_THREADS,
+        max_request_body_size=_MAX_BYTES,
+        channel_timeout=_SECONDS,
+        cleanup_interval=1,
+    )
+    server.channel_class = Channel
     server.run()
     raise KeyboardInterrupt

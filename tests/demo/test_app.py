@@ -79,18 +79,29 @@ def test_attention_and_card(client: Any, run: Run) -> None:
         ("translate", ["a"], 400, "Send a JSON object"),
         ("translate", None, 400, "Send a JSON object"),
         ("translate", b"{", 400, "could not understand"),
+        ("translate", b"", 400, "could not understand"),
+        ("translate", b'{"text": "\xff"}', 400, "could not understand"),
+        ("translate", b'{"text": 1' + b"0" * 5000 + b"}", 400, "could not understand"),
+        ("translate", b'{"text": 1e999}', 400, "Send a JSON object"),
+        ("translate", b"NaN", 400, "Send a JSON object"),
+        ("translate", b"[" * 100_000, 400, "nested too deeply"),
+        ("translate", b'{"text":' * 100_000, 400, "nested too deeply"),
+        ("attention", b'{"text": "a", "more": ' + b"[" * 100_000, 400, "nested too deeply"),
         ("attention", {"text": " "}, 400, "one line that is not blank"),
         ("attention", {"text": "a\nb"}, 400, "one line that is not blank"),
         ("attention", {"text": "a " * 140}, 400, "attention is shown for at most 120"),
         ("other", {}, 404, "not found"),
     ],
 )
-def test_bad_requests_get_a_sentence(client: Any, path: str, body: Any, status: int, message: str) -> None:
+def test_bad_requests_get_a_sentence(
+    client: Any, path: str, body: Any, status: int, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = client.post(f"/{path}", data=data, content_type="application/json")
     assert answer.status_code == status
     assert answer.content_type == "application/json"
     assert re.search(message, answer.json["error"])
+    assert caplog.text == ""  # no traceback in the terminal
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""The whole command, with clients that want to keep others out or bring it down."""
+
+import contextlib
+import json
+import os
+import random
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests import commands
+
+_HALF = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+
+
+@pytest.fixture(scope="module")
+def page(export_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a page, and the file of what the command says."""
+    folder = tmp_path_factory.mktemp("demo")
+    out, err = folder / "out", folder / "err"
+    os.mkfifo(out)
+    process = commands.start("t2t_lite.bin.demo", f"--saved_model={export_base}", "--port=0", out=out, err=err)
+    try:
+        with open(out, encoding="utf-8") as lines:
+            yield lines.readline().strip(), err
+    finally:
+        process.kill()
+        process.join()
+
+
+def _connect(url: str) -> socket.socket:
+    address = urlsplit(url)
+    assert address.hostname is not None
+    return socket.create_connection((address.hostname, address.port or 80), timeout=60)
+
+
+def _translated(url: str) -> int:
+    body = json.dumps({"text": "a small dog"}).encode()
+    request = urllib.request.Request(f"{url}translate", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return len(json.load(answer)["outputs"])
+
+
+def _drip(sockets: list[socket.socket], done: threading.Event) -> None:
+    """Sends another byte on each socket, again and again."""
+    while not done.wait(0.5):
+        for connection in sockets:
+            with contextlib.suppress(OSError):
+                connection.send(b"a")
+
+
+def test_connections_that_ask_nothing_keep_nobody_out_for_long(page: tuple[str, Path]) -> None:
+    """The server takes 100 connections at a time; here are 150, of which the last 50 send byte after byte."""
+    url, err = page
+    done = threading.Event()
+    with contextlib.ExitStack() as open_ones:
+        sockets = [open_ones.enter_context(_connect(url)) for _ in range(150)]
+        for connection in sockets[50:100]:
+            connection.sendall(_HALF)
+        for connection in sockets[100:]:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        dripping = threading.Thread(target=_drip, args=(sockets[100:], done))
+        dripping.start()
+        try:
+            assert _translated(url) == 1
+        finally:
+            done.set()
+            dripping.join()
+    assert "Traceback" not in err.read_text("utf-8")
+
+
+def test_junk_is_answered_or_refused(page: tuple[str, Path]) -> None:
+    url, err = page
+    generator = random.Random(1)
+    whole = _HALF.replace(b"99", b"21") + b'"text": "a small d"}\n'
+    for _ in range(100):
+        junk = bytearray(whole)
+        for _ in range(generator.randrange(1, 8)):
+            junk[generator.randrange(len(junk))] = generator.randrange(256)
+        with _connect(url) as connection:
+            connection.sendall(junk)
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while part := connection.recv(65536):
+                answer += part
+        assert answer == b"" or answer.startswith(b"HTTP/1."), junk
+        assert b" 500 " not in answer.split(b"\r\n")[0], junk
+    assert _translated(url) == 1
+    assert "Traceback" not in err.read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", ["translate", "attention"])
+def test_nested_json_is_refused_without_a_traceback(page: tuple[str, Path], path: str) -> None:
+    url, err = page
+    request = urllib.request.Request(f"{url}{path}", b"[" * 100_000, {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=60)
+    assert caught.value.code == 400
+    assert "nested too deeply" in json.load(caught.value)["error"]
+    assert "Traceback" not in err.read_text("utf-8")
