@@ -151,6 +151,7 @@ def _write(
             facts[split] |= {"text": True, "dropped": 0, "text_sha256": text_checksum(small[split]).hexdigest()}
         else:
             facts[split] |= {"text": False, **train.facts()}
+            train.say_marks()
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
     table = tags.table()

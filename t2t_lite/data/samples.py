@@ -17,6 +17,7 @@ Progress = Callable[[int, str], None]  # (pairs done, what is being done)
 _REPORT_EVERY = 10_000  # pairs
 
 _MANY = 0.2  # share of the pairs above which cleaning warns
+_SPACE_MARK = "\u2581"  # SentencePiece's
 
 _log = logging.getLogger("t2t_lite")
 
@@ -73,7 +74,7 @@ class TrainingText:
 
     def __init__(self, problem: Problem, verdicts: IO[bytes], progress: Progress) -> None:
         self._problem = problem
-        self._empty = 0
+        self._empty = self._marked = 0
         self._checksum = TextChecksum()
         self._cleaner: Cleaner | None = None
         if problem.clean:
@@ -99,15 +100,26 @@ class TrainingText:
                 self._problem.clean_max_ratio,
             )
 
+    def say_marks(self) -> None:
+        """Warns of a character that is not kept. Known when all have been read."""
+        if self._marked:
+            _log.warning(
+                "%s training pairs hold %s (U+2581), which is SentencePiece's own mark for a space: it is read as a "
+                "space, in training and in translation.",
+                f"{self._marked:,}",
+                _SPACE_MARK,
+            )
+
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why. Known when all have been read."""
         cleaned = {} if self._cleaner is None else {"cleaned": self._cleaner.counts}
         return {"dropped": self._empty, **cleaned, "text_sha256": self._checksum.hexdigest()}
 
     def _with_text(self) -> Iterator[Pair]:
-        self._empty, self._checksum = 0, TextChecksum()
+        self._empty, self._marked, self._checksum = 0, 0, TextChecksum()
         for pair in read_pairs(self._problem, "train"):
             self._checksum.add(pair)
+            self._marked += _SPACE_MARK in pair[0] or _SPACE_MARK in pair[1]
             if pair[0].strip() and pair[1].strip():
                 yield pair
             else:

@@ -26,6 +26,11 @@ FILES = ("vocabulary.source.model", "vocabulary.target.model")
 # Longer lines are cut for training only: SentencePiece would leave them out without a word.
 _MAX_TRAINING_LINE = 4096  # characters
 
+# What SentencePiece's trainer passes over in silence: the names of special pieces, and lines with this character, its
+# mark for an unknown one.
+_NAMES = re.compile("<pad>|</s>|<unk>")
+_UNKNOWN_MARK = "\u2585"
+
 _log = logging.getLogger("t2t_lite")
 
 
@@ -158,6 +163,7 @@ def train_vocabulary(
     sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
+    sample, settings = _nothing_passed_over(sample, kind)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -174,6 +180,7 @@ def train_vocabulary(
             bos_id=-1,
             max_sentence_length=4 * _MAX_TRAINING_LINE,  # bytes
             minloglevel=2,
+            **settings,
         )
     except RuntimeError as error:
         raise _training_error(error, size) from error
@@ -185,6 +192,26 @@ def train_vocabulary(
             vocabulary.size,
         )
     return vocabulary
+
+
+def _nothing_passed_over(sample: list[str], kind: str) -> tuple[list[str], dict[str, Any]]:
+    """Returns the text without U+2585, and the settings by which it and all characters of names get pieces.
+
+    Text that holds neither is trained on as ever, so that it gives the same vocabulary.
+    """
+    settings: dict[str, Any] = {}
+    if any(_UNKNOWN_MARK in line for line in sample):
+        cut = re.compile(rf"\S*{_UNKNOWN_MARK}\S*" if kind == "word" else _UNKNOWN_MARK)  # words are taken whole
+        sample = [cut.sub(" ", line) for line in sample]
+        settings = {} if kind == "word" else {"user_defined_symbols": [_UNKNOWN_MARK]}
+    lacking = {char for line in sample if "<" in line for name in _NAMES.findall(line) for char in name}
+    for line in sample if lacking else ():
+        lacking.difference_update(_NAMES.sub("", line))
+        if not lacking:
+            break
+    if lacking and kind != "word":
+        settings["required_chars"] = "".join(sorted(lacking))
+    return sample, settings
 
 
 def _training_error(error: RuntimeError, size: int) -> Exception:

@@ -17,6 +17,7 @@ from t2t_lite import config
 from t2t_lite.bin import demo
 from t2t_lite.demo.backends import Run
 from t2t_lite.demo.server import listen
+from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.checkpoint import Checkpoints
@@ -89,6 +90,10 @@ def test_a_run(tmp_path: Path) -> None:
     assert (backend.card["checkpoint"], backend.card["step"]) == ("checkpoints/model-7", 7)
     assert backend.card["problem"]["name"] == "toy_ende"
     assert backend._lines.beam_size == 3
+    with pytest.raises(UsageError, match="hparams: beam_size=100000000 must be at most 1,000"):
+        demo._backend(
+            demo._parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=100000000"])
+        )
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,16 @@ def test_a_store_holds_the_pairs(tmp_path: Path) -> None:
         store.text("train")
 
 
+def test_a_character_that_becomes_a_space_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pairs = [("ein\u2581zwei", "DREI"), ("zwei", "eins \u2581 \u2581"), ("eins", "EINS")] * 5
+    store = prepare(Given(pairs), tmp_path)
+    assert store.source_vocabulary.decode(store.split("train").source[0]) == "ein zwei"
+    assert "10 training pairs hold \u2581 (U+2581), which is SentencePiece's own mark for a space" in caplog.text
+    caplog.clear()
+    prepare(Made(), tmp_path)
+    assert "U+2581" not in caplog.text
+
+
 def test_separate_vocabularies(tmp_path: Path) -> None:
     store = prepare(Made(shared_vocab=False), tmp_path)
     source, target = store.source_vocabulary, store.target_vocabulary

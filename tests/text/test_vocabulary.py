@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
@@ -152,6 +153,30 @@ def test_no_text_and_unknown_kind() -> None:
 def test_long_lines_and_nul_are_part_of_the_training_text() -> None:
     vocabulary = train_vocabulary(["ab" * 100_000, "c\0d"], size=30)
     assert UNK not in vocabulary.encode("abcd")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_what_sentencepiece_passes_over_in_silence_comes_back(kind: str) -> None:
+    """Characters that stand in names of special pieces only, and lines with U+2585, its mark for unknown ones."""
+    lines = ["ab ba", "a <unk> in </s> b", "<pad>", "\u2585 x\u2585y\u2585\u2585 zz"]
+    vocabulary = train_vocabulary(lines * 5, size=100, kind=kind)
+    assert vocabulary.encode("\u2585").count(3) == 1  # of the first free id
+    for line in (*lines, "k\u2585u", "<unk></s><pad>", "x y z"):
+        assert UNK not in vocabulary.encode(line)
+        assert vocabulary.decode(vocabulary.encode(line)) == line
+    _assert_in_graph_is_the_same(vocabulary, [*lines, "k\u2585u<unk></s>", *_ODD_LINES])
+
+
+def test_text_whose_characters_all_stand_elsewhere_is_trained_on_as_ever() -> None:
+    """Vocabularies of text that SentencePiece takes whole stay as they were, byte for byte."""
+    lines = ["snapdunk <a></a>", "ab <unk> ba </s>"]
+    spec = sentencepiece_model_pb2.ModelProto.FromString(train_vocabulary(lines, size=60).model_proto).trainer_spec
+    assert (spec.required_chars, list(spec.user_defined_symbols)) == ("", [])
+
+
+def test_words_with_the_mark_of_unknown_characters_are_unknown() -> None:
+    vocabulary = train_vocabulary(["NP VP", "S x\u2585y PP"], size=50, kind="word")
+    assert sorted(vocabulary.words()[3:]) == ["NP", "PP", "S", "VP"]
 
 
 def test_the_sample_is_even_and_bounded() -> None:
