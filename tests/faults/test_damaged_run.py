@@ -1,0 +1,176 @@
+"""Files of a run that are damaged, missing or of another run: the file is named, and nothing goes on otherwise."""
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.train.checkpoint import list_checkpoints
+from t2t_lite.train.run_dir import is_sealed
+from tests.faults.conftest import RECIPE
+from tests.faults.material import contents
+
+Run = Callable[..., tuple[int, str]]
+
+
+def _flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def _decode(run: Run, folder: Path) -> tuple[int, str]:
+    lines = folder.parent / "lines"
+    lines.write_text("line 1 of 1\n")
+    return run("decoder", f"--output_dir={folder}", f"--input={lines}", f"--output={folder.parent / 'out'}")
+
+
+def _flags(trained: Path, recipe: str = RECIPE) -> list[str]:
+    """What the run was started with."""
+    corpus = trained.parent / "corpus"
+    data = ["--problem=text2text", f"--source_dir={corpus}", "--languages=en-de", "--vocab_size=300"]
+    return [*data, "--hparams_set=tiny", f"--hparams={recipe}"]
+
+
+@pytest.mark.parametrize("command", ["decoder", "exporter", "trainer"])
+def test_a_flipped_bit_in_the_vocabulary_is_named(run: Run, copy: Path, command: str) -> None:
+    path = copy / "vocabulary.model"
+    _flip(path, 30)
+    flags = [f"--input={os.devnull}"] if command == "decoder" else []
+    before = contents(copy)
+    status, said = run(command, f"--output_dir={copy}", *flags)
+    assert status == 1
+    (message,) = [line for line in said.split("\n") if line.startswith("error: ")]
+    assert message.startswith(f"error: {path} is damaged: its checksum is ")
+    assert message.endswith("Put it back from a copy; the folder of the run's prepared data holds one.")
+    assert contents(copy) == before
+    shutil.copy(copy / "data" / "text2text" / "vocabulary.model", path)
+    assert run(command, f"--output_dir={copy}", *flags)[0] == 0
+
+
+def test_a_vocabulary_of_another_run_is_not_taken(run: Run, copy: Path) -> None:
+    """Its checksum may be right in problem.json; the checkpoints hold theirs as well."""
+    from t2t_lite.train.run_checksums import sealed
+
+    path = copy / "problem.json"
+    values = json.loads(path.read_text())
+    del values["sha256"]
+    values["files"]["vocabulary.model"] = "ab" * 32
+    path.write_text(json.dumps(sealed(values)))
+    status, said = _decode(run, copy)
+    assert (status, "vocabulary.model is damaged" in said) == (1, True)
+    del values["files"]["vocabulary.model"]  # as in a run that is put together from two
+    values["files"]["vocabulary.target.model"] = "ab" * 32
+    path.write_text(json.dumps(sealed(values)))
+    assert "vocabulary.target.model is missing" in _decode(run, copy)[1]
+
+
+@pytest.mark.parametrize("name", ["hparams.json", "problem.json"])
+def test_a_changed_recipe_or_problem_is_named(run: Run, copy: Path, name: str) -> None:
+    path = copy / name
+    text = path.read_text()
+    assert '"seed": 1' in text or '"vocab_size": 300' in text
+    path.write_text(text.replace('"seed": 1', '"seed": 2').replace('"vocab_size": 300', '"vocab_size": 301'))
+    for status, said in (_decode(run, copy), run("trainer", f"--output_dir={copy}")):
+        assert status == 1
+        assert said.startswith(f"error: {path} is damaged or was edited by hand: its checksum is ")
+
+
+def test_settings_of_another_run_are_compared_with_the_checkpoint(run: Run, copy: Path) -> None:
+    from t2t_lite.train.run_checksums import sealed
+
+    path = copy / "hparams.json"
+    values = json.loads(path.read_text())
+    del values["sha256"]
+    values["hparams"] |= {"seed": 7, "dropout": 0.4, "learning_rate_factor": 3.0, "beam_size": 2}
+    path.write_text(json.dumps(sealed(values)))
+    status, said = _decode(run, copy)
+    assert status == 1
+    assert "model-2 was not trained with the settings that the run is opened with now:\n  dropout: 0.0 -> 0.4\n" in said
+    assert "learning_rate_factor" not in said  # --reset_optimizer may have changed it
+    status, said = run("trainer", f"--output_dir={copy}", "--train_steps=3")
+    assert status == 1
+    assert "  dropout: 0.0 -> 0.4\n  learning_rate_factor: 0.8 -> 3.0\n  seed: 1 -> 7\n" in said
+
+
+def test_without_hparams_json_a_run_goes_on_only_with_the_settings_of_its_checkpoint(
+    run: Run, copy: Path, trained: Path
+) -> None:
+    (copy / "hparams.json").unlink()
+    status, said = _decode(run, copy)
+    assert (status, said.startswith(f"error: {copy} holds checkpoints, but no hparams.json, which says how")) == (
+        1,
+        True,
+    )
+    assert run("trainer", f"--output_dir={copy}")[0] == 2
+    other = RECIPE.replace("train_steps=2", "train_steps=3,seed=5,learning_rate_factor=4.8")
+    before = contents(copy)
+    status, said = run("trainer", f"--output_dir={copy}", *_flags(trained, other))
+    assert status == 1
+    assert "model-2 was not trained with the settings that the run is opened with now:\n" in said
+    assert "  learning_rate_factor: 0.8 -> 4.8\n  seed: 1 -> 5\n" in said
+    assert contents(copy) == before
+    assert run("trainer", f"--output_dir={copy}", *_flags(trained))[0] == 0
+    assert _decode(run, copy)[0] == 0
+
+
+def _make_old(folder: Path) -> None:
+    """Takes from a run what versions before checksums did not write."""
+    import tensorflow as tf
+
+    for name in ("hparams.json", "problem.json"):
+        values = json.loads((folder / name).read_text())
+        del values["sha256"]
+        values.pop("files", None)
+        (folder / name).write_text(json.dumps(values))
+    for kind in ("checkpoints", "best"):
+        for path in list_checkpoints(folder, kind):
+            reader = tf.train.load_checkpoint(path)
+            parts: dict[str, dict[str, tf.Variable]] = {}
+            for key in reader.get_variable_to_shape_map():
+                group, _, name = key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE").partition("/")
+                if name:
+                    parts.setdefault(group, {})[name.replace(".S", "/").replace("..", ".")] = tf.Variable(
+                        reader.get_tensor(key)
+                    )
+            step = tf.Variable(reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE"))
+            parts.pop("_CHECKPOINTABLE_OBJECT_GRAPH", None)
+            tf.train.Checkpoint(step=step, **parts).write(path)
+
+
+def test_a_run_of_an_earlier_version_opens_with_one_line(
+    run: Run, copy: Path, trained: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _make_old(copy)
+    caplog.set_level(logging.INFO, "t2t_lite")
+    assert _decode(run, copy)[0] == 0
+    assert [message for message in caplog.messages if "checksums" in message] == [
+        f"{copy} and {list_checkpoints(copy, 'best')[0]}: made before t2t-lite kept checksums; that settings and "
+        "vocabularies are those of the training could not be verified."
+    ]
+    caplog.clear()
+    assert run("trainer", f"--output_dir={copy}", "--train_steps=3")[0] == 0
+    assert is_sealed(copy)
+    assert _decode(run, copy)[0] == 0
+    assert not [message for message in caplog.messages if "checksums" in message]
+
+
+def test_an_earlier_run_without_hparams_json_is_not_guessed_at(run: Run, copy: Path, trained: Path) -> None:
+    _make_old(copy)
+    (copy / "hparams.json").unlink()
+    before = contents(copy)
+    status, said = run("trainer", f"--output_dir={copy}", *_flags(trained))
+    assert status == 1
+    assert f"{copy} holds checkpoints, but no hparams.json, which says how they were trained; and " in said
+    assert contents(copy) == before
+
+
+def test_weights_of_a_run_whose_vocabulary_is_damaged_start_no_other(run: Run, copy: Path, trained: Path) -> None:
+    _flip(copy / "vocabulary.model", 30)
+    new = copy.parent / "new"
+    status, said = run("trainer", f"--output_dir={new}", *_flags(trained), f"--warm_start_from={copy}")
+    assert (status, f"{copy / 'vocabulary.model'} is damaged" in said) == (1, True)
