@@ -87,6 +87,9 @@ class Evaluator:
         metric: one of metrics.bleu.METRICS, or "evalb".
         evalb: the parameters of "evalb"; None: those of COLLINS.prm.
         bleu_tokenize: BLEU's tokeniser; None: as the target language has it.
+
+    Attributes:
+        guessing_loss: that of a model to which all pieces are equally likely.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Evaluator:
 
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._loss_sum = tf.function(loss_sum, input_signature=signature, autograph=False)
+        self.guessing_loss = math.log(store.target_vocabulary.size)
 
     def __call__(self, split: str, lines: int = 0) -> Scores:
         """Scores `split`: its loss, and the outputs for `lines` of it, evenly spaced (0: all). Shows its progress."""

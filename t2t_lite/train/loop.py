@@ -90,6 +90,11 @@ class Evaluations:
         self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
         self._scores[step] = score
         self._report.say(_line(step, found, better))
+        if found.loss > 2 * self._evaluate.guessing_loss:
+            self._report.warn(
+                f"warning: a loss of {found.loss:.4g} is above that of guessing, {self._evaluate.guessing_loss:.2f}: "
+                f"the run diverges. {DIVERGED_ADVICE}"
+            )
 
     def stale(self) -> int:
         """How many there were without progress, if that is enough to stop; else 0."""
