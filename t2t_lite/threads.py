@@ -15,27 +15,54 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
+_BY_THE_USER = "TF_NUM_INTRAOP_THREADS"  # how many threads an operation has
+_MOST = 4096  # processors
+
+_settled: int | None = None  # what `as_on` was given
+
 
 def one_per_operation(at_most: int | None = None) -> None:
     """Gives each operation one thread from now on, so that several should be under way at a time.
 
-    Does nothing where TensorFlow has begun to compute, where there is a GPU or one processor only, or where the user
-    has said how many threads an operation has (TF_NUM_INTRAOP_THREADS).
+    Does nothing where TensorFlow has begun to compute, where there is a GPU or one processor only, where the user has
+    said how many threads an operation has (TF_NUM_INTRAOP_THREADS), or after `as_on`.
 
     Args:
         at_most: does nothing where there are more processors.
     """
+    number = processors()
+    if number > 1 and (at_most is None or number <= at_most) and _settled is None:
+        _set_threads(1)
+
+
+def as_on(at_a_time: int, per_operation: int) -> bool:
+    """Computes from now on as where `at_a_time()` and `per_operation()` were these, however many processors there are.
+
+    Sums are cut as there, so results are the same to the last bit. How many processors then do the work changes none.
+
+    Returns:
+        Whether it does. Not where `one_per_operation` would do nothing either, for whatever reason but the number of
+        processors, and not for numbers that cannot be.
+    """
+    global _settled
+    number = at_a_time * per_operation
+    if 1 in (at_a_time, per_operation) and 1 <= number <= _MOST and _set_threads(per_operation):
+        _settled = number
+        return True
+    return False
+
+
+def _set_threads(number: int) -> bool:
+    """Gives each operation that many threads; False where that cannot be."""
     import tensorflow as tf
 
-    number = processors()
-    if number == 1 or (at_most is not None and number > at_most) or "TF_NUM_INTRAOP_THREADS" in os.environ:
-        return
-    if tf.config.list_physical_devices("GPU"):
-        return
+    if _BY_THE_USER in os.environ or tf.config.list_physical_devices("GPU"):
+        return False
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-    except RuntimeError:  # too late: all is done as before, and takes longer
-        return
+        tf.config.threading.set_intra_op_parallelism_threads(number)
+    except RuntimeError:  # too late: all is done as before, and may take longer
+        return False
+    return True
 
 
 def at_a_time() -> int:
@@ -43,6 +70,15 @@ def at_a_time() -> int:
     import tensorflow as tf
 
     return processors() if tf.config.threading.get_intra_op_parallelism_threads() == 1 else 1
+
+
+def per_operation() -> int:
+    """How many threads an operation has, on CPUs."""
+    import tensorflow as tf
+
+    by_the_user = os.environ.get(_BY_THE_USER, "")
+    given = int(by_the_user) if by_the_user.isdecimal() else 0
+    return int(tf.config.threading.get_intra_op_parallelism_threads()) or given or processors()
 
 
 def each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
@@ -61,5 +97,10 @@ def each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
 
 
 def processors() -> int:
+    """How many are computed for: those there are, or as many as `as_on` has settled."""
+    return available() if _settled is None else _settled
+
+
+def available() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

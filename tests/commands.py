@@ -40,10 +40,14 @@ def start(
     input: Path = Path(os.devnull),
     env: Mapping[str, str] = os.environ,
     cwd: Path | None = None,
+    processors: Sequence[int] = (),
 ) -> BaseProcess:
-    """Starts `python -m MODULE ARGUMENTS`, which reads the file `input` and writes the files `out` and `err`."""
-    streams = (input, out, err)
-    process = _server.Process(target=_run, args=(module, [*map(str, arguments)], streams, {**env}, cwd or Path.cwd()))
+    """Starts `python -m MODULE ARGUMENTS`, which reads the file `input` and writes the files `out` and `err`.
+
+    Where `processors` are given it may use no others, as after `taskset -c`.
+    """
+    streams, folder = (input, out, err), cwd or Path.cwd()
+    process = _server.Process(target=_run, args=(module, [*map(str, arguments)], streams, {**env}, folder, processors))
     process.start()
     return process
 
@@ -62,8 +66,15 @@ def run(module: str, *arguments: object, input: bytes = b"", **options: Any) -> 
 
 
 def _run(
-    module: str, arguments: list[str], streams: tuple[Path, ...], environment: dict[str, str], folder: Path
+    module: str,
+    arguments: list[str],
+    streams: tuple[Path, ...],
+    environment: dict[str, str],
+    folder: Path,
+    processors: Sequence[int],
 ) -> None:
+    if processors:
+        os.sched_setaffinity(0, processors)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -86,3 +86,15 @@ def test_alone_items_are_taken_one_by_one_when_they_are_asked_for(monkeypatch: p
         raise AssertionError("nobody has asked for this one")
 
     assert next(threads.each(lambda n: n + 1, items())) == 2
+
+
+def test_a_process_computes_as_on_another_number_of_processors() -> None:
+    code = """
+print(threads.as_on(3, 1), threads.at_a_time(), threads.per_operation(), threads.processors(), threads.available())
+threads.one_per_operation(at_most=2)
+print(threads.at_a_time(), threads.per_operation())
+print(threads.as_on(1, 5), threads.at_a_time(), threads.per_operation(), threads.processors())
+os.environ["TF_NUM_INTRAOP_THREADS"] = "7"
+print(threads.as_on(2, 1), threads.processors())
+"""
+    assert _printed(code) == ["True", "3", "1", "3", str(CPUS), "3", "1", "True", "1", "5", "5", "False", "5"]

@@ -150,13 +150,21 @@ def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextli
 
 
 def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManager[None]:
+    from t2t_lite.train.last_bits import remarks
+    from t2t_lite.train.recipe import cadence_of, recipe_computed_with
     from t2t_lite.train.run_log import recorded
 
+    hparams, first = trainer.spec.hparams, trainer.first_step
+    computed = recipe_computed_with(hparams, trainer.strategy, trainer.workers)
+    if trainer.workers.is_chief and 1 < first <= cadence_of(hparams).train_steps:
+        for line in remarks(trainer.output_dir, first, computed):
+            print(line, flush=True)
     return recorded(
         trainer.output_dir,
         command=command,
         devices=trainer.devices,
-        first_step=trainer.first_step,
+        first_step=first,
+        computed=computed,
         writes=trainer.workers.is_chief,
     )
 
@@ -215,8 +223,10 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
             spec, args.output_dir, again=args.prepare_again, num_workers=args.num_workers, progress=show
         )
     cli.load_tensorflow()
+    from t2t_lite.train.last_bits import keep
     from t2t_lite.train.trainer import Trainer
 
+    keep(args.output_dir)
     trainer = Trainer(args.output_dir, spec, store, _devices(args))
     trainer.begin(warm_start_from=args.warm_start_from, reset_optimizer=args.reset_optimizer)
     if trainer.workers.is_chief:  # only now: a start that fails changes no settings

@@ -16,11 +16,13 @@ from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.devices import Devices, choose_devices, share_processors, use_jit
+from t2t_lite.train.last_bits import computed_with
 from t2t_lite.train.loop import Cadence
 from t2t_lite.train.optimizer import Adam
 from t2t_lite.train.schedule import learning_rate
 from t2t_lite.train.step import TrainStep
 from t2t_lite.train.utilisation import planned_flops
+from t2t_lite.train.workers import Workers
 
 
 def set_seed(hparams: HParams) -> None:
@@ -31,6 +33,11 @@ def set_seed(hparams: HParams) -> None:
 def prepare_processors(hparams: HParams) -> None:
     """Shares out a CPU's processors as the recipe's micro-batches allow; before TensorFlow has touched its devices."""
     share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
+
+
+def recipe_computed_with(hparams: HParams, strategy: tf.distribute.Strategy, workers: Workers) -> dict[str, Any]:
+    """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
+    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=hparams.remat)
 
 
 def make_optimizer(hparams: HParams, model: Any) -> Adam:

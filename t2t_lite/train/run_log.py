@@ -1,8 +1,8 @@
 """run.json: each start of the trainer on a run, with versions, command line, machine, start, end and how it ended.
 
-{"starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "first_step", "start", "end",
-"status"}, ...]}, oldest first. Times are UTC. status: "running"; "done"; "stopped: ..." by a signal; "failed: ...";
-"killed": there was no time to note the end, which is null.
+{"starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "computed", "first_step",
+"start", "end", "status"}, ...]}, oldest first. computed: see train/last_bits.py. Times are UTC. status: "running";
+"done"; "stopped: ..." by a signal; "failed: ..."; "killed": there was no time to note the end, which is null.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,13 @@ _log = logging.getLogger("t2t_lite")
 
 @contextlib.contextmanager
 def recorded(
-    output_dir: str | os.PathLike[str], *, command: str, devices: str, first_step: int, writes: bool = True
+    output_dir: str | os.PathLike[str],
+    *,
+    command: str,
+    devices: str,
+    first_step: int,
+    computed: Mapping[str, object] | None = None,
+    writes: bool = True,
 ) -> Iterator[None]:
     """Notes in run.json that the trainer has started, and at the end of the context how it ended.
 
@@ -44,6 +50,7 @@ def recorded(
         command: the command line.
         devices: what trains.
         first_step: the update that comes next.
+        computed: how; see train/last_bits.py.
         writes: whether to write at all; of several workers, only the chief does.
     """
     if not writes:
@@ -58,6 +65,7 @@ def recorded(
         "keras": keras.__version__,
         "host": socket.gethostname(),
         "devices": devices,
+        "computed": computed,
         "first_step": first_step,
         "start": utc(),
         "end": None,

@@ -57,14 +57,19 @@ def epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str |
 
 
 def device_text(strategy: tf.distribute.Strategy, workers: int) -> str:
-    """Names what trains, such as "2 x NVIDIA H100" or "CPU, 8 processors"; `workers` is the number of processes."""
+    """Names what trains, such as "2 x NVIDIA H100" or "CPU, 8 processors" or "CPU, 2 of 8 processors".
+
+    Args:
+        workers: the number of processes.
+    """
     number = strategy.num_replicas_in_sync
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
         text = f"{number} x {name}"
     else:
-        text = f"CPU, {threads.processors()} processors"
+        available, used = threads.available(), threads.processors()
+        text = f"CPU, {f'{used} of {available}' if used < available else available} processors"
         text += f" as {number} logical devices" if number > 1 else ""
     return text + (f", in {workers} workers" if workers > 1 else "")
 
