@@ -78,8 +78,8 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
     may = "the last bits of the weights may differ from those of a run that was never stopped"
     if not isinstance(before, dict):
         return [
-            f"run.json does not say how the steps until {first_step - 1:,} were computed. If it was with other devices, "
-            f"versions or another number of processors, {may}."
+            f"run.json does not say how the steps until {first_step - 1:,} were computed. If it was with other "
+            f"devices, versions or another number of processors, {may}."
         ]
     changes = [
         f"{words} {before.get(name)} -> {now[name]}"
@@ -93,8 +93,8 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
         return []
     more = f" TF_NUM_INTRAOP_THREADS={there} before the command uses all, and changes the last bits."
     return [
-        f"The run goes on as if there were {_number(kept)}, as at its beginning, so that its weights stay the same to the "
-        f"last bit. This process may use {there}.{more if there > kept else ''}"
+        f"The run goes on as if there were {_number(kept)}, as at its beginning, so that its weights stay the same to "
+        f"the last bit. This process may use {there}.{more if there > kept else ''}"
     ]
 
 

@@ -15,10 +15,11 @@ from t2t_lite.train.last_bits import keep, remarks
 from tests import commands
 
 HPARAMS = (
-    "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,train_steps=12,log_every=1,eval_every=12,"
-    "save_every=6,average_checkpoints=2,eval_lines=8,beam_size=1,extra_length=2"
+    "num_layers=1,num_heads=2,dropout=0.1,train_steps=12,log_every=1,eval_every=12,average_checkpoints=2,eval_lines=8,"
+    "beam_size=1,extra_length=2"
 )
 HERE = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+needs_two = pytest.mark.skipif(len(HERE) < 2, reason="needs two processors that a process can be bound to")
 COMPUTED = {
     "processor": "AMD EPYC",
     "devices": 1,
@@ -29,17 +30,18 @@ COMPUTED = {
     "remat": False,
     "tensorflow": "2.21.0",
 }
+AS_IF = "The run goes on as if there were {}, as at its beginning, so that its weights stay the same to the last bit."
 MAY_DIFFER = "the last bits of the weights may differ from those of a run that was never stopped"
 
 
-def _tensors(run: Path) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(run / "checkpoints" / "model-12"))
+def _tensors(run: Path, step: int) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(run / "checkpoints" / f"model-{step}"))
     keys = [key for key in reader.get_variable_to_shape_map() if key.startswith(("weights/", "adam_"))]
     return {key: reader.get_tensor(key) for key in keys}
 
 
-def _differing(one: Path, other: Path) -> int:
-    ours, theirs = _tensors(one), _tensors(other)
+def _differing(one: Path, other: Path, step: int = 12) -> int:
+    ours, theirs = _tensors(one, step), _tensors(other, step)
     assert ours.keys() == theirs.keys()
     return sum(int((tensor != theirs[key]).sum()) for key, tensor in ours.items())
 
@@ -49,40 +51,52 @@ def _scores(run: Path) -> list[dict[str, Any]]:
     return [{key: line[key] for key in ("loss", "grad_norm", "dev_loss", "dev_bleu") if key in line} for line in lines]
 
 
-@pytest.mark.skipif(len(HERE) < 2, reason="needs two processors that a process can be bound to")
+def _train(folder: Path, name: str, processors: int, *flags: str) -> commands.BaseProcess:
+    """Starts a training in folder/name that may use that many processors."""
+    streams = {"out": folder / f"{name}.out", "err": folder / f"{name}.err"}
+    flags = (f"--output_dir={folder / name}", *flags)
+    return commands.start("t2t_lite.bin.trainer", *flags, **streams, processors=HERE[:processors])
+
+
+def _end(*processes: commands.BaseProcess) -> None:
+    for process in processes:
+        process.join(300)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+def _recipe(folder: Path, hparams: str) -> list[str]:
+    prepare(registry.problem("toy_reverse"), folder / "data", num_workers=1)
+    return ["--problem=toy_reverse", "--hparams_set=tiny", f"--data_dir={folder / 'data'}", f"--hparams={hparams}"]
+
+
+@needs_two
 def test_a_run_goes_on_with_the_same_bits_on_more_and_on_fewer_processors(tmp_path: Path) -> None:
-    prepare(registry.problem("toy_reverse"), tmp_path / "data", num_workers=1)
-    recipe = ["--problem=toy_reverse", "--hparams_set=tiny", f"--data_dir={tmp_path / 'data'}", f"--hparams={HPARAMS}"]
-    numbers = {"one": HERE[:1], "two": HERE[:2]}
+    recipe = _recipe(tmp_path, f"{HPARAMS},d_model=32,d_ff=64,batch_tokens=512,save_every=6")
+    _end(*(_train(tmp_path, f"whole {number}", number, *recipe) for number in (1, 2)))
+    _end(*(_train(tmp_path, f"begun on {number}", number, *recipe, "--train_steps=6") for number in (1, 2)))
+    _end(*(_train(tmp_path, f"begun on {number}", 3 - number, "--train_steps=12") for number in (1, 2)))
 
-    def train(name: str, processors: str, *flags: str) -> commands.BaseProcess:
-        streams = {"out": tmp_path / f"{name}.out", "err": tmp_path / f"{name}.err"}
-        given = [f"--output_dir={tmp_path / name}", *flags]
-        return commands.start("t2t_lite.bin.trainer", *given, **streams, processors=numbers[processors])
-
-    def end(*processes: commands.BaseProcess) -> None:
-        for process in processes:
-            process.join(300)
-        assert [process.exitcode for process in processes] == [0] * len(processes)
-
-    end(*(train(f"whole {number}", number, *recipe) for number in numbers))
-    end(*(train(f"begun on {number}", number, *recipe, "--train_steps=6") for number in numbers))
-    end(train("begun on two", "one", "--train_steps=12"), train("begun on one", "two", "--train_steps=12"))
-
-    assert _differing(tmp_path / "whole one", tmp_path / "whole two") > 0  # or nothing would be shown
-    for number in numbers:
+    assert _differing(tmp_path / "whole 1", tmp_path / "whole 2") > 0  # or nothing would be shown
+    for number in (1, 2):
         whole, in_two = tmp_path / f"whole {number}", tmp_path / f"begun on {number}"
         assert _differing(whole, in_two) == 0
         assert _scores(in_two)[-7:] == _scores(whole)[-7:]
         assert (in_two / "test.hyp.txt").read_bytes() == (whole / "test.hyp.txt").read_bytes()
-    as_if = (
-        "The run goes on as if there were {}, as at its beginning, so that its weights stay the same to the last bit."
-    )
-    on_one, on_two = ((tmp_path / f"begun on {begun}.out").read_text() for begun in ("two", "one"))
-    assert on_one.startswith(f"{as_if.format('2 processors')} This process may use 1.\nGoing on from step 6 of 12.\n")
+    on_two, on_one = ((tmp_path / f"begun on {begun}.out").read_text() for begun in (1, 2))
+    assert on_one.startswith(f"{AS_IF.format('2 processors')} This process may use 1.\nGoing on from step 6 of 12.\n")
     more = "TF_NUM_INTRAOP_THREADS=2 before the command uses all, and changes the last bits."
-    assert on_two.startswith(f"{as_if.format('1 processor')} This process may use 2. {more}\nGoing on from step 6 of ")
+    assert on_two.startswith(f"{AS_IF.format('1 processor')} This process may use 2. {more}\nGoing on from step 6 of ")
     assert "\ndevices:  CPU, 1 of 2 processors; " in on_two
+
+
+@needs_two
+def test_so_it_does_where_operations_have_several_threads(tmp_path: Path) -> None:
+    """Too few rows for one processor each, and products large enough to be cut among threads."""
+    recipe = _recipe(tmp_path, f"{HPARAMS},d_model=256,d_ff=1024,batch_tokens=2048,max_length=1024,save_every=2")
+    _end(*(_train(tmp_path, name, 2, *recipe, f"--train_steps={n}") for name, n in (("whole", 4), ("in two", 2))))
+    _end(_train(tmp_path, "in two", 1, "--train_steps=4"))
+    assert _differing(tmp_path / "whole", tmp_path / "in two", step=4) == 0  # with one thread 2 of 3 numbers differ
+    assert json.loads((tmp_path / "in two" / "run.json").read_text())["starts"][1]["computed"]["threads"] == 2
 
 
 def _note(folder: Path, *starts: dict[str, Any]) -> Path:
