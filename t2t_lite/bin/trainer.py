@@ -155,7 +155,7 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
     from t2t_lite.train.run_log import recorded
 
     hparams, first = trainer.spec.hparams, trainer.first_step
-    computed = recipe_computed_with(hparams, trainer.strategy, trainer.workers)
+    computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers)
     if trainer.workers.is_chief and 1 < first <= cadence_of(hparams).train_steps:
         for line in remarks(trainer.output_dir, first, computed):
             print(line, flush=True)

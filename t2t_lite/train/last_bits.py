@@ -22,6 +22,7 @@ from t2t_lite.train.run_log import read_starts
 from t2t_lite.train.workers import Workers
 
 _CPUINFO = Path("/proc/cpuinfo")
+_UNEQUAL = "unequal"  # not the same in all workers
 _IN_WORDS = {
     "processor": "processor",
     "devices": "devices",
@@ -50,19 +51,19 @@ def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bo
     """What the last bits depend on in this process; all workers must call it.
 
     Returns:
-        A value for each of _IN_WORDS. side_by_side and threads are None on GPUs, and where the workers differ.
+        A value for each of _IN_WORDS. side_by_side and threads are None on GPUs, and _UNEQUAL where the workers differ.
     """
     gpus = tf.config.list_physical_devices("GPU")
     side_by_side, per_operation = threads.at_a_time(), threads.per_operation()
     mine = float(side_by_side * 10_000 + per_operation)
-    known = not workers.any(mine != workers.chiefs(mine)) and not gpus
+    unequal = workers.any(mine != workers.chiefs(mine))
     name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else _processor()
     return {
         "processor": name,
         "devices": strategy.num_replicas_in_sync,
         "workers": workers.count,
-        "side_by_side": side_by_side if known else None,
-        "threads": per_operation if known else None,
+        "side_by_side": None if gpus else _UNEQUAL if unequal else side_by_side,
+        "threads": None if gpus else _UNEQUAL if unequal else per_operation,
         "xla": xla,
         "remat": remat,
         "tensorflow": tf.__version__,
@@ -84,17 +85,17 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
     changes = [
         f"{words} {before.get(name)} -> {now[name]}"
         for name, words in _IN_WORDS.items()
-        if before.get(name) != now[name]
+        if before.get(name) != now[name] or now[name] == _UNEQUAL
     ]
     if changes:
         return [f"From step {first_step:,} on {may}: {', '.join(changes)}."]
     there, kept = threads.available(), threads.processors()
     if there == kept or now["threads"] is None:
         return []
-    more = f" TF_NUM_INTRAOP_THREADS={there} before the command uses all, and changes the last bits."
     return [
-        f"The run goes on as if there were {_number(kept)}, as at its beginning, so that its weights stay the same to "
-        f"the last bit. This process may use {there}.{more if there > kept else ''}"
+        f"The run goes on as if there were {_number(kept)}, as before, so that its weights stay the same to "
+        f"the last bit. This process may use {there}: with TF_NUM_INTRAOP_THREADS={there} before the command it "
+        "computes for as many, as a rule faster, and with other last bits."
     ]
 
 

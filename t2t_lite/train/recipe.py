@@ -35,9 +35,11 @@ def prepare_processors(hparams: HParams) -> None:
     share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
 
 
-def recipe_computed_with(hparams: HParams, strategy: tf.distribute.Strategy, workers: Workers) -> dict[str, Any]:
+def recipe_computed_with(
+    hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers
+) -> dict[str, Any]:
     """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
-    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=hparams.remat)
+    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=model.sizes.remat)
 
 
 def make_optimizer(hparams: HParams, model: Any) -> Adam:

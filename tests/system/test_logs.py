@@ -56,7 +56,7 @@ def test_the_trainer_begins_with_five_lines_and_measures_the_time(trained: tuple
 
 def test_run_json_says_what_ran_where_and_when(trained: tuple[Path, str]) -> None:
     (entry,) = _json(trained[0] / "run.json")["starts"]
-    names = "command version python tensorflow keras host devices first_step start end status".split()
+    names = "command version python tensorflow keras host devices computed first_step start end status".split()
     assert list(entry) == names
     assert entry["command"].startswith("t2t-lite-trainer --problem=text2text --source_dir=")
     assert (entry["status"], entry["first_step"]) == ("done", 1)

@@ -30,7 +30,11 @@ COMPUTED = {
     "remat": False,
     "tensorflow": "2.21.0",
 }
-AS_IF = "The run goes on as if there were {}, as at its beginning, so that its weights stay the same to the last bit."
+AS_IF = (
+    "The run goes on as if there were {0}, as before, so that its weights stay the same to the last bit. This "
+    "process may use {1}: with TF_NUM_INTRAOP_THREADS={1} before the command it computes for as many, as a rule "
+    "faster, and with other last bits."
+)
 MAY_DIFFER = "the last bits of the weights may differ from those of a run that was never stopped"
 
 
@@ -83,9 +87,8 @@ def test_a_run_goes_on_with_the_same_bits_on_more_and_on_fewer_processors(tmp_pa
         assert _scores(in_two)[-7:] == _scores(whole)[-7:]
         assert (in_two / "test.hyp.txt").read_bytes() == (whole / "test.hyp.txt").read_bytes()
     on_two, on_one = ((tmp_path / f"begun on {begun}.out").read_text() for begun in (1, 2))
-    assert on_one.startswith(f"{AS_IF.format('2 processors')} This process may use 1.\nGoing on from step 6 of 12.\n")
-    more = "TF_NUM_INTRAOP_THREADS=2 before the command uses all, and changes the last bits."
-    assert on_two.startswith(f"{AS_IF.format('1 processor')} This process may use 2. {more}\nGoing on from step 6 of ")
+    assert on_one.startswith(f"{AS_IF.format('2 processors', 1)}\nGoing on from step 6 of 12.\n")
+    assert on_two.startswith(f"{AS_IF.format('1 processor', 2)}\nGoing on from step 6 of 12.\n")
     assert "\ndevices:  CPU, 1 of 2 processors; " in on_two
 
 
@@ -110,6 +113,14 @@ def test_what_has_changed_is_said(tmp_path: Path) -> None:
     assert remarks(run, 11, now) == [
         f"From step 11 on {MAY_DIFFER}: devices 1 -> 2, operations side by side 2 -> 1, threads of an operation "
         "1 -> 8, TensorFlow 2.21.0 -> 2.22.0."
+    ]
+
+
+def test_workers_that_differ_are_said_each_time(tmp_path: Path) -> None:
+    now = {**COMPUTED, "workers": 2, "side_by_side": "unequal", "threads": "unequal"}
+    assert remarks(_note(tmp_path, {"first_step": 1, "computed": now}), 11, now) == [
+        f"From step 11 on {MAY_DIFFER}: operations side by side unequal -> unequal, threads of an operation unequal -> "
+        "unequal."
     ]
 
 
