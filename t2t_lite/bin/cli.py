@@ -88,6 +88,10 @@ def load_tensorflow() -> None:
     # By itself TensorFlow takes oneDNN's matrix products on processors with AVX-512 only; they are the faster ones on
     # older processors, too.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # none can be written to; what TensorFlow imports only asks for a name
+        tempfile.tempdir = os.getcwd()
     with quiet():
         import tensorflow as tf
 

@@ -5,6 +5,7 @@ Of corpora: also tests/problems and tests/system/test_errors.py. Of checkpoints:
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,23 @@ def test_a_store_that_is_damaged(name: str, run: Run, tmp_path: Path) -> None:
         assert said.startswith(f"error: {tmp_path / 'data' / 'text2text'}")
         assert message in said
     assert contents(tmp_path / "data") == before
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_an_id_of_no_piece_is_named_where_it_is_read(run: Run, copy: Path, split: str) -> None:
+    """Its checksum is compared with --verify only; a GPU would take zeros for the piece."""
+    path = copy / "data" / "text2text" / f"{split}.target.ids"
+    content = bytearray(path.read_bytes())
+    content[1::2] = b"\xff" * (len(content) // 2)
+    path.write_bytes(content)
+    saved = sorted(path.name for path in (copy / "checkpoints").iterdir())
+    status, said = run("trainer", f"--output_dir={copy}", "--train_steps=4", "--hparams=eval_every=4,save_every=4")
+    assert status == 1
+    (message,) = [line for line in said.split("\n") if line.startswith("error: ")]
+    assert re.match(
+        rf"error: {path} is damaged: it holds the id 65,\d\d\d, and the vocabulary has \d+ pieces\. Delete", message
+    )
+    assert sorted(path.name for path in (copy / "checkpoints").iterdir()) == saved
 
 
 def test_a_store_that_is_damaged_under_a_run(run: Run, copy: Path) -> None:

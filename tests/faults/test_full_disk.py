@@ -10,6 +10,7 @@ import re
 import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import open_store
 from t2t_lite.problems.text2text import Text2text
 from t2t_lite.train.run_dir import read_run
+from tests import commands
+from tests.faults.kills import FLAGS
 from tests.faults.material import LARGE, SMALL, contents, write_corpus
 
 Run = Callable[..., tuple[int, str]]
@@ -203,3 +206,50 @@ def test_folders_that_vanish_while_preparing(name: str, tmp_path: Path, capsys: 
     assert not list(data.glob("*text2text")) + list(data.glob(".*.partial*"))
     write_corpus(corpus, SMALL, SMALL)
     assert len(prepare(problem, data, num_workers=1).split("train")) == 50
+
+
+@pytest.mark.parametrize("inodes", [16, 23, 24, 25, 29])
+def test_a_disk_without_inodes_is_named_wherever_they_end(tmp_path: Path, inodes: int) -> None:
+    """While preparing, before and in the curves, in the metrics and in a checkpoint."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount(folder, f"size=64m,nr_inodes={inodes}")
+    try:
+        corpus = write_corpus(tmp_path / "corpus", LARGE[:500], SMALL[:10])
+        done = commands.run("t2t_lite.bin.trainer", f"--output_dir={folder / 'run'}", *corpus, *FLAGS)
+        said = done.stderr.decode()
+        assert done.returncode == 1, said
+        assert "Traceback" not in said
+        assert re.search(
+            r"^error: .*No space left on device.* [Mm]ake room and run the same command again\.$", said, re.M
+        )
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+NO_TEMPORARY_FOLDER = """
+for folder in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o ro tmpfs $folder || exit 77; done
+cd /proc/sys/kernel
+exec "$@"
+"""
+
+
+def test_no_folder_for_temporary_files_is_needed(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As in a container whose root is read-only."""
+    if shutil.which("unshare") is None or trained.is_relative_to("/dev/shm"):
+        pytest.skip("no unshare")
+    home = Path.home() / f".t2t-lite-test-{os.getpid()}"  # not below /tmp, which vanishes
+    shutil.copytree(trained, home / "run")
+    (home / "lines").write_text("line 1 of 1\n")
+    try:
+        flags = [f"--output_dir={home / 'run'}", f"--input={home / 'lines'}", f"--output={home / 'out'}"]
+        python = [sys.executable, "-m", "t2t_lite.bin.decoder", *flags]
+        command = ["unshare", "--mount", "sh", "-c", NO_TEMPORARY_FOLDER, "sh", *python]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+        if done.returncode == 77 or "unshare failed" in done.stderr:
+            pytest.skip("no file system can be mounted here; that needs to be root")
+        assert done.returncode == 0, done.stderr
+        assert (home / "out").read_text().count("\n") == 1
+    finally:
+        shutil.rmtree(home)

@@ -134,12 +134,15 @@ def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
         b"[]\n",
         b"{}\n",
         b'{"step": "5"}\n',
+        b'{"step": true}\n',
+        b'{"step": 5, "dev_bleu": "23.4", "dev_loss": 2.0}\n',
+        b'{"step": 5, "dev_bleu": [1], "dev_loss": null}\n',
         b'{"step": 5, "lo\xff\n',
         b"[" * 100_000 + b"\n",
         b"\0\0\n",
     ]
     (tmp_path / METRICS_FILE).write_bytes(good.join([b"", *damaged, b""]))
-    assert read_metrics(tmp_path) == [{"step": 5, "loss": 3.0}] * 8
+    assert read_metrics(tmp_path) == [{"step": 5, "loss": 3.0}] * 11
 
 
 @pytest.mark.parametrize("cut", ['{"step": 10, "loss": 1.5}', "", '{"st'])

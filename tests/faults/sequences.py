@@ -1,0 +1,184 @@
+"""Sequences of signals aimed at the moments that matter, and what the runs end with.
+
+Usage: python -m tests.faults.sequences --runs=200 --seed=1
+
+A small training (tests/faults/kills.py) is told to stop (SIGTERM, SIGINT or SIGHUP) as an evaluation begins, started
+again, and killed (SIGKILL) at a system call that it makes while it writes the best weights, the mean, a checkpoint, the
+metrics or another of its files; once more, perhaps; then it runs to its end. Every second one is exported, killed in
+that, and exported again. The seed of a run decides all of this. Its end is compared with that of an undisturbed run, bit for bit.
+
+The signals come from an audit hook of the process itself, so that they hit the call they are meant for.
+"""
+
+import argparse
+import collections
+import dataclasses
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_lite.decode.export_folder import versions
+from tests import commands
+from tests.faults.kills import FLAGS, digest
+from tests.faults.material import LARGE, SMALL, write_corpus
+
+STEPS_OF_EVALUATIONS = 3
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# What a process is killed in: the part of a path that its system calls name, and how many such calls it makes.
+TARGETS = {
+    "best": (".best.partial", 6),
+    "best, in place": ("/best", 12),
+    "averaged": (".averaged.partial", 4),
+    "averaged, in place": ("/averaged", 8),
+    "checkpoints": (".checkpoints.partial", 60),
+    "metrics.jsonl": ("metrics.jsonl", 40),
+    "default_weights.json": ("default_weights.json", 4),
+    "run.json": ("run.json", 6),
+    "problem.json": ("problem.json", 6),
+    "hparams.json": ("hparams.json", 6),
+    "vocabulary.model": ("/run/vocabulary.model", 4),
+    "dev.scores.json": ("dev.scores.json", 6),
+    "dev.hyp.txt": ("dev.hyp.txt", 4),
+}
+EXPORT = ("export", 40)
+MODULE = "tests.faults.sequences"
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """One start of a command: `signal` comes at call number `call` that names `path`; 0: it is left alone."""
+
+    signal: int = 0
+    path: str = ""
+    call: int = 0
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of the sequences."""
+
+    kills: collections.Counter[str]
+    stops: int = 0
+    endless: int = 0
+    wrong: int = 0
+    unsaid: int = 0
+
+
+def plan(seed: int) -> Iterator[tuple[str, Start]]:
+    """Yields (what is aimed at, start) of the trainer, but for the last start, which is left alone."""
+    draw = random.Random(seed)
+    yield "evaluation", Start(draw.choice(STOPS), "dev.source.txt", draw.randint(1, STEPS_OF_EVALUATIONS + 1))
+    for _ in range(draw.randint(1, 2)):
+        name = draw.choice([*TARGETS, "best", "best, in place", "averaged"])
+        path, calls = TARGETS[name]
+        yield name, Start(signal.SIGKILL, path, draw.randint(1, calls))
+
+
+def try_sequences(folder: Path, seeds: range) -> Outcome:
+    """Makes one undisturbed run in `folder`, and one for each seed."""
+    corpus = write_corpus(folder / "corpus", LARGE[:500], SMALL[:10])
+    flags = [*corpus, *FLAGS]
+    undisturbed = folder / "undisturbed" / "run"
+    _run("trainer", undisturbed, flags, Start())
+    expected = digest(undisturbed)
+    outcome = Outcome(collections.Counter())
+    for seed in seeds:
+        run = folder / str(seed) / "run"
+        for name, start in plan(seed):
+            status = _run("trainer", run, flags, start)
+            outcome.stops += status == 128 + start.signal
+            outcome.kills[name] += status == -start.signal
+            if status not in (0, 128 + start.signal, -start.signal):
+                _tell(outcome, seed, f"ended with status {status}", run)
+        if _run("trainer", run, flags, Start()) != 0:
+            outcome.endless += 1
+            _tell(outcome, seed, "does not come to its end", run)
+        elif digest(run) != expected:
+            outcome.wrong += 1
+            _tell(outcome, seed, "ended with other numbers", run)
+        elif seed % 2:
+            _export(run, seed, outcome)
+        shutil.rmtree(run.parent, ignore_errors=True)
+    return outcome
+
+
+def _export(run: Path, seed: int, outcome: Outcome) -> None:
+    """Exports the run, killed at one of its calls, and once more; there is one whole version then, or two."""
+    call = random.Random(seed).randint(1, EXPORT[1])
+    killed = _run("exporter", run, [], Start(signal.SIGKILL, EXPORT[0], call)) == -signal.SIGKILL
+    outcome.kills["export"] += killed
+    whole = len(versions(str(run / "export")))
+    if _run("exporter", run, [], Start()) != 0 or len(versions(str(run / "export"))) != whole + 1:
+        outcome.endless += 1
+        _tell(outcome, seed, "cannot be exported", run)
+
+
+def _tell(outcome: Outcome, seed: int, what: str, run: Path) -> None:
+    outcome.unsaid += 1
+    errors = run.with_suffix(".err").read_text(errors="replace").strip().split("\n")[-1]
+    print(f"seed {seed}: {what}: {errors}", flush=True)
+
+
+def _run(command: str, run: Path, flags: list[str], start: Start) -> int | None:
+    """Runs a command on the run to its end; returns its exit status, below 0 for a signal."""
+    run.parent.mkdir(exist_ok=True)
+    streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
+    aim = [str(int(start.signal)), start.path, str(start.call)]
+    process = commands.start(MODULE, *aim, command, f"--output_dir={run}", *flags, **streams)
+    process.join(300)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return None
+    return process.exitcode
+
+
+def aimed(number: int, path: str, call: int) -> None:
+    """Has this process get the signal at the call that is number `call` of those that name `path`."""
+    seen = 0
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal seen
+        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.listdir", "shutil.rmtree") and any(
+            path in argument for argument in map(str, arguments[:2])
+        ):
+            seen += 1
+            if seen == call:
+                os.kill(os.getpid(), number)
+
+    sys.addaudithook(hook)
+
+
+def main() -> None:
+    """The command; see the module. With other arguments, a command of t2t_lite that is aimed at."""
+    if len(sys.argv) > 4 and sys.argv[1].isdecimal():
+        import importlib
+
+        number, path, call, command, *flags = sys.argv[1:]
+        if int(call):
+            aimed(int(number), path, int(call))
+        raise SystemExit(importlib.import_module(f"t2t_lite.bin.{command}").main(flags))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1, help="of the first run; the next one has the next")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = try_sequences(Path(folder), range(args.seed, args.seed + args.runs))
+    print(f"{args.runs:5} runs, of seeds {args.seed} to {args.seed + args.runs - 1}")
+    print(f"{outcome.stops:5} stopped in order by a signal in an evaluation or after it")
+    for name, number in outcome.kills.most_common():
+        if number:
+            print(f"{number:5} killed while writing {name}")
+    print(f"{outcome.endless:5} runs or exports that could not end")
+    print(f"{outcome.wrong:5} runs whose weights, moments or translations were not those of the undisturbed run")
+    print(f"{outcome.unsaid:5} starts that ended otherwise than by the signal")
+    raise SystemExit(1 if outcome.unsaid else 0)
+
+
+if __name__ == "__main__":
+    main()
