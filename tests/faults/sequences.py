@@ -5,7 +5,8 @@ Usage: python -m tests.faults.sequences --runs=200 --seed=1
 A small training (tests/faults/kills.py) is told to stop (SIGTERM, SIGINT or SIGHUP) as an evaluation begins, started
 again, and killed (SIGKILL) at a system call that it makes while it writes the best weights, the mean, a checkpoint, the
 metrics or another of its files; once more, perhaps; then it runs to its end. Every second one is exported, killed in
-that, and exported again. The seed of a run decides all of this. Its end is compared with that of an undisturbed run, bit for bit.
+that, and exported again. The seed of a run decides all of this. Its end is compared with that of an undisturbed run,
+bit for bit.
 
 The signals come from an audit hook of the process itself, so that they hit the call they are meant for.
 """
