@@ -28,7 +28,8 @@ from tests import commands
 from tests.faults.kills import FLAGS, digest
 from tests.faults.material import LARGE, SMALL, write_corpus
 
-STEPS_OF_EVALUATIONS = 3
+# An evaluation begins by reading dev, twice: its checksum is compared. There are up to five, with those at the end.
+EVALUATION, EVALUATIONS = "/text2text/dev.source.txt", 10
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # What a process is killed in: the part of a path that its system calls name, and how many such calls it makes.
 TARGETS = {
@@ -73,7 +74,7 @@ class Outcome:
 def plan(seed: int) -> Iterator[tuple[str, Start]]:
     """Yields (what is aimed at, start) of the trainer, but for the last start, which is left alone."""
     draw = random.Random(seed)
-    yield "evaluation", Start(draw.choice(STOPS), "dev.source.txt", draw.randint(1, STEPS_OF_EVALUATIONS + 1))
+    yield "evaluation", Start(draw.choice(STOPS), EVALUATION, draw.randint(1, EVALUATIONS))
     for _ in range(draw.randint(1, 2)):
         name = draw.choice([*TARGETS, "best", "best, in place", "averaged"])
         path, calls = TARGETS[name]
