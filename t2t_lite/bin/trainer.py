@@ -73,6 +73,13 @@ def _parser() -> cli.Parser:
         action="store_true",
         help="let some devices idle where their number does not divide the recipe's micro_batches",
     )
+    parser.add_argument(
+        "--join_timeout",
+        type=cli.positive,
+        default=600,
+        metavar="SECONDS",
+        help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; default: 600",
+    )
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
     start.add_argument(
@@ -140,7 +147,7 @@ def _check_metric(spec: RunSpec) -> None:
 def _devices(args: argparse.Namespace) -> Devices:
     from t2t_lite.train.devices import Devices
 
-    return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches)
+    return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches, args.join_timeout)
 
 
 def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextlib.AbstractContextManager[None]:

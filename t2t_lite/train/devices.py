@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+from tensorflow.python.eager import context
 
 from t2t_lite import threads
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.train.cluster import VARIABLE, read_cluster
+from t2t_lite.train.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
+from t2t_lite.train.signals import take_back
 from t2t_lite.train.workers import check_same_number
 
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
@@ -28,12 +32,14 @@ class Devices:
         all_reduce: of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
             "ring" between several. "auto": TensorFlow's choice.
         fill: whether some may take empty micro-batches where they cannot share them equally.
+        join_timeout: how many seconds to wait for the other workers of a cluster.
     """
 
     number: int | None = None
     strategy: str = "auto"
     all_reduce: str = "auto"
     fill: bool = False
+    join_timeout: float = DEFAULT_SECONDS
 
 
 def make_strategy(devices: Devices) -> tf.distribute.Strategy:
@@ -56,6 +62,8 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
     if kind == "multi_worker":
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
+        if cluster := read_cluster(os.environ):
+            join(cluster, devices.join_timeout)
         strategy = _multi_worker(0 if gpus else number, all_reduce)
         check_same_number(number)
         return strategy
@@ -215,8 +223,17 @@ def _multi_worker(cpus: int, all_reduce: str) -> tf.distribute.Strategy:
             return tuple(f"{worker_device}/device:CPU:{i}" for i in range(cpus)), "CPU"
 
         CollectiveAllReduceExtended._initialize_local_devices = local_devices
+    runtime = context.context()
+    # The others wait for the chief, which is the last to start; by itself TensorFlow would wait for an hour.
+    runtime.configure_coordination_service = functools.partial(
+        runtime.configure_coordination_service, cluster_register_timeout_in_ms=2 * CONNECT_SECONDS * 1000
+    )
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     except tf.errors.OpError as error:
         reason = str(error.message).partition("\n")[0]
-        raise TrainingError(f"The cluster of {VARIABLE} could not be joined: {reason}") from error
+        raise TrainingError(
+            f"The cluster of {VARIABLE} could not be joined: {reason}. Start the same command on every worker again."
+        ) from error
+    finally:
+        take_back()

@@ -26,6 +26,13 @@ class Stopped(KeyboardInterrupt):
         super().__init__(f"{signal.Signals(number).name}: {what}")
 
 
+def take_back() -> None:
+    """Has Python's handlers called again: TensorFlow has one of its own for SIGTERM where processes form a job."""
+    for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
+        if (handler := signal.getsignal(number)) is not None:
+            signal.signal(number, handler)
+
+
 class StopSignals:
     """Context in which SIGTERM, SIGINT and SIGHUP raise `Stopped` in the main thread or, in `deferred`, are only noted.
 
