@@ -79,7 +79,7 @@ def _jobs(cluster: Any) -> dict[str, list[str]]:
         if not isinstance(addresses, list) or not addresses:
             raise _wrong(f"has no list of addresses for {job}")
         for address in addresses:
-            if not isinstance(address, str) or not re.fullmatch(r"\S+:\d{1,5}", address):
+            if not (isinstance(address, str) and re.fullmatch(r"\S+:\d{1,5}", address) and 0 < _port(address) < 65536):
                 raise _wrong(f"has the address {address!r}, which is not host:port")
     every = [address for addresses in cluster.values() for address in addresses]
     if twice := next((address for address in every if every.count(address) > 1), None):
@@ -87,6 +87,10 @@ def _jobs(cluster: Any) -> dict[str, list[str]]:
     if len(cluster.get("chief", ())) > 1:
         raise _wrong("has more than one chief")
     return cluster
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def _wrong(what: str) -> UsageError:

@@ -16,7 +16,6 @@ from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.train.cluster import VARIABLE, read_cluster
 from t2t_lite.train.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
 from t2t_lite.train.signals import take_back
-from t2t_lite.train.workers import check_same_number
 
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
@@ -63,10 +62,8 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
         if cluster := read_cluster(os.environ):
-            join(cluster, devices.join_timeout)
-        strategy = _multi_worker(0 if gpus else number, all_reduce)
-        check_same_number(number)
-        return strategy
+            join(cluster, number, devices.join_timeout)
+        return _multi_worker(0 if gpus else number, all_reduce)
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":
         return tf.distribute.OneDeviceStrategy(f"/{names[0]}")

@@ -26,24 +26,27 @@ _MOST_NAMED = 5
 _log = logging.getLogger("t2t_lite")
 
 
-def join(cluster: Cluster, seconds: float = DEFAULT_SECONDS) -> None:
+def join(cluster: Cluster, devices: int, seconds: float = DEFAULT_SECONDS) -> None:
     """Returns when all workers of the cluster are there. Signals raise what their handlers raise, at once.
 
     Args:
+        devices: of this worker; sums over unequal numbers would wait for ever.
         seconds: how long to wait for the others.
 
     Raises:
         TrainingError: this worker's port is in use, or a worker has not come in time.
-        UsageError: the workers have different clusters, or two of them the same index.
+        UsageError: the workers have different clusters or numbers of devices, or two of them the same index.
     """
     with contextlib.closing(_listen(cluster)) as listener:
-        party = Chief(cluster, listener) if cluster.is_chief else Member(cluster, listener)
+        party = Chief(cluster, devices, listener) if cluster.is_chief else Member(cluster, devices, listener)
         # A thread: the system's look-up of a name cannot be interrupted.
-        threading.Thread(target=party.run, daemon=True, name="t2t-lite-join").start()
+        thread = threading.Thread(target=party.run, daemon=True, name="t2t-lite-join")
+        thread.start()
         try:
             _wait(party, cluster, seconds)
         finally:
             party.ended = True
+            thread.join(1)  # the system gives the port back when nobody listens any more
     if party.error is not None:
         raise party.error
 
@@ -112,4 +115,6 @@ def _names(missing: Mapping[int, str], addresses: Sequence[str]) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+    if seconds >= 120:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds:.0f} second{'s' * (round(seconds) != 1)}"

@@ -1,13 +1,14 @@
 """How the workers of a cluster meet, before TensorFlow connects them.
 
-Each tells the chief its index; the chief tells all who is missing and, when nobody is, that they may go. They close
-their ports, on which TensorFlow then listens, and the chief goes last, when it can reach all of them. So what is left
-for TensorFlow to wait for, during which no signal is heard, comes soon.
+Each tells the chief its index and number of devices; the chief tells all who is missing and, when nobody is, that they
+may go. They close their ports, on which TensorFlow then listens, and the chief goes last, when it can reach all of
+them. So what is left for TensorFlow to wait for, during which no signal is heard, comes soon.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import socket
 import threading
@@ -36,8 +37,8 @@ class Party:
         ended: set by the main thread when nobody waits any more.
     """
 
-    def __init__(self, cluster: Cluster, listener: socket.socket) -> None:
-        self._cluster, self._listener = cluster, listener
+    def __init__(self, cluster: Cluster, devices: int, listener: socket.socket) -> None:
+        self._cluster, self._devices, self._listener = cluster, devices, listener
         self.missing: dict[int, str] = {}
         self.note, self.all_came, self.ended = "", False, False
         self.error: T2TError | None = None
@@ -77,12 +78,12 @@ class Member(Party):
 
     def _listen_to(self, chief: socket.socket) -> bool:
         """Whether this worker may go, or must end; False: the chief has closed the connection."""
-        _tell(chief, {"index": self._cluster.index, "addresses": self._cluster.addresses})
+        _tell(chief, {"index": self._cluster.index, "devices": self._devices, "addresses": self._cluster.addresses})
         with chief.makefile("rb") as lines:
             while not self.ended and (line := lines.readline(_MOST_BYTES)):
                 message = _message(line)
                 if refused := message.get("refused"):
-                    self.error = UsageError(str(refused))
+                    self.error = UsageError("".join(filter(str.isprintable, str(refused))))
                     return True
                 self.missing = {int(index): "" for index in message["missing"] if index != self._cluster.index}
                 if not message["missing"]:
@@ -91,109 +92,133 @@ class Member(Party):
         return False
 
 
+@dataclasses.dataclass
+class _Guest:
+    """Who has come to the chief; `index` is None until it has said who it is."""
+
+    since: float
+    said: bytes = b""
+    index: int | None = None
+    devices: int = 0
+
+
 class Chief(Party):
     """The first worker: the others come to it."""
 
     def _meet(self) -> None:
-        self._guests: dict[socket.socket, tuple[int | None, bytes, float]] = {}  # index, what it said, since when
+        self._guests: dict[socket.socket, _Guest] = {}
         self._listener.settimeout(PAUSE)
+        try:
+            self._wait_for_all()
+            if not self.ended:
+                self._go()
+        finally:
+            self._close()
+
+    def _wait_for_all(self) -> None:
         told = 0.0
         while not self.ended:
             with contextlib.suppress(TimeoutError):
-                guest, _ = self._listener.accept()
-                guest.setblocking(False)
-                self._guests[guest] = (None, b"", time.monotonic())
-            for guest in list(self._guests):
-                self._hear(guest)
-            here = {index for index, _, _ in self._guests.values()}
+                connection, _ = self._listener.accept()
+                connection.setblocking(False)
+                self._guests[connection] = _Guest(time.monotonic())
+            for connection in list(self._guests):
+                if connection in self._guests:  # another one may have taken its place
+                    self._hear(connection)
+            here = {guest.index for guest in self._guests.values()}
             self.missing = {index: "" for index in range(1, len(self._cluster.addresses)) if index not in here}
             if not self.missing:
-                return self._go()
+                return
             if time.monotonic() - told > 1:
                 told = time.monotonic()
-                for guest, (index, _, _) in list(self._guests.items()):
-                    if index is not None:
-                        self._send(guest, {"missing": list(self.missing)})
-        return None
+                self._tell_all({"missing": list(self.missing)})
 
-    def _hear(self, guest: socket.socket) -> None:
-        index, said, since = self._guests[guest]
+    def _hear(self, connection: socket.socket) -> None:
+        guest = self._guests[connection]
         try:
-            new = guest.recv(_MOST_BYTES)
+            new = connection.recv(_MOST_BYTES)
         except BlockingIOError:
-            if index is None and time.monotonic() - since > _SILENCE:
-                self._leave(guest)
+            if guest.index is None and time.monotonic() - guest.since > _SILENCE:
+                self._leave(connection)
             return
         except OSError:
             new = b""
-        said += new
-        if not new or len(said) > _MOST_BYTES:
-            self._leave(guest)
-        elif index is None and said.endswith(b"\n"):
-            self._greet(guest, said)
-        else:
-            self._guests[guest] = (index, said, since)
+        guest.said += new
+        if not new or len(guest.said) > _MOST_BYTES:
+            self._leave(connection)
+        elif guest.index is None and guest.said.endswith(b"\n"):
+            self._greet(connection, guest)
 
-    def _greet(self, guest: socket.socket, said: bytes) -> None:
-        try:
-            message = _message(said)
-            index, addresses = message["index"], message["addresses"]
-        except (ValueError, KeyError):
-            return self._leave(guest)
+    def _greet(self, connection: socket.socket, guest: _Guest) -> None:
         mine = self._cluster.addresses
-        if addresses != list(mine) or type(index) is not int or not 0 < index < len(mine):
-            theirs = ", ".join(map(str, addresses)) if isinstance(addresses, list) else addresses
+        try:
+            message = _message(guest.said)
+            index, addresses = int(message["index"]), list(map(str, message["addresses"]))
+            guest.devices = int(message["devices"])
+        except (ValueError, KeyError, TypeError):
+            return self._leave(connection)
+        if addresses != list(mine) or not 0 < index < len(mine):
             return self._leave(
-                guest,
-                f"The workers do not agree on the cluster. {VARIABLE} of worker {index} has {theirs}; that of worker 0 "
-                f"has {', '.join(mine)}. Give all of them the same addresses in the same order.",
+                connection,
+                f"The workers do not agree on the cluster. {VARIABLE} of worker {index} has {', '.join(addresses)}; "
+                f"that of worker 0 has {', '.join(mine)}. Give all of them the same addresses in the same order.",
             )
-        for other, (taken, _, _) in list(self._guests.items()):
-            if taken == index:
-                self._leave(
-                    other,
-                    f"Another process has come as worker {index}. Give each its own index in {VARIABLE}, and start "
-                    "each once.",
-                )
-        self._guests[guest] = (index, b"", time.monotonic())
+        for other in [other for other, there in self._guests.items() if there.index == index]:
+            self._leave(
+                other,
+                f"Another process has come as worker {index}. Give each its own index in {VARIABLE}, and start each "
+                "once.",
+            )
+        guest.index = index
         return None
 
-    def _send(self, guest: socket.socket, message: Mapping[str, object]) -> None:
-        try:
-            _tell(guest, message)
-        except OSError:
-            self._leave(guest)
+    def _tell_all(self, message: Mapping[str, object]) -> None:
+        for connection, guest in list(self._guests.items()):
+            if guest.index is not None:
+                try:
+                    _tell(connection, message)
+                except OSError:
+                    self._leave(connection)
 
-    def _leave(self, guest: socket.socket, why: str = "") -> None:
-        with guest:
-            del self._guests[guest]
+    def _leave(self, connection: socket.socket, why: str = "") -> None:
+        with connection:
+            del self._guests[connection]
             if why:
                 with contextlib.suppress(OSError):
-                    _tell(guest, {"refused": why})
+                    _tell(connection, {"refused": why})
+
+    def _close(self, why: str = "") -> None:
+        for connection in list(self._guests):
+            self._leave(connection, why)
 
     def _go(self) -> None:
         """Lets the others start their servers, and returns when all of them can be reached."""
+        devices = {guest.index: guest.devices for guest in self._guests.values()} | {0: self._devices}
+        numbers = [devices[index] for index in range(len(self._cluster.addresses))]
+        if len(set(numbers)) > 1:
+            self.error = UsageError(
+                f"The workers do not agree on the number of devices: {', '.join(map(str, numbers))}. Give all of them "
+                f"the same --devices, at most {min(numbers)}."
+            )
+            self._close(str(self.error))
+            return
         self.all_came = True
-        for guest, (index, _, _) in list(self._guests.items()):
-            if index is None:
-                self._leave(guest)
-            else:
-                self._send(guest, {"missing": []})
-        for guest in self._guests:
-            guest.settimeout(_SILENCE)
-            with guest, contextlib.suppress(OSError):
-                while guest.recv(_MOST_BYTES):
-                    pass
+        self._tell_all({"missing": []})
+        for connection, guest in self._guests.items():
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(_SILENCE)
+                while guest.index is not None and connection.recv(_MOST_BYTES):
+                    pass  # its end says that it has closed its port
         self._listener.close()
-        waiting = list(range(1, len(self._cluster.addresses)))
+        waiting = dict.fromkeys(range(1, len(numbers)), "")
         while waiting and not self.ended:
             for index in list(waiting):
                 try:
                     socket.create_connection(split(self._cluster.addresses[index]), timeout=_SILENCE).close()
-                    waiting.remove(index)
+                    del waiting[index]
                 except OSError as error:
-                    self.missing[index] = error.strerror or str(error)
-            self.missing = {index: self.missing.get(index, "") for index in waiting}
+                    waiting[index] = error.strerror or str(error)
+            self.missing = dict(waiting)
             time.sleep(PAUSE if waiting else 0)
 
 
@@ -226,7 +251,10 @@ def _tell(to: socket.socket, message: Mapping[str, object]) -> None:
 
 def _message(line: bytes) -> dict[str, Any]:
     """Reads what `_tell` has written; ValueError: somebody else wrote that."""
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     if not isinstance(message, dict) or message.get("t2t_lite") != 1:
         raise ValueError("not a message of t2t-lite")
     return message

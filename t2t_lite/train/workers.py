@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.train.cluster import read_cluster
@@ -22,8 +21,6 @@ LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
-
-_WAIT_MS = 600_000  # workers may prepare their data before
 
 
 class Workers:
@@ -85,30 +82,6 @@ class Workers:
             return float(self._total(np.float64(value)))
         except LOST as error:
             raise lost(error) from error
-
-
-def check_same_number(devices: int) -> None:
-    """Raises UsageError, in all workers, unless each has that many devices: collectives would wait for ever.
-
-    The numbers go through the coordination service of TensorFlow, as sums need the collectives.
-    """
-    cluster, service = read_cluster(os.environ), context.context()
-    indices = range(len(cluster.addresses) if cluster else 0)
-    mine = cluster.index if cluster else 0
-    try:
-        service.set_config_key_value(f"devices/{mine}", str(devices))
-        numbers = [int(service.get_config_key_value(f"devices/{index}", _WAIT_MS)) for index in indices]
-        service.set_config_key_value(f"devices_read/{mine}", "1")
-        if mine == 0:  # the service ends with the chief
-            for index in indices:
-                service.get_config_key_value(f"devices_read/{index}", _WAIT_MS)
-    except LOST as error:
-        raise lost(error) from error
-    if len(set(numbers)) > 1:
-        raise UsageError(
-            f"The workers do not agree on the number of devices: {', '.join(map(str, numbers))}. Give all of them the "
-            f"same --devices, at most {min(numbers)}."
-        )
 
 
 def lost(error: tf.errors.OpError) -> TrainingError:

@@ -1,6 +1,5 @@
 """Several processes as one job: it loses a worker, is told to stop, moves to other machines, and ends as if alone."""
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -29,12 +28,6 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [*corpus, "--hparams_set=tiny", f"--hparams={HPARAMS}", f"--data_dir={folder}"]
 
 
-def _kill(job: Job, index: int, number: int) -> None:
-    pid = job.processes[index].pid
-    assert pid is not None
-    os.kill(pid, number)
-
-
 def _weights(run: Path) -> dict[str, np.ndarray]:
     reader = tf.train.load_checkpoint(str(run / "checkpoints" / f"model-{STEPS}"))
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")}
@@ -45,7 +38,7 @@ def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: l
     single = Job(alone, 1, *flags)
     job = Job(run, 2, *flags, "--devices=2")
     job.reach(run, 11)
-    _kill(job, 1, signal.SIGKILL)
+    job.signal(1, signal.SIGKILL)
     killed = time.monotonic()
     assert job.end() == [1, -signal.SIGKILL]
     assert time.monotonic() - killed < 60
@@ -55,7 +48,7 @@ def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: l
 
     job = Job(run, 2, *flags)
     job.reach(run, 25)
-    _kill(job, 1, signal.SIGTERM)
+    job.signal(1, signal.SIGTERM)
     assert job.end() == [143, 143], job.errors()
     for errors in job.errors():
         assert "of 60 is done and saved. Go on with the same command on every worker\n" in errors

@@ -21,16 +21,26 @@ class Job:
         workers: how many; 1: without TF_CONFIG.
         flags: the same for all, beside --output_dir.
         own: one more flag for each, if they are to differ.
+        missing: how many more the cluster has, which never come.
+        addresses: of all workers, if not free ones.
     """
 
-    def __init__(self, run: Path, workers: int, *flags: str, own: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        run: Path,
+        workers: int,
+        *flags: str,
+        own: Sequence[str] = (),
+        missing: int = 0,
+        addresses: Sequence[str] = (),
+    ) -> None:
         self._errors = [run.with_name(f"{time.monotonic_ns()}.{index}.err") for index in range(workers)]
         self._before = _identity(run)
-        addresses = _free_addresses(workers)
+        addresses = addresses or free_addresses(workers + missing)
         self.processes: list[BaseProcess] = []
         for index, errors in enumerate(self._errors):
             task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            environment = {**os.environ, **({"TF_CONFIG": json.dumps(task)} if workers > 1 else {})}
+            environment = {**os.environ, **({"TF_CONFIG": json.dumps(task)} if len(addresses) > 1 else {})}
             streams = {"out": errors.with_suffix(".out"), "err": errors}
             self.processes.append(
                 commands.start(
@@ -46,6 +56,20 @@ class Job:
             assert time.monotonic() < end, self.errors()
             time.sleep(0.01)
 
+    def say(self, text: str) -> None:
+        """Returns when each process has written `text` to standard error."""
+        end = time.monotonic() + 120
+        while not all(text in errors for errors in self.errors()):
+            assert all(process.exitcode is None for process in self.processes), self.errors()
+            assert time.monotonic() < end, self.errors()
+            time.sleep(0.05)
+
+    def signal(self, index: int, number: int) -> None:
+        """Sends a signal to one of the processes."""
+        pid = self.processes[index].pid
+        assert pid is not None
+        os.kill(pid, number)
+
     def end(self, seconds: float = 300) -> list[int | None]:
         """Waits for the processes, and kills those that do not end; returns their exit statuses (None: killed here)."""
         end = time.monotonic() + seconds
@@ -59,7 +83,7 @@ class Job:
 
     def errors(self) -> list[str]:
         """What each process has written to standard error."""
-        return [path.read_text(encoding="utf-8") for path in self._errors]
+        return [path.read_text(encoding="utf-8") if path.exists() else "" for path in self._errors]
 
 
 def metrics(run: Path) -> list[dict[str, float]]:
@@ -74,7 +98,8 @@ def _identity(run: Path) -> int | None:
     return path.stat().st_ino if path.exists() else None
 
 
-def _free_addresses(number: int) -> list[str]:
+def free_addresses(number: int) -> list[str]:
+    """ "host:port" of this machine, whose ports nobody uses."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

@@ -46,6 +46,7 @@ def test_read(environment: dict[str, str], expected: Cluster | None) -> None:
         (_task({"ps": ["a:1"]}), "a job 'ps'"),
         (_task({"worker": "a:1"}), "no list of addresses for worker"),
         (_task({"worker": ["a"]}), "the address 'a', which is not host:port"),
+        (_task({"worker": ["a:1", "b:65536"]}), "the address 'b:65536', which is not host:port"),
         (_task({"worker": ["a:1", "a:1"]}), "the address a:1 twice"),
         (_task({"chief": ["a:1", "b:1"]}, "chief"), "more than one chief"),
         (_task(TWO, "chief"), "the task's type 'chief', of which the cluster has none"),
