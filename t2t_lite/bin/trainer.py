@@ -14,6 +14,7 @@ from t2t_lite import registry
 from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, streams
 from t2t_lite.errors import UsageError
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
+from t2t_lite.train.joining import DEFAULT_SECONDS
 
 if TYPE_CHECKING:
     from t2t_lite.train.devices import Devices
@@ -76,9 +77,10 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--join_timeout",
         type=cli.positive,
-        default=600,
+        default=DEFAULT_SECONDS,
         metavar="SECONDS",
-        help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; default: 600",
+        help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; "
+        f"default: {DEFAULT_SECONDS}",
     )
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
