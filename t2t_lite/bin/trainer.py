@@ -54,6 +54,32 @@ def _parser() -> cli.Parser:
     parser.add_argument("--model", metavar="NAME", help="default: transformer")
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
+    _add_device_flags(parser)
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
+    start.add_argument(
+        "--reset_optimizer",
+        action="store_true",
+        help="go on with Adam's moments at zero, and with other settings of the optimizer if they are given; weights, "
+        "step and learning-rate schedule stay",
+    )
+    parser.add_argument(
+        "--skip_bad_batches",
+        type=cli.positive,
+        default=0,
+        metavar="N",
+        help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
+    )
+    parser.add_argument(
+        "--num_workers", type=cli.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
+    )
+    cli.add_trust_flag(parser)
+    show.add_show_flags(parser)
+    problem_flags.add_problem_flags(parser, required=False)
+    return parser
+
+
+def _add_device_flags(parser: cli.Parser) -> None:
     parser.add_argument(
         "--devices", type=cli.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs that can be used"
     )
@@ -82,28 +108,6 @@ def _parser() -> cli.Parser:
         help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; "
         f"default: {DEFAULT_SECONDS}",
     )
-    start = parser.add_mutually_exclusive_group()
-    start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
-    start.add_argument(
-        "--reset_optimizer",
-        action="store_true",
-        help="go on with Adam's moments at zero, and with other settings of the optimizer if they are given; weights, "
-        "step and learning-rate schedule stay",
-    )
-    parser.add_argument(
-        "--skip_bad_batches",
-        type=cli.positive,
-        default=0,
-        metavar="N",
-        help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
-    )
-    parser.add_argument(
-        "--num_workers", type=cli.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
-    )
-    cli.add_trust_flag(parser)
-    show.add_show_flags(parser)
-    problem_flags.add_problem_flags(parser, required=False)
-    return parser
 
 
 def _train(args: argparse.Namespace, command: str) -> int:
