@@ -1,4 +1,4 @@
-"""docs/paper.md names code and tests: all of them exist."""
+"""docs/paper.md and other pages name code and tests: all of them exist."""
 
 import ast
 import re
@@ -51,3 +51,22 @@ def test_recipes_that_are_named_exist() -> None:
     recipes = {span for span in SPANS if re.fullmatch(r"(base|big|t2t)(_\w+)?", span)}
     assert len(recipes) > 20
     assert recipes <= set(registry.HPARAMS.names())
+
+
+def test_tests_that_the_page_on_security_names_exist() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/[^`\n]+)`", page))
+    assert len(named) > 20
+    for name in named:
+        path, _, inside = name.partition("::")
+        assert (ROOT / path).exists(), name
+        assert not inside or inside in _names(ROOT / path), name
+
+
+@pytest.mark.parametrize("page", ["reliability.md", "security.md"])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for name in set(re.findall(r"`((?:tests|examples|t2t_lite)/[\w/]+\.py)", text)):
+        assert (ROOT / name).exists(), name
+    for link in set(re.findall(r"\]\(([^)#:]+)[^)]*\)", text)):
+        assert (ROOT / "docs" / link).is_file(), link

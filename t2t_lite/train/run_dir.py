@@ -134,7 +134,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         raise DataError(_no_run(output_dir))
     problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS)
     if usr_dir is None and problem["usr_dir"] is not None:
-        code = problem["usr_dir"]
+        code = problem["usr_dir"] if problem["usr_dir"].isprintable() else ascii(problem["usr_dir"])
         raise UsageError(
             f"{output_dir} was trained with code of its own, from {code}. Code can do whatever you can, so it is "
             f"imported only when you say so: --usr_dir={code} (read it first if the run is not yours), or --trust_run "

@@ -1,0 +1,19 @@
+"""Signals aimed at one system call each; `python -m tests.faults.sequences` makes more of such runs."""
+
+import signal
+from pathlib import Path
+
+from tests.faults.sequences import plan, try_sequences
+
+# Stopped as the only evaluation begins, started again, killed while the best weights are written, started again.
+SEED = 542
+
+
+def test_best_weights_are_not_lost_between_their_score_and_their_saving(tmp_path: Path) -> None:
+    assert [(name, start.signal) for name, start in plan(SEED)] == [
+        ("evaluation", signal.SIGINT),
+        ("best", signal.SIGKILL),
+    ]
+    outcome = try_sequences(tmp_path, range(SEED, SEED + 1))
+    assert (outcome.stops, outcome.kills["best"]) == (1, 1)
+    assert (outcome.endless, outcome.wrong, outcome.unsaid) == (0, 0, 0)
