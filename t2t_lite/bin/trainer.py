@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite import registry
 from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, streams
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 from t2t_lite.train.joining import DEFAULT_SECONDS
 
@@ -185,7 +185,15 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
     from t2t_lite.train.run_changes import check_same
-    from t2t_lite.train.run_dir import RunSpec, absolute, has_run, has_weights, read_run, relative_data_dir
+    from t2t_lite.train.run_dir import (
+        RunSpec,
+        absolute,
+        has_run,
+        has_weights,
+        no_run,
+        read_run,
+        relative_data_dir,
+    )
 
     cli.trust_run(args)
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
@@ -196,10 +204,12 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             old, hparams=hparams, model=args.model or recipe_flags.read_file(args).model or old.model
         )
     else:
+        if args.problem is None and args.output_dir and has_weights(args.output_dir):
+            raise DataError(no_run(args.output_dir))
         if args.problem is None:
             raise UsageError(
                 "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
-                + (f" ({args.output_dir} holds no run to go on with: no hparams.json.)" if args.output_dir else "")
+                + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
             )
         problem = problem_flags.problem_from(args)
         set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)

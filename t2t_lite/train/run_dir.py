@@ -131,7 +131,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         UsageError: the run has code of its own, and no `usr_dir` was given.
     """
     if not has_run(output_dir):
-        raise DataError(_no_run(output_dir))
+        raise DataError(no_run(output_dir))
     problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS)
     if usr_dir is None and problem["usr_dir"] is not None:
         code = problem["usr_dir"] if problem["usr_dir"].isprintable() else ascii(problem["usr_dir"])
@@ -173,7 +173,8 @@ def is_sealed(output_dir: str | os.PathLike[str]) -> bool:
     return all(values[SHA256] is not None for values in files)
 
 
-def _no_run(output_dir: str | os.PathLike[str]) -> str:
+def no_run(output_dir: str | os.PathLike[str]) -> str:
+    """What to say where there is no hparams.json."""
     if has_weights(output_dir):
         return (
             f"{output_dir} holds checkpoints, but no {HPARAMS_FILE}, which says how they were trained. Put it back "

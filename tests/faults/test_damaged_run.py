@@ -106,7 +106,7 @@ def test_without_hparams_json_a_run_goes_on_only_with_the_settings_of_its_checkp
         1,
         True,
     )
-    assert run("trainer", f"--output_dir={copy}")[0] == 2
+    assert run("trainer", f"--output_dir={copy}") == (status, said)
     other = RECIPE.replace("train_steps=2", "train_steps=3,seed=5,learning_rate_factor=4.8")
     before = contents(copy)
     status, said = run("trainer", f"--output_dir={copy}", *_flags(trained, other))

@@ -1,10 +1,11 @@
 """Data that changed after they were prepared: every command says so; a run goes on with them only if it is told to."""
 
-import json
+import dataclasses
 import re
 import shutil
 from pathlib import Path
 
+from t2t_lite.train.run_dir import read_run, write_run
 from tests.system.conftest import Run
 
 CODE = '''
@@ -75,9 +76,8 @@ def test_a_run_is_not_continued_on_other_data(
     run_dir, source = tmp_path / "run", tmp_path / "moved"
     shutil.copytree(trained[0], run_dir)
     shutil.copytree(corpus, source)
-    spec = json.loads((run_dir / "problem.json").read_text())
-    spec["options"]["source_dir"] = str(source)  # the run and its corpus on another machine
-    (run_dir / "problem.json").write_text(json.dumps(spec))
+    spec = read_run(run_dir)  # the run and its corpus on another machine
+    write_run(run_dir, dataclasses.replace(spec, options={**spec.options, "source_dir": str(source)}))
     goes_on = ["trainer", f"--output_dir={run_dir}", "--hparams=beam_size=1,train_steps=121,average_checkpoints=1"]
     with open(source / "valid.en", "a", encoding="utf-8") as file:
         file.write("One more.\n")

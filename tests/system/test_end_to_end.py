@@ -239,7 +239,9 @@ def test_a_problem_of_ones_own(run: Run, tmp_path: Path) -> None:
     for side in ("source", "target"):
         assert (tmp_path / "run" / f"vocabulary.{side}.model").is_file()
     shutil.rmtree(tmp_path / "run" / "data")  # a run translates without its data
-    out = run("decoder", f"--output_dir={tmp_path / 'run'}", input=b"the 1 of 2 and 3\n\nthe 4 of 5 and 6\n").stdout
+    out = run(
+        "decoder", f"--output_dir={tmp_path / 'run'}", "--trust_run", input=b"the 1 of 2 and 3\n\nthe 4 of 5 and 6\n"
+    ).stdout
     assert out.count("\n") == 3
     assert out.split("\n")[1] == ""
     for message in ("mine", "shout"):

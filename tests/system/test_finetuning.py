@@ -43,7 +43,8 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     # Its own vocabulary has as many pieces: the weights would fit, and mean others.
     done = run(*start, "--vocab_size=400", status=2)
     checksums = [
-        Vocabulary.load(file).checksum[:12] for file in (first / "vocabulary.model", tuned / "vocabulary.model")
+        Vocabulary.load(file).checksum[:12]
+        for file in (first / "vocabulary.model", tuned / "data" / "text2text" / "vocabulary.model")
     ]
     assert done.stderr.endswith(
         f"error: The weights of {first} were trained with another vocabulary (400 pieces, checksum {checksums[0]}...) "
