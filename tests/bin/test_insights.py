@@ -64,6 +64,7 @@ def test_a_page_and_a_picture_of_a_users_own_problem_and_model(tmp_path: Path) -
     run_dir = _make_run(tmp_path / "run", "mine", "mine", str(usr_dir))
     flags = [
         f"--output_dir={run_dir}",
+        "--trust_run",
         "--sentence=the dog",
         "--page=a.html",
         "--picture=a.svg",
