@@ -1,0 +1,236 @@
+"""Our Transformer beside fairseq's: one batch's logits, loss and gradients, then the losses of some hundred updates.
+
+    pyenv exec python3.8 -m venv fairseq
+    fairseq/bin/pip install torch==2.4.1 "numpy<1.25" omegaconf==2.0.6 hydra-core==1.0.7 bitarray sacrebleu regex tqdm
+    fairseq/bin/pip install --no-deps fairseq==0.12.2
+    t2t-lite-datagen --problem=text2text --source_dir=multi30k/tok --languages=en-de --data_dir=store
+    python benchmarks/fairseq_equality.py --store=store/text2text --fairseq_python=fairseq/bin/python
+
+fairseq runs in its own environment (`fairseq_side.py`) on the same batches. It keeps its own ways, but for those named by
+--as_ours; with all of them, which is the default, nothing but rounding should be left:
+
+    positions     sine and cosine in turns, rates to 10000^-((d - 2) / d); fairseq: in halves, to 10000^-1, from place 1
+    start         the zero vector starts the decoder; fairseq: the vector of the end symbol
+    norm_epsilon  1e-6 in layer normalisation; fairseq: 1e-5
+    biases        attention has none; fairseq: four a head group, those of q, k, v drawn from U(-d^-0.5, d^-0.5)
+    schedule      update t has the learning rate of t; fairseq: of t - 1
+
+--initial says whose initial weights are used: "fairseq" (by both), or "own" (each side's; ours drawn with --seed).
+With dropout the masks differ, so then losses can be compared in the mean only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_lite import config, registry
+from t2t_lite.data.pipeline import PLAN_SETTINGS, assemble, make_plan
+from t2t_lite.data.store import open_store
+
+AS_OURS = ("positions", "start", "norm_epsilon", "biases", "schedule")
+SIDES = ("source", "target")
+PARTS = (  # (ours, fairseq's) parts of names of weights; r: groups
+    (r"transformer/target_embedding/table", "encoder.embed_tokens.weight"),
+    (r"transformer/(\w+)/layer_(\d+)/around_\w+/self_attention/(\w+)", r"\1.layers.\2.self_attn.\3.weight"),
+    (r"transformer/(\w+)/layer_(\d+)/around_\w+/memory_attention/(\w+)", r"\1.layers.\2.encoder_attn.\3.weight"),
+    (r"transformer/(\w+)/layer_(\d+)/around_\w+/feed_forward/kernel_(\d)", r"\1.layers.\2.fc\3.weight"),
+    (r"transformer/(\w+)/layer_(\d+)/around_\w+/feed_forward/bias_(\d)", r"\1.layers.\2.fc\3.bias"),
+    (r"transformer/(\w+)/layer_(\d+)/around_feed_forward/layer_norm/(\w+)", r"\1.layers.\2.final_layer_norm.\3"),
+    (r"transformer/(\w+)/layer_(\d+)/around_memory/layer_norm/(\w+)", r"\1.layers.\2.encoder_attn_layer_norm.\3"),
+    (r"transformer/(\w+)/layer_(\d+)/around_\w+/layer_norm/(\w+)", r"\1.layers.\2.self_attn_layer_norm.\3"),
+)
+WORDS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj", "gamma": "weight", "beta": "bias"}
+
+
+def main() -> None:
+    """Runs the comparison."""
+    args = _parser().parse_args()
+    hparams = config.override(registry.hparams(args.hparams_set), args.hparams)
+    hparams = config.replace(hparams, label_smoothing_over="others", micro_batches=1, seed=args.seed)
+    registry.MODELS.get("transformer")  # before the long work
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(args.folder or made)
+        folder.mkdir(exist_ok=True, parents=True)
+        batches, vocab_size = write_batches(folder, args.store, hparams, args.updates)
+        side = Side(folder, args, hparams, vocab_size)
+        side.run("weights")
+        weights = dict(np.load(folder / "weights.npz"))
+        if args.updates_only is False and args.dropout == 0 and args.initial == "fairseq":
+            side.run("gradients")
+            compare_gradients(model_of(hparams, vocab_size, weights), batches[0], hparams, folder)
+        side.run("train")
+        theirs = np.load(folder / "losses.npy")
+        ours = train(hparams, vocab_size, weights if args.initial == "fairseq" else None, batches, args.dropout)
+        np.save(folder / "our_losses.npy", ours)
+        compare_losses(ours, theirs)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Compares our Transformer's arithmetic with fairseq's.")
+    parser.add_argument("--store", required=True, help="a prepared data set")
+    parser.add_argument("--fairseq_python", required=True, help="the Python of fairseq's environment")
+    parser.add_argument("--hparams_set", default="multi30k")
+    parser.add_argument("--hparams", default="batch_tokens=1024")
+    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--updates_only", action="store_true", help="leave out the gradients of one batch")
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--initial", choices=("fairseq", "own"), default="fairseq")
+    parser.add_argument("--as_ours", default=",".join(AS_OURS), help="what fairseq does our way")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--folder", help="keep what the two sides exchange here")
+    return parser
+
+
+def write_batches(folder: Path, store: str, hparams: config.HParams, number: int) -> tuple[list[Any], int]:
+    """The first batches of the recipe's plan, also in batches.npz; and the size of the vocabulary."""
+    opened = open_store(store)
+    split = opened.split("train")
+    plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
+    batches = [assemble(split, plan.batch(step), 1, False) for step in range(1, number + 1)]
+    arrays = {f"{side}_{i}": batch[side][0] for i, batch in enumerate(batches) for side in SIDES}
+    np.savez(folder / "batches.npz", **arrays)
+    return batches, opened.target_vocabulary.size
+
+
+class Side:
+    """fairseq's side, a process for each job."""
+
+    def __init__(self, folder: Path, args: argparse.Namespace, hparams: config.HParams, vocab_size: int) -> None:
+        from t2t_lite.layers.positions import sinusoids
+
+        as_ours = [name for name in args.as_ours.split(",") if name]
+        if unknown := set(as_ours) - set(AS_OURS):
+            raise SystemExit(f"--as_ours takes {', '.join(AS_OURS)}; not {', '.join(unknown)}.")
+        np.save(folder / "positions.npy", np.asarray(sinusoids(np.arange(1024), hparams.d_model)))
+        self._folder, self._python = folder, args.fairseq_python
+        self._job = {
+            **dataclasses.asdict(hparams),
+            "folder": str(folder),
+            "vocab_size": vocab_size,
+            "as_ours": as_ours,
+            "dropout": args.dropout,
+            "seed": args.seed,
+            "threads": args.threads,
+            "load": args.initial == "fairseq",
+            "rates": [rate(hparams, step) for step in range(1, args.updates + 1)],
+            "peak": rate(hparams, hparams.warmup_steps),
+        }
+
+    def run(self, what: str) -> None:
+        """Has fairseq do `what`."""
+        (self._folder / "job.json").write_text(json.dumps({**self._job, "what": what}))
+        command = [self._python, Path(__file__).with_name("fairseq_side.py"), self._folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"fairseq's side failed:\n{done.stderr[-3000:]}")
+
+
+def rate(hparams: config.HParams, step: int) -> float:
+    """Our learning rate."""
+    from t2t_lite.train.schedule import learning_rate
+
+    return learning_rate(step, hparams.d_model, hparams.warmup_steps, hparams.learning_rate_factor)
+
+
+def their_name(path: str) -> str:
+    """The name of one of our weights in fairseq."""
+    for ours, theirs in PARTS:
+        if match := re.fullmatch(ours, path):
+            words = [WORDS.get(group, group) for group in match.groups()]
+            return re.sub(r"\\(\d)", lambda number: words[int(number[1]) - 1], theirs)
+    raise KeyError(path)
+
+
+def as_ours(path: str, array: np.ndarray) -> np.ndarray:
+    """fairseq's matrices are [output, input]."""
+    return array.T if array.ndim == 2 and "table" not in path else array
+
+
+def model_of(hparams: config.HParams, vocab_size: int, weights: dict[str, np.ndarray] | None) -> Any:
+    """Our model, with fairseq's weights if any are given."""
+    import keras
+
+    keras.utils.set_random_seed(hparams.seed)
+    transformer: Any = registry.MODELS.get("transformer")
+    model = transformer.from_hparams(hparams, vocab_size, vocab_size, True)
+    for weight in model.trainable_weights if weights else ():
+        weight.assign(as_ours(weight.path, weights[their_name(weight.path)]))
+    return model
+
+
+def compare_gradients(model: Any, batch: Any, hparams: config.HParams, folder: Path) -> None:
+    """Prints largest differences of ours, and of fairseq's float32, from fairseq's float64."""
+    from t2t_lite.train.gradients import loss_and_gradients
+
+    found = np.load(folder / "gradients.npz")
+    part = {side: batch[side][0] for side in SIDES}
+    real = part["target"] > 0
+    smoothing = (hparams.label_smoothing, "others")
+    loss, ours = loss_and_gradients(model, part, None, np.float32(real.sum()), smoothing, blocks=1, jit=False)
+    names = {weight.path: their_name(weight.path) for weight in model.trainable_weights}
+    theirs = {kind: {p: as_ours(p, found[f"{kind}:{n}"]) for p, n in names.items()} for kind in ("float32", "float64")}
+    mine = {weight.path: np.asarray(g) for weight, g in zip(model.trainable_weights, ours, strict=True)}
+    arrays = {
+        "loss": [np.asarray(loss), found["float32:loss"], found["float64:loss"]],
+        "logits": [np.asarray(model(part))[real], found["float32:logits"][real], found["float64:logits"][real]],
+        **{path: [mine[path], theirs["float32"][path], theirs["float64"][path]] for path in names},
+    }
+    print("| | largest absolute value | ours from float64 | fairseq's float32 from float64 | ours, of the norm |")
+    print("|---|---|---|---|---|")
+    rows = [(name, *_differences(*values)) for name, values in arrays.items()]
+    worst = max(rows[2:], key=lambda row: row[4])
+    for name, largest, of_ours, of_theirs, relative in [*rows[:3], worst]:
+        print(f"| {name} | {largest:.4g} | {of_ours:.1e} | {of_theirs:.1e} | {relative:.1e} |")
+    print(f"{len(rows) - 2} gradients; the last row is the one that differs most.", flush=True)
+
+
+def _differences(ours: np.ndarray, theirs: np.ndarray, exact: np.ndarray) -> tuple[float, float, float, float]:
+    of_ours = ours - exact
+    relative = float(np.linalg.norm(of_ours) / np.linalg.norm(exact))
+    return float(np.abs(exact).max()), float(np.abs(of_ours).max()), float(np.abs(theirs - exact).max()), relative
+
+
+def train(
+    hparams: config.HParams, vocab_size: int, weights: dict[str, np.ndarray] | None, batches: list[Any], dropout: float
+) -> np.ndarray:
+    """The loss of each of our updates, by the trainer's own step."""
+    from t2t_lite.train.devices import Devices, make_strategy
+    from t2t_lite.train.recipe import make_optimizer, make_step
+
+    hparams = config.replace(hparams, dropout=dropout)
+    strategy = make_strategy(Devices())
+    with strategy.scope():
+        model = model_of(hparams, vocab_size, weights)
+        optimizer = make_optimizer(hparams, model)
+    step = make_step(hparams, model, optimizer, strategy)
+    losses = []
+    for number, batch in enumerate(batches, 1):
+        step(batch, number, rate(hparams, number))
+        losses.append(step.outcome().loss)
+    return np.array(losses)
+
+
+def compare_losses(ours: np.ndarray, theirs: np.ndarray) -> None:
+    """Prints both curves, and by how much single losses differ."""
+    print("| updates | our mean loss | fairseq's | largest relative difference of one update |")
+    print("|---|---|---|---|")
+    relative = np.abs(ours - theirs) / theirs
+    edges = np.unique(np.linspace(0, len(ours), 11).astype(int))
+    for first, last in zip(edges[:-1], edges[1:], strict=True):
+        span = slice(first, last)
+        print(f"| {first + 1} to {last} | {ours[span].mean():.4f} | {theirs[span].mean():.4f} | {relative[span].max():.1e} |")
+    print(f"All: {ours.mean():.4f} and {theirs.mean():.4f}.")
+
+
+if __name__ == "__main__":
+    main()
