@@ -6,13 +6,13 @@
     t2t-lite-datagen --problem=text2text --source_dir=multi30k/tok --languages=en-de --data_dir=store
     python benchmarks/fairseq_equality.py --store=store/text2text --fairseq_python=fairseq/bin/python
 
-fairseq runs in its own environment (`fairseq_side.py`) on the same batches. It keeps its own ways, but for those named by
---as_ours; with all of them, which is the default, nothing but rounding should be left:
+fairseq runs in its own environment (`fairseq_side.py`) on the same batches. It keeps its own ways, but for those named
+by --as_ours; with all of them, which is the default, nothing but rounding should be left:
 
     positions     sine and cosine in turns, rates to 10000^-((d - 2) / d); fairseq: in halves, to 10000^-1, from place 1
     start         the zero vector starts the decoder; fairseq: the vector of the end symbol
     norm_epsilon  1e-6 in layer normalisation; fairseq: 1e-5
-    biases        attention has none; fairseq: four a head group, those of q, k, v drawn from U(-d^-0.5, d^-0.5)
+    biases        attention has none; fairseq: q, k, v and output, the first three drawn from U(-d^-0.5, d^-0.5)
     schedule      update t has the learning rate of t; fairseq: of t - 1
 
 --initial says whose initial weights are used: "fairseq" (by both), or "own" (each side's; ours drawn with --seed).
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import re
 import subprocess
@@ -38,7 +39,7 @@ from t2t_lite.data.store import open_store
 
 AS_OURS = ("positions", "start", "norm_epsilon", "biases", "schedule")
 SIDES = ("source", "target")
-PARTS = (  # (ours, fairseq's) parts of names of weights; r: groups
+PARTS = (  # names of our weights, and of fairseq's
     (r"transformer/target_embedding/table", "encoder.embed_tokens.weight"),
     (r"transformer/(\w+)/layer_(\d+)/around_\w+/self_attention/(\w+)", r"\1.layers.\2.self_attn.\3.weight"),
     (r"transformer/(\w+)/layer_(\d+)/around_\w+/memory_attention/(\w+)", r"\1.layers.\2.encoder_attn.\3.weight"),
@@ -67,11 +68,12 @@ def main() -> None:
         if args.updates_only is False and args.dropout == 0 and args.initial == "fairseq":
             side.run("gradients")
             compare_gradients(model_of(hparams, vocab_size, weights), batches[0], hparams, folder)
-        side.run("train")
-        theirs = np.load(folder / "losses.npy")
+        kinds = ("float32", "float64") if args.float64 else ("float32",)
+        for kind in kinds:
+            side.run("train", kind)
         ours = train(hparams, vocab_size, weights if args.initial == "fairseq" else None, batches, args.dropout)
         np.save(folder / "our_losses.npy", ours)
-        compare_losses(ours, theirs)
+        compare_losses(ours, *(np.load(folder / f"{kind}.npy") for kind in kinds))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--initial", choices=("fairseq", "own"), default="fairseq")
     parser.add_argument("--as_ours", default=",".join(AS_OURS), help="what fairseq does our way")
+    parser.add_argument("--float64", action="store_true", help="the losses in fairseq's float64 as well")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", help="keep what the two sides exchange here")
@@ -96,10 +99,16 @@ def write_batches(folder: Path, store: str, hparams: config.HParams, number: int
     opened = open_store(store)
     split = opened.split("train")
     plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
-    batches = [assemble(split, plan.batch(step), 1, False) for step in range(1, number + 1)]
+    batches = [_full_rows(assemble(split, plan.batch(step), 1, False)) for step in range(1, number + 1)]
     arrays = {f"{side}_{i}": batch[side][0] for i, batch in enumerate(batches) for side in SIDES}
     np.savez(folder / "batches.npz", **arrays)
     return batches, opened.target_vocabulary.size
+
+
+def _full_rows(batch: Any) -> Any:
+    """Without empty rows, of which fairseq makes NaN, as of a softmax over nothing."""
+    full = batch["target"][0, :, 0] > 0
+    return {side: ids[:, full] for side, ids in batch.items()}
 
 
 class Side:
@@ -126,9 +135,9 @@ class Side:
             "peak": rate(hparams, hparams.warmup_steps),
         }
 
-    def run(self, what: str) -> None:
+    def run(self, what: str, kind: str = "float32") -> None:
         """Has fairseq do `what`."""
-        (self._folder / "job.json").write_text(json.dumps({**self._job, "what": what}))
+        (self._folder / "job.json").write_text(json.dumps({**self._job, "what": what, "kind": kind}))
         command = [self._python, Path(__file__).with_name("fairseq_side.py"), self._folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -146,8 +155,9 @@ def their_name(path: str) -> str:
     """The name of one of our weights in fairseq."""
     for ours, theirs in PARTS:
         if match := re.fullmatch(ours, path):
-            words = [WORDS.get(group, group) for group in match.groups()]
-            return re.sub(r"\\(\d)", lambda number: words[int(number[1]) - 1], theirs)
+            for number, group in enumerate(match.groups(), 1):
+                theirs = theirs.replace(f"\\{number}", WORDS.get(group, group))
+            return theirs
     raise KeyError(path)
 
 
@@ -220,15 +230,18 @@ def train(
     return np.array(losses)
 
 
-def compare_losses(ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Prints both curves, and by how much single losses differ."""
-    print("| updates | our mean loss | fairseq's | largest relative difference of one update |")
-    print("|---|---|---|---|")
-    relative = np.abs(ours - theirs) / theirs
+def compare_losses(ours: np.ndarray, theirs: np.ndarray, exact: np.ndarray | None = None) -> None:
+    """Prints the curves, and by how much single losses differ: from fairseq's float64, if it is there."""
+    print("| updates | our mean loss | fairseq's | largest relative difference of an update | fairseq's own rounding |")
+    print("|---|---|---|---|---|")
+    reference = theirs if exact is None else exact
+    ours_from, theirs_from = (np.abs(losses - reference) / reference for losses in (ours, theirs))
     edges = np.unique(np.linspace(0, len(ours), 11).astype(int))
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
+    for first, last in itertools.pairwise(edges):
         span = slice(first, last)
-        print(f"| {first + 1} to {last} | {ours[span].mean():.4f} | {theirs[span].mean():.4f} | {relative[span].max():.1e} |")
+        rounding = "" if exact is None else f"{theirs_from[span].max():.1e}"
+        means = f"{ours[span].mean():.4f} | {theirs[span].mean():.4f}"
+        print(f"| {first + 1} to {last} | {means} | {ours_from[span].max():.1e} | {rounding} |")
     print(f"All: {ours.mean():.4f} and {theirs.mean():.4f}.")
 
 

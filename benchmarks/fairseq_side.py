@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import types
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.models.transformer import TransformerModel
+from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam
 from fairseq.optim.lr_scheduler.inverse_square_root_schedule import InverseSquareRootSchedule
 
@@ -74,7 +74,7 @@ def make_model(job):
                 ("layers", "num_layers"),
                 ("attention_heads", "num_heads"),
             )
-        }
+        },
     )
     dictionary = Dictionary(job["vocab_size"])
     task = types.SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
@@ -114,7 +114,7 @@ def batches(folder):
     """The batches, in order."""
     arrays = np.load(str(folder / "batches.npz"))
     for i in range(len(arrays.files) // 2):
-        yield {side: arrays["{}_{}".format(side, i)] for side in ("source", "target")}
+        yield {side: arrays[f"{side}_{i}"] for side in ("source", "target")}
 
 
 def named(model):
@@ -130,6 +130,13 @@ def load(model, folder):
             parameter.data.copy_(torch.from_numpy(arrays[name]))
 
 
+def widen(model):
+    """Makes it compute in float64, from the same float32 weights."""
+    model.double()
+    for side in (model.encoder, model.decoder):
+        side.embed_positions.weights = side.embed_positions.weights.double()
+
+
 def gradients(job, folder):
     """Logits, loss and gradients of the first batch, in float32 and float64."""
     found = {}
@@ -138,21 +145,21 @@ def gradients(job, folder):
         load(model, folder)
         model.eval()
         if kind == "float64":
-            model.double()
-            for side in (model.encoder, model.decoder):
-                side.embed_positions.weights = side.embed_positions.weights.double()
-                side.embed_positions._float_tensor = side.embed_positions._float_tensor.double()
+            widen(model)
         loss, logits = loss_of(model, next(batches(folder)), job["label_smoothing"])
         loss.backward()
         found[kind + ":loss"], found[kind + ":logits"] = loss.detach().numpy(), logits.detach().numpy()
         for name, parameter in named(model).items():
             if parameter.grad is not None:
-                found["{}:{}".format(kind, name)] = parameter.grad.numpy()
+                found[f"{kind}:{name}"] = parameter.grad.numpy()
     np.savez(str(folder / "gradients.npz"), **found)
 
 
-class Rate:
+class Rate(FairseqOptimizer):
     """What fairseq's schedule sets."""
+
+    def __init__(self):
+        super().__init__(None)
 
     def set_lr(self, value):
         self.value = value
@@ -163,15 +170,14 @@ def train(job, folder):
     model = make_model(job)
     if job["load"]:
         load(model, folder)
+    if job["kind"] == "float64":
+        widen(model)
     model.train()
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = Adam(parameters, lr=0.0, betas=(job["adam_beta1"], job["adam_beta2"]), eps=job["adam_epsilon"])
     config = types.SimpleNamespace(lr=[job["peak"]], warmup_updates=job["warmup_steps"], warmup_init_lr=1e-7)
     rate = Rate()
-    schedule = InverseSquareRootSchedule.__new__(InverseSquareRootSchedule)
-    schedule.cfg, schedule.optimizer = config, rate
-    schedule.lr_step = (job["peak"] - 1e-7) / job["warmup_steps"]
-    schedule.decay_factor = job["peak"] * math.sqrt(job["warmup_steps"])
+    schedule = InverseSquareRootSchedule(config, rate)
     losses = []
     for i, batch in enumerate(batches(folder)):
         schedule.step_update(i)  # as fairseq's trainer: of the updates that were made before
@@ -181,7 +187,7 @@ def train(job, folder):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    np.save(str(folder / "losses.npy"), np.array(losses))
+    np.save(str(folder / "{}.npy".format(job["kind"])), np.array(losses))
 
 
 def main():

@@ -32,6 +32,7 @@ class MultiHeadAttention(keras.layers.Layer):
         d_k: size of one head's queries and keys.
         d_v: size of one head's values.
         dropout: share of attention weights that training drops; the paper drops none.
+        gain: of the initial W^Q, W^K and W^V, times which Glorot and Bengio's are drawn; the paper does not say.
 
     Call arguments:
         x: [B, T, D], the queries' side.
@@ -45,21 +46,24 @@ class MultiHeadAttention(keras.layers.Layer):
 
     KERNELS: ClassVar = {"query": "IO", "key": "IO", "value": "IO", "output_kernel": "IO"}
 
-    def __init__(self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, gain: float = 1.0, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.num_heads, self.d_k, self.d_v = num_heads, d_k, d_v
+        self.num_heads, self.d_k, self.d_v, self.gain = num_heads, d_k, d_v, gain
         self.dropout = Dropout(dropout, name="dropout")
         self.watch: Function | None = None  # told the weights [B, H, T, S] of each call; for pictures
 
     def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...] | None = None) -> None:
         d_model, d_memory = x_shape[-1], (memory_shape or x_shape)[-1]
 
-        def kernel(name: str, shape: tuple[int | None, int | None]) -> Any:
-            return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
+        def kernel(name: str, shape: tuple[int | None, int | None], gain: float = 1.0) -> Any:
+            initializer = keras.initializers.VarianceScaling(gain**2, "fan_avg", "uniform")
+            return self.add_weight(name=name, shape=shape, initializer=initializer)
 
-        self.query = kernel("query", (d_model, self.num_heads * self.d_k))
-        self.key = kernel("key", (d_memory, self.num_heads * self.d_k))
-        self.value = kernel("value", (d_memory, self.num_heads * self.d_v))
+        self.query = kernel("query", (d_model, self.num_heads * self.d_k), self.gain)
+        self.key = kernel("key", (d_memory, self.num_heads * self.d_k), self.gain)
+        self.value = kernel("value", (d_memory, self.num_heads * self.d_v), self.gain)
         self.output_kernel = kernel("output", (self.num_heads * self.d_v, d_model))
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:

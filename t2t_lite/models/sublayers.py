@@ -25,9 +25,12 @@ class Sublayers:
     dropout: float
     attention_dropout: float
     relu_dropout: float
+    attention_gain: float
 
     def attention(self, name: str) -> MultiHeadAttention:
-        return MultiHeadAttention(self.num_heads, self.d_k, self.d_v, self.attention_dropout, name=name)
+        return MultiHeadAttention(
+            self.num_heads, self.d_k, self.d_v, self.attention_dropout, self.attention_gain, name=name
+        )
 
     def feed_forward(self) -> FeedForward:
         return FeedForward(self.d_ff, self.relu_dropout, name="feed_forward")

@@ -34,6 +34,17 @@ def test_shapes_of_the_matrices_are_the_papers() -> None:
     assert len(layer.weights) == 4  # no bias terms
 
 
+@pytest.mark.parametrize("gain", [1.0, 0.5**0.5])
+def test_initial_weights_of_queries_keys_and_values_are_glorots_times_the_gain(gain: float) -> None:
+    layer = MultiHeadAttention(4, 64, 64, gain=gain)
+    layer.build((None, None, 256), (None, None, 256))
+    bound = (6 / (256 + 256)) ** 0.5  # Glorot and Bengio (2010), equation (16)
+    for kernel, factor in ((layer.query, gain), (layer.key, gain), (layer.value, gain), (layer.output_kernel, 1)):
+        drawn = np.abs(np.asarray(kernel))
+        assert 0.99 * factor * bound < drawn.max() <= factor * bound * (1 + 1e-6)
+        np.testing.assert_allclose(drawn.mean(), factor * bound / 2, rtol=0.02)
+
+
 def test_equals_the_equations_with_free_d_k_and_d_v() -> None:
     layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
     reference.assert_close(layer(x, memory), _wanted(layer, x, memory, None), 1e-5)
