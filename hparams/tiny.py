@@ -94,7 +94,7 @@ def multi30k_wu2021() -> config.HParams:
     """
     return config.replace(
         multi30k(),
-        attention_gain=0.5**0.5,
+        initial_weights="fairseq09",
         learning_rate_factor=0.005 * (128 * 2000) ** 0.5,
         adam_epsilon=1e-8,
         clip_norm=25.0,

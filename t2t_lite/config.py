@@ -39,7 +39,9 @@ class HParams:
     max_positions: int = 1024  # rows of the table of learned positions
     attention_window: int = 0  # r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them
     share_embeddings: bool = True  # one matrix for source, target and softmax (section 3.4)
-    attention_gain: float = 1.0  # scale of the initial W^Q, W^K and W^V; fairseq: 2^-0.5; the paper does not say
+    # The paper does not say. Glorot and Bengio's (2010) everywhere; or W^Q, W^K, W^V times 2^-0.5, as in fairseq 0.9;
+    # or W_1, W_2 smaller as well, within fan_in^-0.5, as in fairseq 0.12.
+    initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = "glorot"
     # Regularisation (section 5.4).
     dropout: float = 0.1  # P_drop: sub-layer outputs and the sums of embeddings and positions
     attention_dropout: float = 0.0  # on attention weights; not in the paper
@@ -110,7 +112,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "d_v": (0, 65_536),
     "max_positions": (1, 10_000_000),
     "attention_window": (0, 10_000_000),
-    "attention_gain": (0, 100),
     "adam_epsilon": (0, 1),
     "batch_tokens": (1, 100_000_000),
     "micro_batches": (1, 10_000),

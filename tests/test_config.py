@@ -53,7 +53,7 @@ def test_a_record_cannot_be_changed_in_place() -> None:
         ("dropout=0", "dropout", 0.0),
         ("adam_epsilon=1e-6", "adam_epsilon", 1e-6),
         ("clip_norm=1", "clip_norm", 1.0),
-        ("attention_gain=0.7", "attention_gain", 0.7),
+        ("initial_weights=fairseq012", "initial_weights", "fairseq012"),
         ("packing=true", "packing", True),
         ("packing=True", "packing", True),
         ("packing=1", "packing", True),

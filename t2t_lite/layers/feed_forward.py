@@ -18,6 +18,7 @@ class FeedForward(keras.layers.Layer):
     Args:
         d_ff: size of the inner layer.
         dropout: share of inner activations that training drops; the paper drops none.
+        fan_in: W_1 and W_2 are drawn within fan_in^-0.5, PyTorch's default; or by Glorot and Bengio, which is larger.
 
     Call arguments:
         x: [..., d_model].
@@ -29,16 +30,22 @@ class FeedForward(keras.layers.Layer):
 
     KERNELS: ClassVar = {"kernel_1": "IO", "kernel_2": "IO"}
 
-    def __init__(self, d_ff: int, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, d_ff: int, dropout: float = 0.0, *, fan_in: bool = False, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.d_ff = d_ff
+        self.d_ff, self.fan_in = d_ff, fan_in
         self.dropout = Dropout(dropout, name="dropout")
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:
         d_model = x_shape[-1]
-        self.kernel_1 = self.add_weight(name="kernel_1", shape=(d_model, self.d_ff), initializer="glorot_uniform")
+
+        def kernel(name: str, shape: tuple[int | None, int | None]) -> Any:
+            scale, mode = (1 / 3, "fan_in") if self.fan_in else (1.0, "fan_avg")
+            initializer = keras.initializers.VarianceScaling(scale, mode, "uniform")
+            return self.add_weight(name=name, shape=shape, initializer=initializer)
+
+        self.kernel_1 = kernel("kernel_1", (d_model, self.d_ff))
         self.bias_1 = self.add_weight(name="bias_1", shape=(self.d_ff,), initializer="zeros")
-        self.kernel_2 = self.add_weight(name="kernel_2", shape=(self.d_ff, d_model), initializer="glorot_uniform")
+        self.kernel_2 = kernel("kernel_2", (self.d_ff, d_model))
         self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
 
     def call(self, x: Any, seed: Any = None) -> Any:

@@ -25,15 +25,16 @@ class Sublayers:
     dropout: float
     attention_dropout: float
     relu_dropout: float
-    attention_gain: float
+    initial_weights: str
 
     def attention(self, name: str) -> MultiHeadAttention:
-        return MultiHeadAttention(
-            self.num_heads, self.d_k, self.d_v, self.attention_dropout, self.attention_gain, name=name
-        )
+        gain = 1.0 if self.initial_weights == "glorot" else 0.5**0.5
+        return MultiHeadAttention(self.num_heads, self.d_k, self.d_v, self.attention_dropout, gain, name=name)
 
     def feed_forward(self) -> FeedForward:
-        return FeedForward(self.d_ff, self.relu_dropout, name="feed_forward")
+        return FeedForward(
+            self.d_ff, self.relu_dropout, fan_in=self.initial_weights == "fairseq012", name="feed_forward"
+        )
 
     def residual(self, name: str) -> Residual:
         return Residual(self.norm, self.dropout, name=name)

@@ -118,7 +118,7 @@ class Transformer(Composite, keras.Model):
             dropout=hparams.dropout,
             attention_dropout=hparams.attention_dropout,
             relu_dropout=hparams.relu_dropout,
-            attention_gain=hparams.attention_gain,
+            initial_weights=hparams.initial_weights,
         )
         previous = keras.config.dtype_policy()
         keras.config.set_dtype_policy(policy)  # the layers below take it from here

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_lite import registry
+from t2t_lite import config, registry
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.train.recipe import make_schedule
 
@@ -25,12 +25,19 @@ def test_the_model_has_the_published_size() -> None:
     assert (parameters, parameters + biases) == (2_562_048, 2_568_192)  # "2.6M"
 
 
-def test_initial_queries_are_smaller_than_those_of_multi30k() -> None:
-    def spread(name: str) -> float:
-        model = Transformer.from_hparams(registry.hparams(name), 8, 8, True)
-        return float(np.std(np.asarray(model.encoder.blocks[0].self_attention.query)))
+def test_initial_weights_are_fairseqs() -> None:
+    """For d_ff = 2 d_model: W_1 within d_model^-0.5 is 2^-0.5 times Glorot's, W_2 within d_ff^-0.5 is 0.5 times."""
 
-    assert spread("multi30k_wu2021") / spread("multi30k") == pytest.approx(0.5**0.5, rel=0.03)
+    def spreads(initial_weights: str) -> list[float]:
+        hparams = config.replace(RECIPE, num_layers=1, initial_weights=initial_weights)
+        layer = Transformer.from_hparams(hparams, 8, 8, True).encoder.blocks[0]
+        attention, feed_forward = layer.self_attention, layer.feed_forward
+        kernels = (attention.query, attention.output_kernel, feed_forward.kernel_1, feed_forward.kernel_2)
+        return [float(np.std(np.asarray(kernel))) for kernel in kernels]
+
+    glorot = np.array(spreads("glorot"))
+    np.testing.assert_allclose(spreads("fairseq09") / glorot, [0.5**0.5, 1, 1, 1], rtol=0.04)
+    np.testing.assert_allclose(spreads("fairseq012") / glorot, [0.5**0.5, 1, 0.5**0.5, 0.5], rtol=0.04)
 
 
 def test_a_last_ten_average_spans_ten_epochs() -> None:

@@ -27,6 +27,17 @@ def test_equals_equation_2() -> None:
     reference.assert_close(layer(x), _wanted(layer, x), 1e-5)
 
 
+def test_initial_weights_are_glorots_or_within_the_root_of_their_inputs() -> None:
+    d_model, d_ff = 256, 512
+    for fan_in, bounds in ((False, [(6 / (d_model + d_ff)) ** 0.5] * 2), (True, [d_model**-0.5, d_ff**-0.5])):
+        layer = FeedForward(d_ff, fan_in=fan_in)
+        layer.build((None, None, d_model))
+        for kernel, bound in zip((layer.kernel_1, layer.kernel_2), bounds, strict=True):
+            drawn = np.abs(np.asarray(kernel))
+            assert 0.99 * bound < drawn.max() <= bound * (1 + 1e-6)
+            np.testing.assert_allclose(drawn.mean(), bound / 2, rtol=0.02)
+
+
 def test_positions_do_not_see_each_other() -> None:
     layer, x = _layer(), np.random.default_rng(1).standard_normal((1, T, D)).astype("float32")
     other = x.copy()
