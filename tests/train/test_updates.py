@@ -81,7 +81,7 @@ class Case:
         self._path = folder / METRICS_FILE
         report = Report(folder, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
         self.examined: list[tuple[int, Batch, list[np.ndarray]]] = []
-        bad_batches = BadBatches(folder, report, self._examine, tolerated=tolerated, skipped=0)
+        bad_batches = BadBatches(folder, report, self._examine, list, tolerated=tolerated, skipped=0)
         self.updates = Updates(
             machine.step, _batches(bad, late), lambda step: RATE, bad_batches, report, 1, ahead=ahead
         )
