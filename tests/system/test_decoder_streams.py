@@ -69,7 +69,7 @@ def test_stopped_twice_and_resumed_it_is_as_undisturbed(
     assert undisturbed.startswith(Path(f"{out}.partial").read_text())
 
     status, said = _stopped(signal.SIGKILL, 2 * BLOCK, out, *flags, "--resume")
-    assert (status, said) == (-signal.SIGKILL, f"Going on after {BLOCK:,} lines.\n")
+    assert (status, said.split("\n")[0]) == (-signal.SIGKILL, f"Going on after {BLOCK:,} lines.")  # then progress
     done = run("decoder", *flags, f"--output={out}", "--resume", "--nbest=1", status=2)
     assert "was begun with other settings:\n  nbest: None -> 1\n" in done.stderr
     done = run("decoder", *flags, f"--output={out}", "--resume")

@@ -12,8 +12,9 @@ from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.train.run_changes import check_same
 from t2t_lite.train.run_data import write_vocabularies
-from t2t_lite.train.run_dir import RunSpec, check_same
+from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.trainer import Trainer
 
 Make = Callable[[Path], Trainer]
