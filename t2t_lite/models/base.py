@@ -1,0 +1,167 @@
+"""The contract of a model: what training, search, export and the other commands ask of one.
+
+A model is a Keras model that derives from `Model` and has its abstract members; the others have defaults. It is
+registered by name (`@register_model`), and checked when a run starts.
+
+Legend: B sentences, S source length, T target length, K hypotheses of a sentence, V target vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_lite.errors import UsageError
+
+
+class Cost(abc.ABC):
+    """Arithmetic and memory of a model. A multiply-add counts as 2 FLOPs; matrix products only."""
+
+    @abc.abstractmethod
+    def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
+        """FLOPs from ids to logits of one pair, or of pairs whose lengths are int arrays [pairs], added up."""
+
+    @abc.abstractmethod
+    def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
+        """About the memory that one micro-batch's forward pass keeps for its backward pass."""
+
+    def training_flops(self, source_lengths: Any, target_lengths: Any) -> int:
+        """FLOPs in training: the backward pass has two products for each of the forward pass."""
+        return 3 * self.forward_flops(source_lengths, target_lengths)
+
+
+class Model(keras.Model, abc.ABC):
+    """A sequence-to-sequence model.
+
+    A batch holds "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Where the model
+    `packs`, rows of several pairs add "source_segment", "source_position", "target_segment" and "target_position".
+    A seed is int32 [2] for dropout, or None for inference.
+
+    Attributes:
+        packs: understands segments and positions; otherwise packing=true is refused.
+        remat: computes activations again for the gradients, which then need variables instead of their values.
+    """
+
+    packs: bool = False
+    remat: bool = False
+
+    @classmethod
+    @abc.abstractmethod
+    def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Model:
+        """Builds the model of a recipe, in its precision, with all its weights.
+
+        Args:
+            shared: the problem has one vocabulary for both sides.
+        """
+
+    @property
+    @abc.abstractmethod
+    def cost(self) -> Cost:
+        """Arithmetic and memory."""
+
+    @abc.abstractmethod
+    def encode(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """Reads the source. Returns any nest of arrays whose first axis is B."""
+
+    @abc.abstractmethod
+    def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """Returns what the softmax layer is given, [B, T, D]; position t has seen the targets before t."""
+
+    @abc.abstractmethod
+    def output(self) -> tuple[Any, Any]:
+        """Returns the softmax layer: its table [V, D], and its bias [V] or None. Logits are hidden x table^T + bias."""
+
+    @abc.abstractmethod
+    def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
+        """Begins a search.
+
+        Args:
+            memory: from `encode`.
+            beam_size: K.
+            steps: int scalar, the most there will be.
+
+        Returns:
+            (fixed, state, step). `fixed` is a nest of arrays whose first axis is B, shared by a sentence's hypotheses.
+            `state` is a nest, too; scalars in it are the same for all sentences. Neither may change its sizes from step
+            to step, but where they are unknown to the graph. `step` is a function of
+
+            ids: int [B, K], the symbols before this position; 0 at position 0.
+            index: int scalar, the position.
+            fixed, state: of the sentences there still are; the state is of the step before.
+
+            It returns float32 logits [B, K, V], equal to that column of a call, and the new state, whose hypotheses are
+            in their old order.
+        """
+
+    def reorder(self, state: Any, parents: Any) -> Any:
+        """Returns the state in which hypothesis k is what hypothesis parents[:, k] was (int [B, K]).
+
+        By default arrays of more than one axis are [B, K, ...], and their rows are gathered; others stay.
+        """
+        sentences, beam_size = ops.shape(parents)
+        rows = parents + beam_size * ops.arange(sentences, dtype=parents.dtype)[:, None]
+
+        def gathered(value: Any) -> Any:
+            if len(value.shape) < 2:
+                return value
+            return ops.take(ops.reshape(value, (-1, *ops.shape(value)[2:])), rows, axis=0)
+
+        return keras.tree.map_structure(gathered, state)
+
+    def is_full(self, state: Any) -> Any:
+        """Whether `state` has no room for another step, bool scalar, so that the search has to call `renewed`."""
+        return ops.convert_to_tensor(False)
+
+    def renewed(self, state: Any, steps: Any) -> Any:
+        """Returns `state` with room for `steps` more steps, or some of them."""
+        return state
+
+    def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns float32 weights by kind, with the target given; none where the model has none to show.
+
+        Kinds are some of "encoder" [B, L, H, S, S], "decoder" [B, L, H, T, T] and "memory" [B, L, H, T, S].
+        """
+        return {}
+
+    def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """Returns float32 logits [B, T, V] of all positions at once (teacher forcing)."""
+        table, bias = self.output()
+        logits = ops.cast(ops.matmul(self.hidden(batch, seed), ops.transpose(table)), "float32")
+        return logits if bias is None else logits + bias
+
+
+def check_model(name: str, model_class: Any) -> None:
+    """Raises UsageError, with a sentence that names each fault, if a registered class does not keep the contract."""
+    if not (inspect.isclass(model_class) and issubclass(model_class, Model)):
+        raise UsageError(
+            f"The model {name!r} ({model_class!r}) does not derive from t2t_lite.models.base.Model, which says what a "
+            "model has."
+        )
+    missing = sorted(model_class.__abstractmethods__)
+    wrong = sorted(member for member in _METHODS if _arguments(model_class, member) != _arguments(Model, member))
+    faults = [f"it has no {', '.join(missing)}"] if missing else []
+    faults += [f"{member} takes {_shown(model_class, member)}, not {_shown(Model, member)}" for member in wrong]
+    if faults:
+        raise UsageError(
+            f"The model {name!r} ({model_class.__qualname__}) does not keep the contract of t2t_lite.models.base.Model:"
+            f" {'; '.join(faults)}."
+        )
+
+
+_METHODS = (
+    *("from_hparams", "encode", "hidden", "output", "start", "reorder", "is_full", "renewed", "attention_maps", "call"),
+)
+
+
+def _arguments(model_class: Any, member: str) -> list[str]:
+    method = getattr(model_class, member)
+    return list(inspect.signature(method).parameters) if callable(method) else []
+
+
+def _shown(model_class: Any, member: str) -> str:
+    return f"({', '.join(name for name in _arguments(model_class, member) if name != 'self')})"
