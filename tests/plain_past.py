@@ -1,4 +1,4 @@
-"""What `t2t_lite.decode.past` does, for hypotheses that stay in their places; on any backend of Keras."""
+"""What `t2t_lite.ops.kv_cache` does, for hypotheses that stay in their places; on any backend of Keras."""
 
 from __future__ import annotations
 

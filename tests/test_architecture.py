@@ -39,14 +39,16 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "metrics": (("languages",), ("numpy", "sacrebleu", "sacremoses")),
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": ((), ("keras", "numpy")),
-    "models": (("layers", "config", "registry"), ("keras", "numpy")),  # registry: models register themselves
+    "ops": (("layers.masks", "layers.step_attention"), ("tensorflow",)),
+    # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
+    "models": (("layers", "ops", "config", "registry"), ("keras", "numpy")),
     "problem": (("text", "metrics"), ()),
     "data": (
         ("languages", "text", "problem"),
         ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
     "decode": (
-        ("models", "layers.kernel", "layers.masks", "layers.step_attention", "text", *LEAVES),
+        ("models", "ops", "layers.kernel", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),
     ),
     "train": (

@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.decode import past
-from t2t_lite.decode.products import vector_product
-from t2t_lite.decode.top_k import top_k
+from t2t_lite.ops import kv_cache as past
+from t2t_lite.ops.products import vector_product
+from t2t_lite.ops.top_k import top_k
 
 PAD, EOS = 0, 1
 _NEVER = -float("inf")

@@ -202,7 +202,7 @@ class Transformer(Composite, keras.Model):
 
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
-            past: keeps the keys and values of the positions, as `decode.past.Past`.
+            past: keeps the keys and values of the positions, as `ops.kv_cache.Past`.
             memory_caches: those keys and values; rows may have been left out.
             memory_bias: float32 [B, 1, 1, S].
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decode.top_k import top_k
+from t2t_lite.ops.top_k import top_k
 
 
 @pytest.mark.parametrize("k", [1, 3, 9, 43])

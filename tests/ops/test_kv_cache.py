@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decode import past
+from t2t_lite.ops import kv_cache as past
 
 B, K, H, STEPS = 3, 4, 2, 75
 SIZES = (8, 3)  # of keys, which are copied as wide numbers, and of values, which cannot be
