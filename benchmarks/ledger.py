@@ -159,7 +159,7 @@ def search_call(
         found = list(threads.each(lambda batch: [array.numpy() for array in search(batch)], batches))
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
-    return call, model.sizes
+    return call, model.cost
 
 
 def int8_products() -> list[tuple[Callable[[], Any], float]]:

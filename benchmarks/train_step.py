@@ -103,7 +103,7 @@ def training_step(
         step({side: ids[:, :, :length] for side, ids in batch.items()}, 1, 1e-4)
         return step.outcome().loss
 
-    return call, model.sizes
+    return call, model.cost
 
 
 def beside(function: Callable[[int], Any]) -> list[Any]:

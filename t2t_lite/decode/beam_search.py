@@ -9,8 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.ops import kv_cache as past
-from t2t_lite.ops.products import vector_product
 from t2t_lite.ops.top_k import top_k
 
 PAD, EOS = 0, 1
@@ -33,7 +31,7 @@ def beam_search(
     What happens to a sentence does not depend on the others in its batch.
 
     Args:
-        model: has encode and start as `Transformer`.
+        model: a `models.base.Model`.
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         beam_size: K; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0.
@@ -54,28 +52,23 @@ class _Search:
     """One call of `beam_search`.
 
     Sentences that are done leave the batch when they are a quarter of it. So there are two loops: the inner one makes
-    steps, and ends when the batch should shrink or the past is full; the outer one sees to both.
+    steps, and ends when the batch should shrink or the model's state is full; the outer one sees to both.
 
     What the inner loop does not change is in `fixed`, a row for each sentence there still is: "rows" in the result,
-    "memory" (keys and values of each layer), "memory_bias", "max_lengths". The rest is in `beams`.
+    "max_lengths", and the "model"'s own. The rest is in `beams`, with the model's "state".
     """
 
     def __init__(
         self, model: Any, source: Any, beam_size: int, alpha: float, extra_length: int, early_stop: Any
     ) -> None:
         self.beam_size, self.alpha, self.early_stop = beam_size, alpha, early_stop
-        memory, memory_bias = model.encode({"source": source})
-        product = vector_product(memory.dtype.name, beam_size)
-        memory_caches, self.step_model = model.start(memory, beam_size, product)
+        self.model = model
         batch = tf.shape(source)[0]
         max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
         longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
-        self.fixed: State = {
-            "rows": tf.range(batch),
-            "memory": memory_caches,
-            "memory_bias": memory_bias,
-            "max_lengths": max_lengths,
-        }
+        memory = model.encode({"source": source})
+        of_model, state, self.step_model = model.start(memory, beam_size, longest)
+        self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
         shape = (batch, beam_size, longest)
         self.beams: State = {
             "index": tf.constant(0),
@@ -86,7 +79,7 @@ class _Search:
             "alive_logp": tf.tile([[0.0] + [_NEVER] * (beam_size - 1)], [batch, 1]),
             "finished": tf.zeros(shape, tf.int32),
             "scores": tf.fill([batch, beam_size], _NEVER),
-            "past": past.empty(memory_caches, batch, beam_size, longest),
+            "state": state,
         }
         self.result = tf.zeros(shape, tf.int32), tf.zeros(shape[:2])
 
@@ -107,10 +100,10 @@ class _Search:
             lambda: tf.nest.map_structure(tf.identity, (fixed, beams, result)),
         )
         fixed, beams, result = state
-        beams["past"] = tf.cond(
-            past.full(beams["past"]),
-            lambda: past.renewed(beams["past"], tf.shape(beams["alive"])[2] - beams["index"]),
-            lambda: tf.nest.map_structure(tf.identity, beams["past"]),
+        beams["state"] = tf.cond(
+            self.model.is_full(beams["state"]),
+            lambda: self.model.renewed(beams["state"], tf.shape(beams["alive"])[2] - beams["index"]),
+            lambda: tf.nest.map_structure(tf.identity, beams["state"]),
         )
         (beams,) = tf.while_loop(
             self._goes_on,
@@ -122,7 +115,7 @@ class _Search:
 
     def _goes_on(self, beams: State) -> Any:
         done = tf.math.count_nonzero(beams["done"], dtype=tf.int32)
-        return (4 * done < tf.size(beams["done"])) & ~past.full(beams["past"])
+        return (4 * done < tf.size(beams["done"])) & ~self.model.is_full(beams["state"])
 
     def _without_done(
         self, fixed: State, beams: State, result: tuple[Any, Any]
@@ -145,7 +138,7 @@ class _Search:
 
     def _step(self, fixed: State, beams: State) -> State:
         index = beams["index"]
-        logp, symbols, parents, view = self._candidates(fixed, beams)
+        logp, symbols, parents, state = self._candidates(fixed, beams)
         ids = _with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
         ends = tf.equal(symbols, EOS)
 
@@ -169,19 +162,14 @@ class _Search:
             new[name] = tf.where(done, beams[name], value)
         new["done"] = beams["done"] | self._settled(fixed, index + 1, new["alive_logp"], new["scores"])
         new["index"] = index + 1
-        new["past"] = view.after(tf.gather(parents, chosen, batch_dims=1))
+        new["state"] = self.model.reorder(state, tf.gather(parents, chosen, batch_dims=1))
         return new
 
-    def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, past.Past]:
-        """The 2K best continuations: log-probabilities, symbols and parents [B, 2K]; and the past with this step."""
-        index, bias = beams["index"], fixed["memory_bias"]
+    def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, Any]:
+        """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]; and the model's state after them."""
+        index = beams["index"]
         previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
-        view = past.Past(beams["past"], index)
-        # Equal to memory_bias, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add for
-        # oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch, and the
-        # whole search would give empty arrays (it does so for models of one layer).
-        bias = tf.where(bias < 0, bias, 0.0)
-        logits = self.step_model(previous, index, view, fixed["memory"], bias)
+        logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
         # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits anew for each use in another shape.
         logits = tf.ensure_shape(logits, logits.shape)
         # One more than are needed: padding may be among them.
@@ -196,7 +184,7 @@ class _Search:
         # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.
         wanted = 2 * self.beam_size if self.beam_size > 1 else 1
         logp, chosen = tf.math.top_k(tf.reshape(logp, flat), min(wanted, self.beam_size * number))
-        return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, view
+        return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, state
 
     def _settled(self, fixed: State, length: Any, alive_logp: Any, scores: Any) -> Any:
         """bool [B]: at the longest length, or nothing alive can change the result."""
@@ -220,6 +208,5 @@ def _with_symbol(ids: Any, index: Any, symbols: Any) -> Any:
 
 
 def _any_length(value: Any) -> tf.TensorShape:
-    """Sentences leave and positions are added: only the sizes of heads and beams stay."""
-    shape = [None if i % 2 == 0 else size for i, size in enumerate(value.shape)]
-    return tf.TensorShape(shape)
+    """Sentences leave; other sizes stay, unless the graph does not know them."""
+    return tf.TensorShape([None, *value.shape[1:]] if len(value.shape) else [])

@@ -9,6 +9,7 @@ Legend: R rows, I what is summed over, O outputs.
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from t2t_lite.decode.int8_product import LARGEST, int8_product
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.kernel import Function, Kernel, places
 
+_LEAST_SHARE = 0.9  # below that it would be called int8 and be little smaller
 _TINY = 1e-30  # instead of the largest of zeros
 
 
@@ -59,15 +61,22 @@ def quantize(model: Any) -> None:
     """Puts an `Int8Kernel` in the place of each matrix of a model, which from then on can only be run.
 
     Args:
-        model: as `Transformer`, in float32.
+        model: a `models.base.Model` in float32.
 
     Raises:
-        UsageError: it is not made of layers that can do it.
+        UsageError: less than nine tenths of its weights are in matrices that can do it.
         DataError: a weight is not finite.
     """
     found = list(places(model._flatten_layers()))
-    if not found:
-        raise UsageError(f"{type(model).__name__} has no layers that int8 weights are made for. Use another precision.")
+    layers = list(model._flatten_layers())
+    looked_up = {id(getattr(layer, name)) for layer in layers for name in getattr(layer, "LOOKED_UP", ())}
+    matrices = [weight for weight in model.weights if len(weight.shape) > 1 and id(weight) not in looked_up]
+    share = _numbers([getattr(layer, name) for layer, name, _ in found]) / max(_numbers(matrices), 1)
+    if share < _LEAST_SHARE:
+        raise UsageError(
+            f"{type(model).__name__}: {share:.0%} of what it multiplies with is in layers that int8 weights are made for, "
+            f"and at least {_LEAST_SHARE:.0%} has to be. Use another precision."
+        )
     gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
     try:
         for layer, name, axes in found:
@@ -78,6 +87,10 @@ def quantize(model: Any) -> None:
             setattr(layer, name, _rounded(weight if axes == "OI" else weight.T))
     finally:
         gc.unfreeze()
+
+
+def _numbers(weights: Sequence[Any]) -> int:
+    return sum(math.prod(weight.shape) for weight in weights)
 
 
 def int8_kernels(model: Any) -> dict[str, Int8Kernel]:

@@ -14,11 +14,10 @@ import tensorflow as tf
 
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.models.attention_maps import attention_maps
-from t2t_lite.models.transformer import Transformer
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
 # Nobody can read a picture of more, and the weights grow with the square. Longer outputs are cut.
+_KINDS = ("encoder", "decoder", "memory")
 MAX_PIECES = 120
 
 
@@ -58,15 +57,18 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
     """Translates each text, as many ways as the beam is wide, and computes the attention over it and its translations.
 
     Args:
-        translator: of a `Transformer`, or of a class of the user's own that derives from it.
+        translator: whose model has attention in the encoder, in the decoder and between them.
         target: a translation to use instead of what the model finds.
 
     Raises:
         UsageError: another kind of model; a text of too many pieces.
     """
-    if not isinstance(translator.model, Transformer):
-        kind = type(translator.model).__name__
-        raise UsageError(f"A model of the class {kind} is no Transformer; where its attention is, is not known.")
+    missing = [kind for kind in _KINDS if kind not in translator.model.attention_kinds]
+    if missing:
+        raise UsageError(
+            "Attention is shown in the encoder, in the decoder and between them; a "
+            f"{type(translator.model).__name__} has none of the kind {' and '.join(missing)}."
+        )
     return [_attend(translator, text, target) for text in texts]
 
 
@@ -85,8 +87,8 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
         targets = outputs[:, :MAX_PIECES]
     else:
         targets = np.array([_checked("target", target, vocabulary, MAX_PIECES)], np.int32)
-    maps = attention_maps(model, {"source": np.array([source] * len(targets), np.int32), "target": targets})
-    encoder, decoder, memory = (np.asarray(maps[name]) for name in ("encoder", "decoder", "memory"))
+    maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
+    encoder, decoder, memory = (np.asarray(maps[name]) for name in _KINDS)
     translations = []
     for i, (words, score) in enumerate(found):
         length = np.count_nonzero(targets[i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -40,6 +40,8 @@ class LearnedPositions(keras.layers.Layer):
     Returns:
         float32 [..., d_model].
     """
+
+    LOOKED_UP: ClassVar = ("table",)
 
     def __init__(self, max_positions: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, dtype="float32", **kwargs)

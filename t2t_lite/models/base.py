@@ -45,10 +45,12 @@ class Model(keras.Model, abc.ABC):
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.
         remat: computes activations again for the gradients, which then need variables instead of their values.
+        attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
     """
 
     packs: bool = False
     remat: bool = False
+    attention_kinds: tuple[str, ...] = ()
 
     @classmethod
     @abc.abstractmethod
@@ -74,7 +76,7 @@ class Model(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def output(self) -> tuple[Any, Any]:
-        """Returns the softmax layer: its table [V, D], and its bias [V] or None. Logits are hidden x table^T + bias."""
+        """Returns the softmax layer's weights: table [V, D], bias [V] or None; logits = hidden x table^T + bias."""
 
     @abc.abstractmethod
     def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
@@ -122,9 +124,9 @@ class Model(keras.Model, abc.ABC):
         return state
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns float32 weights by kind, with the target given; none where the model has none to show.
+        """Returns float32 weights by kind, with the target given.
 
-        Kinds are some of "encoder" [B, L, H, S, S], "decoder" [B, L, H, T, T] and "memory" [B, L, H, T, S].
+        "encoder" is [B, L, H, S, S], "decoder" [B, L, H, T, T] and "memory" [B, L, H, T, S], of L layers and H heads.
         """
         return {}
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite.models.base import Cost
+
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
+class Sizes(Cost):
     """What the counts depend on; names as in HParams."""
 
     num_layers: int
@@ -40,10 +42,6 @@ class Sizes:
         memory = (s + t) * projection + 2 * s * t * attention_width
         pairs = self.num_layers * (encoder + decoder + memory) + 2 * t * self.d_model * self.target_vocab_size
         return int(pairs.sum())
-
-    def training_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """FLOPs in training: the backward pass has two products for each of the forward pass."""
-        return 3 * self.forward_flops(source_lengths, target_lengths)
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
         """About the memory that one micro-batch's forward pass keeps for its backward pass.

@@ -5,6 +5,7 @@ Legend: B batch, S source length, T target length.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
 from t2t_lite.layers.step_attention import Product
+from t2t_lite.models.attention_maps import watched
+from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
@@ -28,7 +31,7 @@ from t2t_lite.registry import register_model
 
 
 @register_model("transformer")
-class Transformer(Composite, keras.Model):
+class Transformer(Composite, Model):
     """The encoder-decoder of "Attention Is All You Need".
 
     Args:
@@ -51,6 +54,9 @@ class Transformer(Composite, keras.Model):
         float32 logits [B, T, target_vocab_size]; position t has seen the targets before t.
     """
 
+    packs = True
+    attention_kinds = ("encoder", "decoder", "memory")
+
     def __init__(
         self,
         source_vocab_size: int,
@@ -67,8 +73,8 @@ class Transformer(Composite, keras.Model):
         **kwargs: Any,
     ) -> None:
         super().__init__(name="transformer", **kwargs)
-        self.d_model, self.window = d_model, window
-        self.sizes = Sizes(
+        self.d_model, self.window, self.remat = d_model, window, remat
+        self._cost = Sizes(
             num_layers=num_layers,
             d_model=d_model,
             target_vocab_size=target_vocab_size,
@@ -138,6 +144,13 @@ class Transformer(Composite, keras.Model):
         finally:
             keras.config.set_dtype_policy(previous)
 
+    @property
+    def cost(self) -> Sizes:
+        return self._cost
+
+    def output(self) -> tuple[Any, None]:
+        return self.softmax.table, None
+
     def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         return self.softmax.logits(self.hidden(batch, seed))
 
@@ -147,7 +160,7 @@ class Transformer(Composite, keras.Model):
         return self._decode(batch, memory, memory_bias, fold_in(seed, 1))
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
-        """Returns the encoder's output [B, S, d_model] and the float32 bias that hides padding from the decoder."""
+        """Returns the encoder's output [B, S, d_model] and the float32 bias [B, 1, 1, S] that hides padding."""
         source = batch["source"]
         segments = batch.get("source_segment")
         positions = batch.get("source_position")
@@ -185,20 +198,68 @@ class Transformer(Composite, keras.Model):
         )
         return self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
 
-    def start(
-        self, memory: Any, beam_size: int, product: Product | None = None
-    ) -> tuple[list[tuple[Any, Any]], Callable[..., Any]]:
-        """What the steps of a search need.
+    def start(self, memory: tuple[Any, Any], beam_size: int, steps: Any) -> tuple[Any, Any, Callable[..., Any]]:
+        from t2t_lite.ops import kv_cache
+        from t2t_lite.ops.products import vector_product
+
+        states, bias = memory
+        product = vector_product(keras.backend.standardize_dtype(states.dtype), beam_size)
+        memory_caches, one = self.stepper(states, product)
+        fixed = {"memory": memory_caches, "memory_bias": bias}
+
+        def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
+            past = kv_cache.Past(state, index)
+            # Equal to memory_bias, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add
+            # for oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch,
+            # and the whole search would give empty arrays (it does so for models of one layer).
+            bias = ops.where(fixed["memory_bias"] < 0, fixed["memory_bias"], 0.0)
+            logits = one(ids, index, past, fixed["memory"], bias)
+            return logits, past.after()
+
+        return fixed, kv_cache.empty(memory_caches, ops.shape(states)[0], beam_size, steps), step
+
+    def reorder(self, state: Any, parents: Any) -> Any:
+        from t2t_lite.ops import kv_cache
+
+        return kv_cache.reordered(state, parents)
+
+    def is_full(self, state: Any) -> Any:
+        from t2t_lite.ops import kv_cache
+
+        return kv_cache.full(state)
+
+    def renewed(self, state: Any, steps: Any) -> Any:
+        from t2t_lite.ops import kv_cache
+
+        return kv_cache.renewed(state, steps)
+
+    def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """As `Model.attention_maps`; the paper's Figures 3 to 5.
+
+        Works eagerly and while a graph is traced; each row of weights sums to 1, and padding of the source gets 0. Row
+        t of "decoder" and "memory" is the step that produces target t; the decoder's input at column j is target j - 1,
+        and the start symbol at column 0.
+        """
+        layers = {
+            "encoder": [block.self_attention for block in self.encoder.blocks],
+            "decoder": [block.self_attention for block in self.decoder.blocks],
+            "memory": [block.memory_attention for block in self.decoder.blocks],
+        }
+        with contextlib.ExitStack() as stack:
+            seen = {name: stack.enter_context(watched(attentions)) for name, attentions in layers.items()}
+            self(batch)
+        return {name: ops.stack(weights, axis=1) for name, weights in seen.items()}
+
+    def stepper(self, memory: Any, product: Product | None = None) -> tuple[list[tuple[Any, Any]], Callable[..., Any]]:
+        """What the steps of a search need, whatever keeps the past.
 
         Args:
-            memory: [B, S, d_model], from `encode`.
-            beam_size: K.
+            memory: [B, S, d_model], of `encode`.
             product: for attention's many small products, as for `step_attention`.
 
         Returns:
             Each layer's keys [B, H, S, d_k] and values [B, H, S, d_v] of the memory, which hypotheses share; and a
-            function for one position of K hypotheses of each sentence, equal to that column of `decode`. Its
-            arguments:
+            function for one position of K hypotheses of each sentence, equal to that column of a call. Its arguments:
 
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.

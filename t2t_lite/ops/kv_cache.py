@@ -25,7 +25,7 @@ State = dict[str, Any]
 
 
 class Past:
-    """The view of one step: what `Transformer.step` asks of a memory.
+    """The view of one step: what `Transformer.stepper` asks of a memory.
 
     Args:
         state: from `empty` or the step before; not `full`.
@@ -53,11 +53,11 @@ class Past:
         self._slots[layer] = _written(keys, *at, key), _written(values, *at, value)
         return self._slots[layer]
 
-    def after(self, parents: Any) -> State:
-        """The state of the next step, in which hypothesis k continues hypothesis parents[:, k] (int32 [B, K])."""
+    def after(self) -> State:
+        """The state after this step, the hypotheses in their old order."""
         return {
             "count": self._count + self._mine.shape[1],
-            "mine": tf.gather(self._mine, parents, batch_dims=1),
+            "mine": self._mine,
             "positions": self._positions,
             "slots": self._slots,
         }
@@ -78,6 +78,11 @@ def empty(memory_caches: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, 
             for caches in memory_caches
         ],
     }
+
+
+def reordered(state: State, parents: Any) -> State:
+    """The state in which hypothesis k continues hypothesis parents[:, k] (int32 [B, K]); no slot is copied."""
+    return {**state, "mine": tf.gather(state["mine"], parents, batch_dims=1)}
 
 
 def full(state: State) -> Any:

@@ -86,7 +86,7 @@ def _check(model: Any) -> None:
 def _spec(translator: Translator) -> Any:
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
-    model, sizes = translator.model, translator.model.sizes
+    model, sizes = translator.model, translator.model.cost
     shape = {"pre_norm": bool(model.encoder.final_norm), "head_dim": max(sizes.d_k, sizes.d_v)}
     spec = TransformerSpec(
         TransformerEncoderSpec(sizes.num_layers, sizes.num_heads, **shape),

@@ -17,7 +17,7 @@ from t2t_lite.decode.int8 import int8_kernels
 from t2t_lite.decode.int8_product import assert_exact
 from t2t_lite.decode.score import log_probs
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
-from t2t_lite.models.attention_maps import attention_maps
+from t2t_lite.errors import UsageError
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.graph_trees import GraphTrees
 from t2t_lite.text.tag_table import TagTable
@@ -48,10 +48,17 @@ class ServedModel(tf.Module):
     Args:
         translator: the model, its vocabularies, and how it decodes.
         names: which of `export_folder.SIGNATURES` it has.
+
+    Raises:
+        UsageError: the signature attention of a model that has no attention.
     """
 
     def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
         super().__init__()
+        if "attention" in names and not translator.model.attention_kinds:
+            raise UsageError(
+                f"A {type(translator.model).__name__} has no attention to show: leave the signature attention out."
+            )
         self._translator, self._names = translator, names
         source, target = self.vocabularies
         self._source = GraphText(source)
@@ -153,7 +160,7 @@ class ServedModel(tf.Module):
             there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
         target = _trimmed(self._search(source, True)[0][:, 0])
-        maps = attention_maps(self._translator.model, {"source": source, "target": target})
+        maps = self._translator.model.attention_maps({"source": source, "target": target})
         source, target = _scattered(source, there), _scattered(target, there)
         return {
             "outputs": self._outputs(target, inputs),

@@ -33,7 +33,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)
     model = spec.make_model(source.size, target.size, source is target)
-    flops = recipe_flops(spec.hparams, model.sizes, store.split("train"), plan)
+    flops = recipe_flops(spec.hparams, model.cost, store.split("train"), plan)
     steps = config.to_dict(spec.hparams)["train_steps"]
     epochs = steps / plan.steps_per_epoch
     parts = [
@@ -57,7 +57,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"to {length} pieces a side"
     )
     steps = config.to_dict(hparams)["train_steps"]
-    flops = steps * tokens * model.sizes.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH
+    flops = steps * tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"
         f"  at most {flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
@@ -70,7 +70,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
 def _model(hparams_set: str, model: Any) -> str:
     counts: collections.Counter[str] = collections.Counter()
     for weight in model.weights:
-        path = weight.path.split("/")[1:-1]  # without the model's name and the weight's own
+        path = weight.path.split("/")[1:-1] or [weight.name]  # without the model's name and the weight's own
         counts["/".join(path[:2] if path[0] in ("encoder", "decoder") else path[:1])] += math.prod(weight.shape)
     width = max(map(len, counts))
     lines = [f"  {name:<{width}}  {count:>12,}" for name, count in counts.items()]
@@ -84,7 +84,7 @@ def _flops(model: Any, store: Store | None = None) -> str:
         split = store.split("train")
         source, target = (round(float(side.lengths.mean())) for side in (split.source, split.target))
         of = f"at the average pair of {source} + {target} pieces"
-    flops = model.sizes.training_flops(source, target)
+    flops = model.cost.training_flops(source, target)
     return (
         f"Arithmetic {of}: {flops / target / 1e6:,.1f} MFLOP per target token in training "
         f"({flops / 3 / target / 1e6:,.1f} forward), multiply-add = 2"
@@ -108,7 +108,7 @@ def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None =
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
     shapes = micro_batch_shapes(hparams, plan)
-    activations = max(model.sizes.activation_bytes(*shape, value_bytes) for shape in shapes)
+    activations = max(model.cost.activation_bytes(*shape, value_bytes) for shape in shapes)
     needed = 4 * state + activations
     there, whose = memory_there()
     advice = (

@@ -35,29 +35,32 @@ def loss_and_gradients(
     """
     weights = model.trainable_weights
     read = [tf.convert_to_tensor(weight.value) for weight in weights]
-    table = tf.convert_to_tensor(model.softmax.table.value)  # apart, so that its gradient is, from that of its lookups
+    softmax = [weight for weight in model.output() if weight is not None]
+    # Apart, so that its gradient is, from that of its lookups.
+    apart = [tf.convert_to_tensor(weight.value) for weight in softmax]
     # Read once, weights are also cast and put side by side once for all blocks. But what `remat` computes again has
     # gradients for variables only, and a model that changes variables by itself could not do so.
-    once = not (model.sizes.remat or model.non_trainable_variables)
+    once = not (model.remat or model.non_trainable_variables)
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
     with tf.GradientTape() as tape, scope:
-        for array in (*read, table):
+        for array in (*read, *apart):
             tape.watch(array)
         losses = [
-            batch_loss(model, rows, tokens, *smoothing, rows_seed, table=table, jit=jit)
+            batch_loss(model, rows, tokens, *smoothing, rows_seed, output=apart, jit=jit)
             for rows, rows_seed in row_blocks(batch, seed, blocks)
         ]
         loss = tf.add_n(losses)
     sources = read if once else [weight.value for weight in weights]
-    *gradients, of_table = tape.gradient(loss, [*sources, table])
+    gradients, of_softmax = tape.gradient(loss, [sources, apart])
+    whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     return loss, [
-        _with_lookups(of_table, gradient, jit) if weight is model.softmax.table else tf.convert_to_tensor(gradient)
+        _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
         for weight, gradient in zip(weights, gradients, strict=True)
     ]
 
 
 def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:
-    """The gradient of a table whose rows are looked up, too; to make the lookups' part as large takes memory."""
+    """The gradient of the softmax layer's table, whose rows may be looked up, too; to add their part takes memory."""
     if of_lookups is None:
         return of_table
     if not isinstance(of_lookups, tf.IndexedSlices):

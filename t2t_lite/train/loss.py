@@ -5,7 +5,7 @@ Legend: N positions, V vocabulary, D d_model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,23 +21,27 @@ def batch_loss(
     over: str = "all",
     seed: Any = None,
     *,
-    table: Any = None,
+    output: Sequence[Any] | None = None,
     jit: bool = False,
 ) -> Any:
     """The `smoothed_cross_entropy` of a batch's real target tokens, divided by `tokens`.
 
     Args:
-        model: as `Transformer`.
+        model: a `models.base.Model`.
         batch, seed: what the model is called with.
-        table: the softmax layer's weights; None: read them.
+        output: the softmax layer's table and, if it has one, its bias, as arrays; None: read them.
         jit: see `smoothed_cross_entropy`.
     """
     x = model.hidden(batch, seed)
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.cast(labels > 0, tf.float32) / tokens
-    if table is None:
-        table = tf.convert_to_tensor(model.softmax.table.value)
+    if output is None:
+        output = [tf.convert_to_tensor(weight.value) for weight in model.output() if weight is not None]
     x = tf.reshape(x, [-1, x.shape[-1]])
+    table, *bias = output
+    if bias:  # as one more column of the table
+        table = tf.concat([table, bias[0][:, None]], 1)
+        x = tf.concat([x, tf.ones_like(x[:, :1])], 1)
     return smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit)
 
 

@@ -14,6 +14,7 @@ from t2t_lite.data import pipeline
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import TokenSplit
+from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
 from t2t_lite.train.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.train.last_bits import computed_with
@@ -39,7 +40,7 @@ def recipe_computed_with(
     hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers
 ) -> dict[str, Any]:
     """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
-    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=model.sizes.remat)
+    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=model.remat)
 
 
 def make_optimizer(hparams: HParams, model: Any) -> Adam:
@@ -124,7 +125,9 @@ def cadence_of(hparams: HParams) -> Cadence:
 def make_step(
     hparams: HParams, model: Any, optimizer: Adam, strategy: tf.distribute.Strategy, *, fill: bool = False
 ) -> TrainStep:
-    """The update; `fill` as in `Devices`."""
+    """The update; `fill` as in `Devices`. UsageError: packed rows for a model that cannot read them."""
+    if hparams.packing and not model.packs:
+        raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
     return TrainStep(
         model,
         optimizer,

@@ -87,7 +87,10 @@ class RunSpec:
 
 def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
     """Builds the registered model `name`; `shared` says that both sides have one vocabulary."""
+    from t2t_lite.models.base import check_model
+
     model_class: Any = registry.MODELS.get(name)
+    check_model(name, model_class)
     return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
 
 

@@ -157,7 +157,7 @@ class Trainer:
             plan = recipe_plan(hparams, split)
             stream = make_batches(hparams, split, plan, first)
             at_the_end.callback(stream.close)
-            report = self._report(folder, cadence, planned_flops(self.model.sizes, split, plan, first - 1))
+            report = self._report(folder, cadence, planned_flops(self.model.cost, split, plan, first - 1))
             at_the_end.callback(report.close)
             self._announce(report, plan, cadence.train_steps)
             step_function = self._step_function()
@@ -198,7 +198,7 @@ class Trainer:
             folder,
             self._step + 1,
             cadence.train_steps,
-            sizes=self.model.sizes,
+            sizes=self.model.cost,
             flops=flops,
             hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
             device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
@@ -207,14 +207,14 @@ class Trainer:
 
     def _updates(self, step_function: TrainStep, stream: Iterator[Batch], report: Report, tolerated: int) -> Updates:
         hparams = self.spec.hparams
-        rate = make_schedule(hparams, self.model.d_model)
+        rate = make_schedule(hparams, self.model.output()[0].shape[-1])
         bad_batches = self._bad_batches(step_function, report, tolerated)
         return Updates(step_function, stream, rate, bad_batches, report, hparams.log_every, ahead=on_gpus())
 
     def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
         """The shape of micro-batches that takes the most memory."""
         shapes = micro_batch_shapes(self.spec.hparams, plan)
-        return max(shapes, key=lambda shape: self.model.sizes.activation_bytes(*shape, 4))
+        return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
 
     def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> BadBatches:
         def look(step: int, batch: Batch) -> dict[str, Any]:

@@ -213,8 +213,17 @@ class _Chain:
         rows = batch["source"].shape[0]
         return tf.zeros([rows, 1]), tf.zeros([rows, 1, 1, 1])
 
-    def start(self, *_: Any) -> tuple[Any, Any]:
-        return [], lambda ids, *_: tf.gather(self._logits, ids)
+    def start(self, *_: Any) -> tuple[Any, Any, Any]:
+        return [], [], lambda ids, index, fixed, state: (tf.gather(self._logits, ids), state)
+
+    def reorder(self, state: Any, parents: Any) -> Any:
+        return state
+
+    def is_full(self, state: Any) -> Any:
+        return tf.constant(False)
+
+    def renewed(self, state: Any, steps: Any) -> Any:
+        return state
 
 
 def test_padding_is_no_output_and_takes_no_candidates_place() -> None:

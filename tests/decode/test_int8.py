@@ -163,8 +163,10 @@ def test_the_matrices_have_left_the_model() -> None:
 
 
 def test_a_model_of_other_layers_is_refused() -> None:
-    with pytest.raises(UsageError, match="Sequential has no layers that int8 weights are made for"):
-        quantize(keras.Sequential([keras.layers.Dense(3)]))
+    with pytest.raises(
+        UsageError, match="Sequential: 0% of what it multiplies with is in layers that int8 weights are made"
+    ):
+        quantize(keras.Sequential([keras.Input([2]), keras.layers.Dense(3)]))
 
 
 def test_weights_that_are_not_finite_are_not_rounded_to_something() -> None:

@@ -140,7 +140,7 @@ def test_cached_steps_equal_the_columns_of_decode(example: Any) -> None:
     _, model = _model("pre")
     memory, bias = model.encode({"source": SOURCE})
     wanted = np.asarray(model.decode({"target": TARGET}, memory, bias))
-    (memory_caches, step), past = model.start(memory, 1), PlainPast(1)
+    (memory_caches, step), past = model.stepper(memory), PlainPast(1)
     previous = np.zeros((2, 1), "int32")
     for at in range(TARGET.shape[1]):
         logits = step(previous, at, past.at(at), memory_caches, bias)
@@ -153,7 +153,7 @@ def test_it_has_the_weights_of_a_few_layers_and_the_arithmetic_of_all(example: A
     hparams, model = _model("pre")
     shallow = registry.MODELS.get("transformer").from_hparams(config.replace(hparams, num_layers=2), V, V, True)
     assert [w.path for w in model.weights] == [w.path for w in shallow.weights]
-    assert model.sizes == dataclasses.replace(shallow.sizes, num_layers=3)
+    assert model.cost == dataclasses.replace(shallow.cost, num_layers=3)
 
 
 def test_each_pass_through_a_layer_drops_other_activations(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from t2t_lite import config
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.insights.sentence import MAX_PIECES, Sentence, attend
-from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.text.vocabulary import EOS
 
 LINE = "A line and one said hi"
@@ -28,7 +27,7 @@ def test_weights_and_translations_are_the_models(translator: Translator, sentenc
     for translation, row in zip(sentence.translations, outputs.numpy()[0], strict=True):
         ids = row[row != 0]
         assert translation.target == vocabulary.pieces(ids)
-        alone = attention_maps(translator.model, {"source": np.array([source]), "target": ids[None]})
+        alone = translator.model.attention_maps({"source": np.array([source]), "target": ids[None]})
         np.testing.assert_allclose(sentence.encoder, alone["encoder"][0], atol=1e-5)
         np.testing.assert_allclose(translation.decoder, alone["decoder"][0], atol=1e-5)
         np.testing.assert_allclose(translation.memory, alone["memory"][0], atol=1e-5)
@@ -70,8 +69,9 @@ def test_what_cannot_be_shown(translator: Translator, text: str, target: str | N
 
 
 def test_a_model_of_another_kind() -> None:
-    with pytest.raises(UsageError, match="class dict is no Transformer"):
-        attend(SimpleNamespace(model={}, target_vocabulary=None), ["a"])  # type: ignore[arg-type]
+    model = SimpleNamespace(attention_kinds=("memory",))
+    with pytest.raises(UsageError, match="a SimpleNamespace has none of the kind encoder and decoder"):
+        attend(SimpleNamespace(model=model, target_vocabulary=None), ["a"])  # type: ignore[arg-type]
 
 
 def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.models.transformer import Transformer
 from tests import reference
 
@@ -32,7 +31,7 @@ def _arrays(maps: dict[str, Any]) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def maps(model: Transformer) -> dict[str, np.ndarray]:
-    return _arrays(attention_maps(model, BATCH))
+    return _arrays(model.attention_maps(BATCH))
 
 
 def test_equals_the_equations(model: Transformer, maps: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,21 +67,21 @@ def test_rows_are_distributions_that_leave_out_padding_and_the_future(maps: dict
 
 def test_looking_changes_nothing(model: Transformer) -> None:
     before = np.asarray(model(BATCH))
-    attention_maps(model, BATCH)
+    model.attention_maps(BATCH)
     np.testing.assert_array_equal(model(BATCH), before)
     assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
 
 
 def test_a_failed_call_leaves_no_watcher(model: Transformer) -> None:
     with pytest.raises(Exception, match="target"):
-        attention_maps(model, {"source": SOURCE})
+        model.attention_maps({"source": SOURCE})
     assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
 
 
 def test_a_graph_of_any_shape_gives_the_same(model: Transformer, maps: dict[str, np.ndarray]) -> None:
     ids = tf.TensorSpec([None, None], tf.int32)
     function = tf.function(
-        lambda source, target: attention_maps(model, {"source": source, "target": target}),
+        lambda source, target: model.attention_maps({"source": source, "target": target}),
         input_signature=[ids, ids],
         autograph=False,
     )
@@ -94,4 +93,4 @@ def test_a_graph_of_any_shape_gives_the_same(model: Transformer, maps: dict[str,
 
 def test_weights_are_float32_in_bfloat16_as_well() -> None:
     model = Transformer.from_hparams(config.replace(HPARAMS, precision="bfloat16", num_layers=1), 20, 20, True)
-    assert {keras.backend.standardize_dtype(m.dtype) for m in attention_maps(model, BATCH).values()} == {"float32"}
+    assert {keras.backend.standardize_dtype(m.dtype) for m in model.attention_maps(BATCH).values()} == {"float32"}

@@ -37,8 +37,8 @@ def test_one_layer_sees_half_a_window_to_each_side(model: Transformer) -> None:
 
 
 def test_the_counts_of_flops_know_the_window(model: Transformer) -> None:
-    full = dataclasses.replace(model.sizes, attention_window=0)
-    assert model.sizes.forward_flops(500, 500) < full.forward_flops(500, 500)
+    full = dataclasses.replace(model.cost, attention_window=0)
+    assert model.cost.forward_flops(500, 500) < full.forward_flops(500, 500)
 
 
 def test_it_trains_on_packed_rows() -> None:

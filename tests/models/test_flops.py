@@ -56,8 +56,8 @@ def test_the_count_is_that_of_the_products_in_the_graph(overrides: str) -> None:
         return tape.gradient(loss, [w.value for w in model.trainable_weights])
 
     counted = [_products(tf.function(f, autograph=False).get_concrete_function().graph) for f in (forward, training)]
-    assert model.sizes == _sizes(hparams, 23)
-    assert counted == [3 * model.sizes.forward_flops(6, 5), 3 * model.sizes.training_flops(6, 5)]
+    assert model.cost == _sizes(hparams, 23)
+    assert counted == [3 * model.cost.forward_flops(6, 5), 3 * model.cost.training_flops(6, 5)]
 
 
 def test_pairs_add_up_and_a_window_bounds_what_self_attention_costs() -> None:

@@ -45,7 +45,7 @@ for name in ("post", "pre"):
     memory, bias = jax.jit(model.encode)(batch)
 
     def three_steps(memory, bias):
-        (caches, step), past, columns = model.start(memory, 1), PlainPast(1), []
+        (caches, step), past, columns = model.stepper(memory), PlainPast(1), []
         for at in range(3):
             previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
             columns.append(step(previous, at, past.at(at), caches, bias)[:, 0])

@@ -139,7 +139,7 @@ def test_cached_steps_equal_the_columns_of_decode(model: Transformer) -> None:
     columns = []
     for beam in range(beams):
         columns.append(np.asarray(model.decode({"target": targets[:, beam]}, memory, bias)))
-    (memory_caches, step), past = model.start(memory, beams), PlainPast(beams)
+    (memory_caches, step), past = model.stepper(memory), PlainPast(beams)
     previous = np.zeros((rows, beams), "int32")
     for at in range(length):
         logits = step(previous, at, past.at(at), memory_caches, bias)

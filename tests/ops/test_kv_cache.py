@@ -48,7 +48,7 @@ def test_each_hypothesis_sees_its_own_past(dtype: str) -> None:
                         np.testing.assert_array_equal(x, y)
         parents = draw.integers(0, K, (B, K))
         wanted = [[dict(wanted[row][parent]) for parent in parents[row]] for row in range(B)]
-        state = view.after(tf.constant(parents, tf.int32))
+        state = past.reordered(view.after(), tf.constant(parents, tf.int32))
         largest = max(largest, int(tf.shape(state["mine"])[2]))
     assert largest < K * STEPS / 2  # what no hypothesis sees any more is left out
 
@@ -57,5 +57,5 @@ def test_there_is_no_room_for_steps_that_will_not_be_made() -> None:
     state = past.empty(_caches("float32"), B, K, 5)
     assert state["slots"][0][0].shape == (B, H, 5 * K, SIZES[0])
     view = past.Past(state, 0)
-    state = past.renewed(view.after(tf.tile([[0, 1, 2, 3]], [B, 1])), 2)
+    state = past.renewed(past.reordered(view.after(), tf.tile([[0, 1, 2, 3]], [B, 1])), 2)
     assert state["slots"][1][1].shape == (B, H, K + 2 * K, SIZES[1])

@@ -11,7 +11,6 @@ from t2t_lite import config
 from t2t_lite.decode.beam_search import length_penalty
 from t2t_lite.decode.exported import ExportedTranslator
 from t2t_lite.decode.translate import Translator
-from t2t_lite.models.attention_maps import attention_maps
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.saved_model import ATTENTION_PIECES, ATTENTION_ROWS, ServedModel
 from t2t_lite.text.vocabulary import EOS, PAD, UNK
@@ -135,7 +134,7 @@ def test_attention_comes_with_its_pieces(exported: Exported, version: Version) -
             assert t == 0
             assert not any(answer[name][row].any() for name in ("encoder", "decoder", "memory"))
             continue
-        maps = attention_maps(exported.translator.model, {side: np.array([v]) for side, v in ids.items()})
+        maps = exported.translator.model.attention_maps({side: np.array([v]) for side, v in ids.items()})
         for name, (rows, columns) in {"encoder": (s, s), "decoder": (t, t), "memory": (t, s)}.items():
             np.testing.assert_allclose(answer[name][row][..., :rows, :columns], maps[name][0], atol=1e-5)
 

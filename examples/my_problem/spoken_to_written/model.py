@@ -28,8 +28,12 @@ class CyclicTransformer(Transformer):
         # Lists of layers with repeats: each place has a cache and a dropout mask of its own.
         model.encoder.blocks = _cycle(model.encoder.blocks, hparams.num_layers)
         model.decoder.blocks = _cycle(model.decoder.blocks, hparams.num_layers)
-        model.sizes = dataclasses.replace(model.sizes, num_layers=hparams.num_layers)
         return model
+
+    @property
+    def cost(self) -> Any:
+        """The arithmetic of all passes, not of the weights alone."""
+        return dataclasses.replace(super().cost, num_layers=len(self.encoder.blocks))
 
 
 def _cycle(layers: list[Any], number: int) -> list[Any]:
