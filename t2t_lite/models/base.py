@@ -132,9 +132,13 @@ class Model(keras.Model, abc.ABC):
 
     def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """Returns float32 logits [B, T, V] of all positions at once (teacher forcing)."""
+        return self.logits(self.hidden(batch, seed))
+
+    def logits(self, hidden: Any) -> Any:
+        """Returns float32 logits [..., V] of what `hidden` returns; the product is made in its precision."""
         table, bias = self.output()
-        logits = ops.cast(ops.matmul(self.hidden(batch, seed), ops.transpose(table)), "float32")
-        return logits if bias is None else logits + bias
+        logits = ops.cast(ops.matmul(hidden, ops.transpose(ops.cast(table, hidden.dtype))), "float32")
+        return logits if bias is None else logits + ops.cast(bias, "float32")
 
 
 def check_model(name: str, model_class: Any) -> None:
