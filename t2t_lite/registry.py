@@ -175,7 +175,9 @@ PROBLEMS: Registry[type[Problem]] = Registry(
 HPARAMS: Registry[Callable[[], config.HParams]] = Registry(
     "hparams set", ("t2t_lite.hparams",), tensor2tensor=tensor2tensor_names.HPARAMS_SETS
 )
-MODELS: Registry[type] = Registry("model", lazy={"transformer": "t2t_lite.models.transformer"})
+MODELS: Registry[type] = Registry(
+    "model", lazy={"rnn": "t2t_lite.models.rnn", "transformer": "t2t_lite.models.transformer"}
+)
 
 register_problem = PROBLEMS.register
 register_hparams = HPARAMS.register

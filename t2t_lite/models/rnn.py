@@ -1,0 +1,155 @@
+"""LSTM encoder-decoder with attention (Luong et al., 2015): `general` or `additive` score, input feeding.
+
+Legend: B sentences, S source length, T target length, K hypotheses of a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_lite.errors import UsageError
+from t2t_lite.layers import masks
+from t2t_lite.layers.dropout import fold_in
+from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.rnn_attention import Score
+from t2t_lite.models import base
+from t2t_lite.models.rnn_cost import RnnCost
+from t2t_lite.models.rnn_stacks import RnnDecoder, RnnEncoder
+from t2t_lite.registry import register_model
+
+
+@register_model("rnn")
+class Rnn(base.Model):
+    """An encoder and a decoder of LSTM layers; the decoder begins with the states that the encoder ends with.
+
+    Args:
+        source_vocab_size, target_vocab_size: rows of the embeddings.
+        num_layers: of the encoder and of the decoder.
+        units: size of embeddings, states and attentional vectors.
+        score: of attention, "general" or "additive".
+        input_feeding: each attentional vector is an input of the next position.
+        dropout: share of each LSTM layer's input that training drops.
+        shared: one matrix for source, target and softmax; needs one vocabulary.
+        tied: the softmax uses the target's matrix.
+    """
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        num_layers: int,
+        units: int,
+        score: Score,
+        input_feeding: bool,
+        dropout: float,
+        shared: bool,
+        tied: bool,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name="rnn", autocast=False, **kwargs)
+        self.target_vocab_size = target_vocab_size
+
+        def embedding(vocab_size: int, name: str) -> Embedding:
+            return Embedding(vocab_size, units, self.compute_dtype, name=name)
+
+        self.target_embedding = embedding(target_vocab_size, "target_embedding")
+        self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
+        self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
+        policy = self.dtype_policy
+        self.encoder = RnnEncoder(num_layers, units, dropout, dtype=policy, name="encoder")
+        self.decoder = RnnDecoder(num_layers, units, score, input_feeding, dropout, dtype=policy, name="decoder")
+        self._cost = RnnCost(num_layers, units, target_vocab_size, score, input_feeding)
+        self.build(None)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates all weights, under names that follow from the structure alone."""
+        parts = [self.source_embedding, self.target_embedding, self.softmax, self.encoder, self.decoder]
+        part: Any
+        for part in dict.fromkeys(parts):
+            part.build(None)
+        self.softmax_bias = self.add_weight(name="softmax_bias", shape=(self.target_vocab_size,), initializer="zeros")
+
+    @classmethod
+    def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Rnn:
+        """Builds the model of a recipe, in its precision.
+
+        Args:
+            shared: the problem has one vocabulary for both sides.
+
+        Raises:
+            UsageError: the recipe is one of another model.
+        """
+        if not hasattr(hparams, "attention_score"):
+            raise UsageError(
+                "The model 'rnn' needs a recipe that says which attention it has, such as --hparams_set=rnn_tiny."
+            )
+        return cls(
+            source_vocab_size,
+            target_vocab_size,
+            num_layers=hparams.num_layers,
+            units=hparams.d_model,
+            score=hparams.attention_score,
+            input_feeding=hparams.input_feeding,
+            dropout=hparams.dropout,
+            shared=shared and hparams.share_embeddings,
+            tied=hparams.share_embeddings,
+            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+        )
+
+    @property
+    def cost(self) -> RnnCost:
+        """Arithmetic and memory."""
+        return self._cost
+
+    def output(self) -> tuple[Any, Any]:
+        """The softmax layer: its table [V, units], and its bias [V]."""
+        return self.softmax.table, self.softmax_bias
+
+    def encode(self, batch: Mapping[str, Any], seed: Any = None) -> dict[str, Any]:
+        """Reads the source.
+
+        Returns:
+            "memory" [B, S, units], "bias" float32 [B, 1, S] that hides padding, and "states" after the last symbol, of
+            each layer, as `Lstm` has them.
+        """
+        source = batch["source"]
+        memory, states = self.encoder(
+            self.source_embedding(source), ops.not_equal(source, masks.PAD), seed=fold_in(seed, 0)
+        )
+        return {"memory": memory, "bias": masks.padding_bias(source)[:, 0], "states": states}
+
+    def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """Attentional vectors [B, T, units] of all positions."""
+        return self._decoded(batch, seed, maps=False)[0]
+
+    def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the weights of the decoder's attention to the source: "memory", float32 [B, 1, 1, T, S]."""
+        return {"memory": self._decoded(batch, None, maps=True)[1][:, None, None]}
+
+    def _decoded(self, batch: Mapping[str, Any], seed: Any, maps: bool) -> tuple[Any, Any]:
+        encoded = self.encode(batch, fold_in(seed, 0))
+        shifted = ops.pad(batch["target"][:, :-1], ((0, 0), (1, 0)))
+        return self.decoder(
+            self.target_embedding(shifted),
+            self.decoder.first(encoded["states"]),
+            self.decoder.source(encoded["memory"], encoded["bias"]),
+            seed=fold_in(seed, 1),
+            maps=maps,
+        )
+
+    def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
+        """Begins a search; as `base.Model` says."""
+        state = self.decoder.first(memory["states"])
+        state = keras.tree.map_structure(lambda value: ops.repeat(value, beam_size, axis=1), state)
+
+        def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
+            of_input = self.decoder.layers[0].of_input(self.target_embedding(ids))
+            vector, _, state = self.decoder.position(of_input, state, fixed)
+            return self.logits(vector), state
+
+        return self.decoder.source(memory["memory"], memory["bias"]), state, step
