@@ -41,10 +41,10 @@ class Lstm(keras.layers.Layer):
     Call arguments:
         x: [B, T, I].
         state: before the first position; None: zeros.
-        real: bool [B, T]; a position where it is False leaves the state as it was. None: all are real.
+        lengths: int [B], positions before the padding; None: no state is returned.
 
     Returns:
-        h of all positions [B, T, units], in the layer's precision; and the state after the last.
+        h of all positions [B, T, units], in the layer's precision; and the state after the last one before the padding.
     """
 
     KERNELS: ClassVar = {"kernel": "IO", "recurrent_kernel": "IO"}
@@ -61,22 +61,25 @@ class Lstm(keras.layers.Layer):
         )
         self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer="zeros")
 
-    def call(self, x: Any, state: Any = None, real: Any = None) -> tuple[Any, Any]:
-        inputs = self.of_input(x)
-        zeros = ops.zeros_like(inputs[:, :1, : self.units], dtype="float32")
-        if real is None:
-            real = ops.ones_like(x[:, :, 0], dtype="bool")
+    def call(self, x: Any, state: Any = None, lengths: Any = None) -> tuple[Any, Any]:
+        by_position = ops.transpose(self.of_input(x), (1, 0, 2))[:, :, None]  # [T, B, 1, 4 units]
+        if state is None:
+            zeros = ops.zeros_like(by_position[0, :, :, : self.units], dtype="float32")
+            state = zeros, zeros
 
-        def position(before: Any, now: Any) -> tuple[Any, Any]:
-            of_input, is_real = now
-            after = [
-                ops.where(is_real, new, old) for new, old in zip(self.after(of_input, before), before, strict=True)
-            ]
+        def position(before: Any, of_input: Any) -> tuple[Any, Any]:
+            after = list(self.after(of_input, before))
             return after, after
 
-        by_position = ops.transpose(inputs, (1, 0, 2))[:, :, None], ops.transpose(real)[:, :, None, None]
-        state, (h, _) = ops.scan(position, list(state or (zeros, zeros)), by_position)
-        return ops.cast(ops.transpose(h[:, :, 0], (1, 0, 2)), self.compute_dtype), tuple(state)
+        # Of ops.scan: outputs have the structure of the state, and one array is scanned (two of unknown lengths raise
+        # an AttributeError in Keras 3.15).
+        _, states = ops.scan(position, list(state), by_position)
+        h, c = (ops.transpose(values[:, :, 0], (1, 0, 2)) for values in states)
+        outputs = ops.cast(h, self.compute_dtype)
+        if lengths is None:
+            return outputs, None
+        last = ops.maximum(lengths, 1)[:, None, None] - 1
+        return outputs, tuple(ops.take_along_axis(values, last, axis=1) for values in (h, c))
 
     def of_input(self, x: Any) -> Any:
         """W x + b, which no state is needed for. [..., I] -> [..., 4 units]."""

@@ -118,9 +118,8 @@ class Rnn(base.Model):
             each layer, as `Lstm` has them.
         """
         source = batch["source"]
-        memory, states = self.encoder(
-            self.source_embedding(source), ops.not_equal(source, masks.PAD), seed=fold_in(seed, 0)
-        )
+        lengths = ops.count_nonzero(source, axis=1)
+        memory, states = self.encoder(self.source_embedding(source), lengths, seed=fold_in(seed, 0))
         return {"memory": memory, "bias": masks.padding_bias(source)[:, 0], "states": states}
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:

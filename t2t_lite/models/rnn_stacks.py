@@ -30,17 +30,17 @@ class _Stack(keras.layers.Layer):
         for layer in self.layers:
             layer.build((None, None, self.units))
 
-    def all_positions(self, x: Any, before: Sequence[Any], real: Any, seed: Any) -> tuple[Any, list[Any]]:
+    def all_positions(self, x: Any, before: Sequence[Any], lengths: Any, seed: Any) -> tuple[Any, list[Any]]:
         """One layer after the other: outputs of the last [B, T, units], and each one's state after the last position.
 
         Args:
             x: [B, T, units].
             before: each layer's state, or None for zeros.
-            real: bool [B, T], or None: all.
+            lengths: int [B], positions before the padding; None: no states are returned.
         """
         states = []
         for i, (layer, state) in enumerate(zip(self.layers, before, strict=True)):
-            x, state = layer(self.dropout(x, seed=fold_in(seed, i)), state=state, real=real)
+            x, state = layer(self.dropout(x, seed=fold_in(seed, i)), state=state, lengths=lengths)
             states.append(state)
         return x, states
 
@@ -54,15 +54,15 @@ class RnnEncoder(_Stack):
 
     Call arguments:
         x: [B, S, units].
-        real: bool [B, S], no padding.
+        lengths: int [B], without padding.
         seed: int32 [2], or None for inference.
 
     Returns:
-        The last layer's outputs [B, S, units]; and each layer's state after the last symbol that is real.
+        The last layer's outputs [B, S, units]; and each layer's state after the last symbol before the padding.
     """
 
-    def call(self, x: Any, real: Any, seed: Any = None) -> tuple[Any, list[Any]]:
-        return self.all_positions(x, [None] * len(self.layers), real, seed)
+    def call(self, x: Any, lengths: Any, seed: Any = None) -> tuple[Any, list[Any]]:
+        return self.all_positions(x, [None] * len(self.layers), lengths, seed)
 
 
 class Feed(keras.layers.Layer):
@@ -136,24 +136,23 @@ class RnnDecoder(_Stack):
             x, _ = self.all_positions(x, state["layers"], None, seed)
             return self.attention(x, **source)
         # What is known of all positions beforehand: the bottom layer's products, and which numbers are dropped.
-        of_input = self.layers[0].of_input(self.dropout(x, seed=fold_in(seed, 0)))
-        known = {"of_input": of_input}
+        known = [self.layers[0].of_input(self.dropout(x, seed=fold_in(seed, 0)))]
         if seed is not None and self.dropout.rate:
             ones = ops.ones_like(x)
             places = [len(self.layers), *range(1, len(self.layers))]
-            known |= {f"kept_{i}": self.dropout(ones, seed=fold_in(seed, at)) for i, at in enumerate(places)}
+            known += [self.dropout(ones, seed=fold_in(seed, at)) for at in places]
 
         def position(before: Any, now: Any) -> tuple[Any, Any]:
-            kept = [value for name, value in now.items() if name != "of_input"]
-            _, weights, after = self.position(now["of_input"], before["state"], source, kept)
-            after = {"state": after, **({"weights": weights} if maps else {})}
+            kept = ops.split(now[..., 4 * self.units :], len(known) - 1, axis=-1) if len(known) > 1 else ()
+            _, weights, state = self.position(now[..., : 4 * self.units], before["state"], source, kept)
+            after = {"state": state, **({"weights": weights} if maps else {})}
             return after, after
 
-        # ops.scan wants outputs of the same structure as the state.
+        # Of ops.scan: outputs have the structure of the state, and one array is scanned, as in `Lstm`.
         first = {"state": state}
         if maps:
             first["weights"] = ops.zeros_like(source["bias"])
-        by_position = {name: ops.transpose(value, (1, 0, 2))[:, :, None] for name, value in known.items()}
+        by_position = ops.transpose(ops.concatenate(known, -1), (1, 0, 2))[:, :, None]
         _, outputs = ops.scan(position, first, by_position)
         outputs = keras.tree.map_structure(lambda value: ops.transpose(value[:, :, 0], (1, 0, 2)), outputs)
         return ops.cast(outputs["state"]["fed"], self.compute_dtype), outputs.get("weights")
