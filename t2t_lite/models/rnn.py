@@ -37,6 +37,8 @@ class Rnn(base.Model):
         tied: the softmax uses the target's matrix.
     """
 
+    attention_kinds = ("memory",)
+
     def __init__(
         self,
         source_vocab_size: int,
