@@ -18,9 +18,9 @@ class RnnHParams(config.HParams):
     input_feeding: bool = True  # each attentional vector is an input of the next position
 
 
-@register_hparams
+@register_hparams(model="rnn")
 def rnn_tiny() -> config.HParams:
-    """2 LSTM layers of 128 with attention (--model=rnn): learns toy_reverse or toy_ende in a few minutes."""
+    """2 LSTM layers of 128 with attention: learns toy_reverse or toy_ende in a few minutes."""
     return RnnHParams(
         num_layers=2,
         d_model=128,
@@ -39,9 +39,9 @@ def rnn_tiny() -> config.HParams:
     )
 
 
-@register_hparams
+@register_hparams(model="rnn")
 def luong() -> config.HParams:
-    """Luong et al. (2015), En-De (--model=rnn): 4 LSTM layers of 1000, general score, input feeding, dropout 0.2.
+    """Luong et al. (2015), En-De: 4 LSTM layers of 1000, general score, input feeding, dropout 0.2.
 
     Theirs was trained with plain gradient descent for 12 epochs, on 50,000 words of each language. Here Adam does it.
     """

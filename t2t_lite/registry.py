@@ -9,6 +9,9 @@ first look-up, so that importing this module is cheap.
     @register_hparams("my_base")   # or a name of your own
     def my_base():
         return config.replace(registry.hparams("base"), dropout=0.2)
+
+    @register_hparams(model="my_model")  # a recipe of another model than the Transformer
+    def my_model_base(): ...
 """
 
 from __future__ import annotations
@@ -180,8 +183,38 @@ MODELS: Registry[type] = Registry(
 )
 
 register_problem = PROBLEMS.register
-register_hparams = HPARAMS.register
 register_model = MODELS.register
+
+_MODEL = "transformer"
+_models_of_sets: dict[str, str] = {}
+
+
+@overload
+def register_hparams(key: F) -> F: ...
+
+
+@overload
+def register_hparams(key: str | None = None, *, model: str = _MODEL) -> Callable[[F], F]: ...
+
+
+def register_hparams(key: Any = None, *, model: str = _MODEL) -> Any:
+    """Decorator, as `Registry.register`; `model` is the name of the one that is built unless --model says otherwise."""
+    if callable(key):
+        return HPARAMS.register(key)
+
+    def register(function: F) -> F:
+        name = key or snake_case(function.__name__)
+        HPARAMS.register(name)(function)
+        _models_of_sets[name] = model
+        return function
+
+    return register
+
+
+def model_of(hparams_set: str) -> str:
+    """Returns the name of the model that an hparams set is a recipe of."""
+    HPARAMS.check(hparams_set)
+    return _models_of_sets.get(hparams_set, _MODEL)
 
 
 def problem(name: str, **options: Any) -> Problem:

@@ -354,3 +354,22 @@ def test_help_text_lists_each_kind_with_its_first_lines() -> None:
     assert re.search(r"^  big +The paper's big model \(Table 3, row \"big\"\)", text, re.MULTILINE)
     assert re.search(r"^  transformer  \S", text, re.MULTILINE)
     assert re.search(r"^  NAME_rev +Any of these, from target to source\.$", text, re.MULTILINE)
+
+
+def test_an_hparams_set_knows_its_model() -> None:
+    @registry.register_hparams("of_another", model="another")
+    def of_another() -> config.HParams:
+        return config.HParams()
+
+    @registry.register_hparams()
+    def of_the_transformer() -> config.HParams:
+        return config.HParams()
+
+    try:
+        models = [registry.model_of(name) for name in ("of_another", "of_the_transformer", "base", "rnn_tiny", "luong")]
+    finally:
+        for name in ("of_another", "of_the_transformer"):
+            del registry.HPARAMS._things[name]
+    assert models == ["another", "transformer", "transformer", "rnn", "rnn"]
+    with pytest.raises(UsageError, match=r"no hparams set called 'rnn_tin'. Did you mean 'rnn_tiny'"):
+        registry.model_of("rnn_tin")

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
 
-MODEL = "transformer"  # unless a flag or a file names another
-
 
 class RecipeFile(NamedTuple):
     """What --hparams_file holds; the names are None where the file holds values alone."""
@@ -97,3 +95,14 @@ def recipe(args: argparse.Namespace, default: str) -> tuple[str, config.HParams]
     """Returns the hparams set's name and the recipe; `default` is the set where none is named."""
     name = args.hparams_set or read_file(args).hparams_set or default
     return name, changed(registry.hparams(name), args)
+
+
+def model(args: argparse.Namespace, default: str) -> str:
+    """Returns the model's name: --model, or that of --hparams_file, or `default`.
+
+    Raises:
+        UsageError: there is no such model.
+    """
+    name = args.model or read_file(args).model or default
+    registry.MODELS.check(name)
+    return name

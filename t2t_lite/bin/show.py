@@ -90,8 +90,7 @@ def _described(args: argparse.Namespace) -> str:
         registry.PROBLEMS.check(args.problem)
         default = registry.PROBLEMS.get(args.problem).default_hparams
     set_name, hparams = recipe_flags.recipe(args, default)
-    model = args.model or file.model or recipe_flags.MODEL
-    registry.MODELS.check(model)
+    model = recipe_flags.model(args, registry.model_of(set_name))
     cli.load_tensorflow()
     from t2t_lite.train.describe import describe_recipe
 

@@ -51,7 +51,7 @@ def _parser() -> cli.Parser:
         epilog="Example: t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy",
     )
     parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, goes on with the run in it")
-    parser.add_argument("--model", metavar="NAME", help="default: transformer")
+    parser.add_argument("--model", metavar="NAME", help="default: that of the hparams set")
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     _add_device_flags(parser)
@@ -200,9 +200,8 @@ def _spec(args: argparse.Namespace) -> RunSpec:
     if old is not None and args.problem is None:
         start = registry.hparams(args.hparams_set) if args.hparams_set else old.hparams
         hparams = recipe_flags.changed(start, args)
-        new = dataclasses.replace(
-            old, hparams=hparams, model=args.model or recipe_flags.read_file(args).model or old.model
-        )
+        model = registry.model_of(args.hparams_set) if args.hparams_set else old.model
+        new = dataclasses.replace(old, hparams=hparams, model=recipe_flags.model(args, model))
     else:
         if args.problem is None and args.output_dir and has_weights(args.output_dir):
             raise DataError(no_run(args.output_dir))
@@ -219,10 +218,9 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=absolute(args.usr_dir),
             hparams_set=set_name,
-            model=args.model or recipe_flags.read_file(args).model or recipe_flags.MODEL,
+            model=recipe_flags.model(args, registry.model_of(set_name)),
             hparams=hparams,
         )
-        registry.MODELS.check(new.model)
     if args.vocabulary is not None:
         from t2t_lite.train.run_data import given_vocabulary_of
 

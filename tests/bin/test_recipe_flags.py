@@ -51,6 +51,22 @@ def test_the_hparams_json_of_a_run_is_its_whole_recipe(tmp_path: Path) -> None:
     assert recipe(f"--hparams_file={tmp_path / 'hparams.json'}", "--hparams_set=base") == ("base", hparams)
 
 
+def test_the_model_is_the_flags_or_the_files_or_else_the_default(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    recipe_flags.add_recipe_flags(parser)
+    parser.add_argument("--model")
+
+    def model(*flags: str) -> str:
+        return recipe_flags.model(parser.parse_args(flags), "rnn")
+
+    file = write(tmp_path / "hparams.json", {"hparams_set": "tiny", "model": "transformer", "hparams": {}})
+    assert model() == "rnn"
+    assert model(file) == "transformer"
+    assert model(file, "--model=rnn") == "rnn"
+    with pytest.raises(UsageError, match=r"no model called 'rn'. Did you mean 'rnn'"):
+        model("--model=rn")
+
+
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [

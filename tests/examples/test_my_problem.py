@@ -252,7 +252,6 @@ def test_three_steps_and_a_line_from_the_wheels(installed: Installed, tmp_path: 
     out = installed(
         "t2t-lite-trainer",
         "--problem=spoken_to_written",
-        "--model=cyclic_transformer",
         "--hparams=num_layers=2,d_model=16,d_ff=16,batch_tokens=512,beam_size=1,extra_length=0,"
         "decode_batch_tokens=20000,log_every=1,average_checkpoints=1",
         "--train_steps=3",

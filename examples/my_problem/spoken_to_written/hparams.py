@@ -20,9 +20,9 @@ class CyclicHParams(config.HParams):
             )
 
 
-@registry.register_hparams
+@registry.register_hparams(model="cyclic_transformer")
 def cyclic_tiny() -> CyclicHParams:
-    """tiny with 4 layers that share the weights of one; for --model=cyclic_transformer."""
+    """tiny with 4 layers that share the weights of one."""
     return config.from_dict(
         CyclicHParams,
         {
