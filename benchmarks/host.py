@@ -119,7 +119,7 @@ def measure_handing_over() -> None:
 def little_step(kind: Any, num_layers: int) -> Any:
     """A step of `base`'s, of LITTLE width, compiled with XLA."""
     from t2t_lite.train.devices import Devices, make_strategy
-    from t2t_lite.train.optimizer import Adam
+    from t2t_lite.train.optimizers.adam import Adam
 
     hparams = config.replace(registry.hparams("base"), num_layers=num_layers, **LITTLE)
     strategy = make_strategy(Devices(1))

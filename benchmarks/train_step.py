@@ -73,7 +73,7 @@ def training_step(
     import numpy as np
 
     from t2t_lite.train.devices import Devices, make_strategy, share_processors, use_jit
-    from t2t_lite.train.optimizer import Adam
+    from t2t_lite.train.optimizers.adam import Adam
     from t2t_lite.train.step import TrainStep
 
     rows, source_length, target_length, vocab_size = shape

@@ -49,11 +49,18 @@ class HParams:
     label_smoothing: float = 0.1  # epsilon_ls, the share of probability that is spread over the symbols
     label_smoothing_over: Literal["all", "others"] = "all"  # epsilon_ls shared by all V symbols, or by the wrong V - 1
     # Optimizer (section 5.3).
-    learning_rate_factor: float = 1.0  # multiplies equation (3)
-    warmup_steps: int = 4000  # updates in which the learning rate rises, before it falls (equation (3))
-    adam_beta1: float = 0.9  # decay of the mean of gradients
-    adam_beta2: float = 0.98  # decay of the mean of squared gradients
-    adam_epsilon: float = 1e-9  # added to the root of that mean
+    optimizer: str = "adam"  # or sgd, nesterov, adafactor, or one of your own
+    adam_beta1: float = 0.9  # adam: decay of the mean of gradients
+    adam_beta2: float = 0.98  # adam: decay of the mean of squared gradients
+    adam_epsilon: float = 1e-9  # adam: added to the root of that mean
+    momentum: float = 0.9  # nesterov: decay of the sum of gradients
+    schedule: str = "noam"  # equation (3); or inverse_sqrt, constant, halving, plateau, or one of your own
+    learning_rate_factor: float = 1.0  # noam: multiplies equation (3)
+    learning_rate: float = 0.0  # all but noam: the highest learning rate; it must be given
+    warmup_steps: int = 4000  # noam, inverse_sqrt, constant: updates in which the learning rate rises
+    halve_after: int = 0  # halving: updates before the learning rate is halved; it must be given
+    halve_every: int = 0  # halving: updates from then on after which it is halved again; it must be given
+    patience: int = 1  # plateau: the learning rate is halved after so many evaluations without a lower dev loss
     clip_norm: float = 0.0  # largest global gradient norm; 0: no clipping, as in the paper
     # Batches (section 5.1).
     batch_tokens: int = 25000  # padded tokens per side in one update, over all devices
@@ -87,6 +94,13 @@ class HParams:
         _check_ranges(self)
 
 
+# Fields that only some optimizers, or schedules, read: those whose constructors name them (train/choices.py).
+OPTIMIZER_FIELDS = ("adam_beta1", "adam_beta2", "adam_epsilon", "momentum")
+SCHEDULE_FIELDS = (
+    *("learning_rate_factor", "learning_rate", "warmup_steps"),
+    *("halve_after", "halve_every", "patience"),
+)
+
 _KINDS: dict[type[HParams], dict[str, Any]] = {}
 
 
@@ -101,9 +115,11 @@ def _kinds(cls: type[HParams]) -> dict[str, Any]:
 # memory.
 _MANY = 10**9
 _RANGES: dict[str, tuple[float, float]] = {
-    **dict.fromkeys("warmup_steps train_steps log_every eval_every keep_checkpoints".split(), (1, _MANY)),
-    **dict.fromkeys("save_every average_checkpoints early_stopping eval_lines".split(), (0, _MANY)),
-    **dict.fromkeys("learning_rate_factor clip_norm".split(), (0, 1e38)),  # of float32
+    **dict.fromkeys("warmup_steps train_steps log_every eval_every keep_checkpoints patience".split(), (1, _MANY)),
+    **dict.fromkeys(
+        "save_every average_checkpoints early_stopping eval_lines halve_after halve_every".split(), (0, _MANY)
+    ),
+    **dict.fromkeys("learning_rate_factor learning_rate clip_norm".split(), (0, 1e38)),  # of float32
     "num_layers": (1, 256),
     "d_model": (1, 65_536),
     "d_ff": (1, 1_000_000),
@@ -124,7 +140,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_source_length": (1, 1_000_000),
     "decode_batch_tokens": (1, 10_000_000),
 }
-_FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2".split()
+_FRACTIONS = "dropout attention_dropout relu_dropout label_smoothing adam_beta1 adam_beta2 momentum".split()
 _MOST_PARAMETERS = 10**11
 
 
@@ -140,6 +156,8 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
             )
     elif kind is float and (type(value) not in (int, float) or not -_LARGEST <= value <= _LARGEST):
         raise UsageError(f"hparams: {name}={value!r:.60} is not a finite number.")
+    elif kind is str and type(value) is not str:
+        raise UsageError(f"hparams: {name}={value!r:.60} is not a name.")
     elif kind in (int, bool) and type(value) is not kind:
         raise UsageError(f"hparams: {name}={value!r} is not {'an integer' if kind is int else 'true or false'}.")
 

@@ -1,4 +1,4 @@
-"""Names for problems, hparams sets and models: PROBLEMS, HPARAMS, MODELS.
+"""Names for things: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES.
 
 Registered by decorator and looked up by name; the modules that register the built-in names are imported on the
 first look-up, so that importing this module is cheap.
@@ -172,6 +172,10 @@ def _full_name(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
+def _own_files(folder: str, names: str) -> dict[str, str]:
+    return {name: f"t2t_lite.train.{folder}.{name}" for name in names.split()}
+
+
 PROBLEMS: Registry[type[Problem]] = Registry(
     "problem", ("t2t_lite.problems",), suffixes={"_rev": reverse}, tensor2tensor=tensor2tensor_names.PROBLEMS
 )
@@ -182,8 +186,15 @@ MODELS: Registry[type] = Registry(
     "model", lazy={"rnn": "t2t_lite.models.rnn", "transformer": "t2t_lite.models.transformer"}
 )
 
+OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers", "adafactor adam nesterov sgd"))
+SCHEDULES: Registry[type] = Registry(
+    "schedule", lazy=_own_files("schedules", "constant halving inverse_sqrt noam plateau")
+)
+
 register_problem = PROBLEMS.register
 register_model = MODELS.register
+register_optimizer = OPTIMIZERS.register
+register_schedule = SCHEDULES.register
 
 _MODEL = "transformer"
 _models_of_sets: dict[str, str] = {}
@@ -284,7 +295,13 @@ def _import(name: str, file: Path, search: Path) -> None:
         )
 
 
-_TITLES: dict[str, Registry[Any]] = {"Problems": PROBLEMS, "Hparams sets": HPARAMS, "Models": MODELS}
+_TITLES: dict[str, Registry[Any]] = {
+    "Problems": PROBLEMS,
+    "Hparams sets": HPARAMS,
+    "Models": MODELS,
+    "Optimizers": OPTIMIZERS,
+    "Schedules": SCHEDULES,
+}
 KINDS = tuple(title.lower().replace(" ", "_") for title in _TITLES)
 
 

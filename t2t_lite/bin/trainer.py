@@ -60,8 +60,8 @@ def _parser() -> cli.Parser:
     start.add_argument(
         "--reset_optimizer",
         action="store_true",
-        help="go on with Adam's moments at zero, and with other settings of the optimizer if they are given; weights, "
-        "step and learning-rate schedule stay",
+        help="go on with the optimizer's moments at zero, and with other settings of optimizer and schedule if they "
+        "are given; weights, step and learning-rate schedule stay",
     )
     parser.add_argument(
         "--skip_bad_batches",
@@ -184,6 +184,7 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
 
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
+    from t2t_lite.train.choices import check_choices
     from t2t_lite.train.run_changes import check_same
     from t2t_lite.train.run_dir import (
         RunSpec,
@@ -221,6 +222,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             model=recipe_flags.model(args, registry.model_of(set_name)),
             hparams=hparams,
         )
+    check_choices(new.hparams, cli.load_tensorflow)
     if args.vocabulary is not None:
         from t2t_lite.train.run_data import given_vocabulary_of
 

@@ -1,4 +1,4 @@
-"""Checkpoints: weights, Adam's moments and the step, all by the weight's name, and the settings of the run.
+"""Checkpoints: weights, the optimizer's slots and the step, all by the weight's name, and the settings of the run.
 
 Folders of a run:
     checkpoints/  the newest n: a run goes on from the last whole one
@@ -22,6 +22,9 @@ import tensorflow as tf
 from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
 from t2t_lite.train import checkpoint_files
 from t2t_lite.train.default_weights import read_default
+from t2t_lite.train.optimizer import Optimizer
+from t2t_lite.train.saved_state import SavedState
+from t2t_lite.train.schedule import Schedule
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
@@ -52,7 +55,8 @@ class Checkpoints:
     Args:
         output_dir: the run's folder.
         model: Keras model; its weights are found by their paths, so that no object's place in a tree matters.
-        optimizer: an `Adam`, or None where only weights are wanted.
+        optimizer: None where only weights are wanted.
+        schedule: the run's, where it may have something to remember.
         keep: how many of the newest stay.
         every: steps between two of them; those of other steps do not count.
         record: what each holds of its run, in JSON (run_changes.py); None: nothing.
@@ -63,29 +67,24 @@ class Checkpoints:
         self,
         output_dir: str | os.PathLike[str],
         model: Any,
-        optimizer: Any = None,
+        optimizer: Optimizer | None = None,
         keep: int = 1,
         every: int = 1,
         record: Mapping[str, Any] | None = None,
         writes: bool = True,
+        schedule: Schedule | None = None,
     ) -> None:
         self._folder, self._writes, self._record = Path(output_dir), writes, record
-        self._optimizer, self._keep, self._every = optimizer, keep, every
+        self._keep, self._every = keep, every
         self._variables = {w.path: w.value for w in model.weights}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._weights = {"weights": self._variables}
-        self._whole = dict(self._weights)
-        if optimizer is not None:
-            names = [w.path for w in model.trainable_weights]
-            self._whole["adam_m"] = dict(zip(names, optimizer.m, strict=True))
-            self._whole["adam_v"] = dict(zip(names, optimizer.v, strict=True))
-            self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
-            self._whole["adam_start"] = {"step": self._start}
+        self._training = SavedState([w.path for w in model.trainable_weights], optimizer, schedule)
+        self._whole = self._weights | self._training.parts
 
     def save(self, step: int) -> str:
-        """Saves weights, moments and step among the newest; returns the checkpoint's path."""
-        if self._optimizer is not None:
-            self._start.assign(self._optimizer.start)
+        """Saves weights, slots and step among the newest; returns the checkpoint's path."""
+        self._training.gather()
         return self._save(self._whole, NEWEST, step, self._keep, self._every)
 
     def save_weights(self, kind: str, step: int) -> str:
@@ -135,13 +134,13 @@ class Checkpoints:
         checkpoint_files.finish_moves(folder)
         damaged: list[tuple[str, Exception]] = []
         for path in reversed(checkpoint_files.list_traces(folder)):
-            self._start.assign(0)
+            self._training.clear()
             try:
                 step = self._read(path, self._whole)
             except (DamagedError, GoneError) as error:
                 damaged.append((path, error))
                 continue
-            self._optimizer.start = int(self._start.numpy())
+            self._training.hand_out(step)
             for bad, reason in damaged:
                 _log.warning(
                     "%s Going on from %s; the files of %s stay as ....damaged.",
@@ -222,9 +221,9 @@ class Checkpoints:
             variable_key(part, name): (name, variable)
             for part, group in state.items()
             for name, variable in group.items()
-            # Checkpoints of version 0.1 have no adam_start: their moments are as old as the run.
-            if part != "adam_start" or variable_key(part, name) in shapes
+            if part not in self._training.may_lack or variable_key(part, name) in shapes
         }
+        self._training.check_parts(state, {key.partition("/")[0] for key in shapes}, path)
         for key, (name, variable) in wanted.items():
             if list(variable.shape) != shapes.get(key):
                 raise DataError(

@@ -14,6 +14,7 @@ from t2t_lite.train.checkpoint import BEST, DIVERGED_ADVICE, Checkpoints
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.ranking import DevScore, evaluations_without_progress
 from t2t_lite.train.report import Report
+from t2t_lite.train.schedule import Schedule
 from t2t_lite.train.signals import Stopped, StopSignals
 from t2t_lite.train.updates import Updates
 from t2t_lite.train.workers import Workers
@@ -49,6 +50,7 @@ class Evaluations:
 
     Args:
         scores: of the evaluations so far, by step.
+        schedule: is told of evaluations where it listens to them.
     """
 
     def __init__(
@@ -59,9 +61,10 @@ class Evaluations:
         cadence: Cadence,
         workers: Workers,
         scores: Mapping[int, DevScore],
+        schedule: Schedule,
     ) -> None:
         self._evaluate, self._checkpoints, self._report, self._cadence = evaluate, checkpoints, report, cadence
-        self._workers = workers
+        self._workers, self._schedule = workers, schedule
         self._scores = dict(scores)
 
     def missing(self, step: int) -> bool:
@@ -74,6 +77,21 @@ class Evaluations:
             if self._workers.is_chief:
                 self._make(step, stop)
         self._workers.wait()
+        self.tell_schedule()
+
+    def tell_schedule(self) -> None:
+        """Tells a schedule that listens what it has not heard: of evaluations at multiples of eval_every.
+
+        The one after the last step counts for nothing, as the run may go on to a later one.
+        """
+        heard, every = self._schedule.heard, self._cadence.eval_every
+        news = sorted(step for step in self._scores if step > heard and step % every == 0)
+        for i in range(int(self._workers.chiefs(len(news))) if self._schedule.listens else 0):
+            step = news[i] if self._workers.is_chief else 0
+            loss = self._workers.chiefs(self._scores[step].loss if self._workers.is_chief else 0.0)
+            self._schedule.heard = int(self._workers.chiefs(step))
+            if said := self._schedule.evaluated(loss):
+                self._report.say(f"step {self._schedule.heard}: {said}")
 
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
@@ -122,6 +140,7 @@ class Loop:
             TrainingError: out of memory, or bad batches.
         """
         saved_at = time.monotonic()
+        self.evaluations.tell_schedule()  # of what came after the checkpoint was saved
         if self.evaluations.missing(first_step - 1):  # a signal came when it was due
             self.evaluations.make(first_step - 1, self.stop)
         self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")

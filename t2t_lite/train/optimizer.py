@@ -1,79 +1,113 @@
-"""Adam (Kingma and Ba, 2015; section 5.3), on the variables of one replica."""
+"""Optimizer: what every optimizer does alike, so that one of its own is a file with an update rule in it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import abc
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.registry import snake_case
 
-class Adam:
-    """First and second moments for each variable; the step number is the caller's.
 
-    `start` is the step at which the moments were last zero: 0, unless they were reset.
+class Optimizer(abc.ABC):
+    """Changes weights by their gradients, and remembers what it needs in slots: named numbers for each weight.
 
-    The bias corrections enter the learning rate, which is the second form in section 2 of Kingma and Ba and what
-    tensor2tensor used: variable -= rate * m / (sqrt(v) + epsilon), rate = lr * sqrt(1 - beta2^t) / (1 - beta1^t).
+    A subclass gives `update`, `slot_shapes` where it remembers something, and `numbers` where Python works out more
+    than the learning rate. Its constructor takes `variables`, and fields of HParams by their names: those are the
+    settings that it reads. It is registered with `registry.register_optimizer`.
+
+    Checkpoints hold slot S of an optimizer that is called NAME as NAME_S/(the weight's name).
+
+    Attributes:
+        variables: the weights.
+        slots: of each weight, its slots by name.
+        start: the step at which the slots were last zero: 0, unless they were reset.
 
     Args:
         variables: tf.Variable, mirrored where several replicas train.
-        beta1, beta2, epsilon: 0.9, 0.98 and 1e-9 in the paper.
     """
 
-    def __init__(self, variables: Sequence[tf.Variable], beta1: float, beta2: float, epsilon: float) -> None:
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
-        self.start = 0
+    def __init__(self, variables: Sequence[tf.Variable]) -> None:
         self.variables = list(variables)
-        self.m = [tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False) for v in self.variables]
-        self.v = [tf.Variable(tf.zeros(v.shape, v.dtype), trainable=False) for v in self.variables]
+        self.slots = [
+            {
+                name: tf.Variable(tf.zeros(shape, variable.dtype), trainable=False)
+                for name, shape in self.slot_shapes(variable.shape.as_list()).items()
+            }
+            for variable in self.variables
+        ]
+        self.start = 0
 
-    def corrected_rate(self, learning_rate: float, step: int) -> float:
-        """The learning rate of update number `step`, from 1, with both bias corrections in it."""
-        t = step - self.start
-        return learning_rate * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
+    @property
+    def name(self) -> str:
+        """What checkpoints call it."""
+        return snake_case(type(self).__name__)
 
-    def reset(self, step: int) -> None:
-        """Sets the moments to zero, as they are before the first update; `step` is the last one that was made."""
-        for moment in (*self.m, *self.v):
-            moment.assign(tf.zeros(moment.shape, moment.dtype))
-        self.start = step
+    def slot_shapes(self, shape: list[int]) -> dict[str, list[int]]:
+        """The shapes of the slots of a weight of this shape, by name; "start" is no name for one."""
+        del shape
+        return {}
 
-    def apply(self, gradients: Sequence[Any], rate: Any) -> None:
-        """Updates this replica's copy of every variable in one pass each.
+    def numbers(self, learning_rate: float, step: int) -> tuple[float, ...]:
+        """What `update` is given beside the gradient, worked out in Python: always as many, the learning rate first.
+
+        Args:
+            learning_rate: the schedule's.
+            step: number of the update, from 1; the slots are `step - self.start` updates old.
+        """
+        del step
+        return (learning_rate,)
+
+    @abc.abstractmethod
+    def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
+        """Returns a weight and its slots as they are after an update, without a branch.
+
+        Args:
+            weight, slots, gradient: tensors; float32.
+            numbers: float32 scalars, as from `numbers`.
+        """
+
+    def apply(self, gradients: Sequence[Any], *numbers: Any) -> None:
+        """Updates this replica's copy of every variable.
 
         Every replica must be given the same gradients: nothing is exchanged here, so that the update may stand
         inside a condition, which an update through the distribution strategy may not.
 
         Args:
             gradients: one per variable, all-reduced.
-            rate: float32 scalar from `corrected_rate`.
+            numbers: float32 scalars, as from `numbers`.
         """
-        self._apply(gradients, rate, self.beta1, self.beta2)
+        self._apply(None, gradients, numbers)
 
-    def apply_if(self, condition: Any, gradients: Sequence[Any], rate: Any) -> None:
-        """The same without a branch, on which a GPU would be waited for: all stays as it is unless `condition`.
+    def apply_if(self, condition: Any, gradients: Sequence[Any], *numbers: Any) -> None:
+        """The same without a branch, on which a GPU would be waited for: all stays as it is unless `condition`."""
+        self._apply(condition, gradients, numbers)
 
-        It makes one more pass over the gradients, which XLA makes together with the update.
-        """
-        rate, beta1, beta2 = (
-            tf.where(condition, applied, kept) for applied, kept in ((rate, 0.0), (self.beta1, 1.0), (self.beta2, 1.0))
-        )
-        # A gradient that is not finite must not be multiplied, not even by zero.
-        self._apply([tf.where(condition, g, tf.zeros_like(g)) for g in gradients], rate, beta1, beta2)
+    def _apply(self, condition: Any, gradients: Sequence[Any], numbers: Sequence[Any]) -> None:
+        for variable, slots, gradient in zip(self.variables, self.slots, gradients, strict=True):
+            old_weight, old = _read(variable), {name: _read(slot) for name, slot in slots.items()}
+            weight, new = self.update(old_weight, old, gradient, *numbers)
+            if condition is not None:
+                weight = tf.where(condition, weight, old_weight)
+                new = {name: tf.where(condition, new[name], old[name]) for name in old}
+            _write(variable, weight)
+            for name, slot in slots.items():
+                _write(slot, new[name])
 
-    def _apply(self, gradients: Sequence[Any], rate: Any, beta1: Any, beta2: Any) -> None:
-        for variable, m, v, gradient in zip(self.variables, self.m, self.v, gradients, strict=True):
-            tf.raw_ops.ResourceApplyAdam(
-                var=variable.handle,
-                m=m.handle,
-                v=v.handle,
-                beta1_power=0.0,  # the corrections are in `rate`
-                beta2_power=0.0,
-                lr=rate,
-                beta1=beta1,
-                beta2=beta2,
-                epsilon=self.epsilon,
-                grad=gradient,
-            )
+    def reset(self, step: int) -> None:
+        """Sets the slots to zero, as they are before the first update; `step` is the last one that was made."""
+        for slots in self.slots:
+            for slot in slots.values():
+                slot.assign(tf.zeros(slot.shape, slot.dtype))
+        self.start = step
+
+
+# Through the handle, as a mirrored variable's own methods would refuse to change one replica's copy.
+def _read(variable: tf.Variable) -> Any:
+    return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
+
+
+def _write(variable: tf.Variable, value: Any) -> None:
+    tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import keras
@@ -19,8 +18,7 @@ from t2t_lite.models.flops import Sizes
 from t2t_lite.train.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.train.last_bits import computed_with
 from t2t_lite.train.loop import Cadence
-from t2t_lite.train.optimizer import Adam
-from t2t_lite.train.schedule import learning_rate
+from t2t_lite.train.optimizer import Optimizer
 from t2t_lite.train.step import TrainStep
 from t2t_lite.train.utilisation import planned_flops
 from t2t_lite.train.workers import Workers
@@ -41,19 +39,6 @@ def recipe_computed_with(
 ) -> dict[str, Any]:
     """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
     return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=model.remat)
-
-
-def make_optimizer(hparams: HParams, model: Any) -> Adam:
-    """Adam with fresh moments for the model's weights."""
-    weights = [w.value for w in model.trainable_weights]
-    return Adam(weights, hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
-
-
-def make_schedule(hparams: HParams, d_model: int) -> Callable[[int], float]:
-    """The learning rate by step."""
-    return functools.partial(
-        learning_rate, d_model=d_model, warmup_steps=hparams.warmup_steps, factor=hparams.learning_rate_factor
-    )
 
 
 def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
@@ -123,7 +108,7 @@ def cadence_of(hparams: HParams) -> Cadence:
 
 
 def make_step(
-    hparams: HParams, model: Any, optimizer: Adam, strategy: tf.distribute.Strategy, *, fill: bool = False
+    hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
 ) -> TrainStep:
     """The update; `fill` as in `Devices`. UsageError: packed rows for a model that cannot read them."""
     if hparams.packing and not model.packs:

@@ -8,6 +8,7 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.train.choices import by_evaluations
 from t2t_lite.train.run_dir import RunSpec
 
 # Fields that may change when a run goes on: they steer it, but the updates stay the same.
@@ -15,8 +16,8 @@ _MAY_CHANGE = frozenset(
     "train_steps log_every eval_every eval_lines save_every save_minutes keep_checkpoints average_checkpoints "
     "early_stopping jit remat beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
 )
-# Fields of the optimizer alone, which may change with --reset_optimizer.
-_OPTIMIZER = frozenset("adam_beta1 adam_beta2 adam_epsilon learning_rate_factor warmup_steps clip_norm".split())
+# Fields of optimizer and schedule alone, which may change with --reset_optimizer; another optimizer has other slots.
+_OPTIMIZER = frozenset((*config.OPTIMIZER_FIELDS, *config.SCHEDULE_FIELDS, "schedule", "clip_norm"))
 
 
 def check_same(
@@ -89,6 +90,8 @@ def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
     before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     may_change = _MAY_CHANGE | _OPTIMIZER if reset_optimizer else _MAY_CHANGE
+    if "eval_every" in names and not reset_optimizer and by_evaluations(old.hparams):
+        may_change -= {"eval_every"}  # it decides the learning rate
     return changes + [
         f"  {name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names if name not in may_change
     ]

@@ -1,13 +1,60 @@
-"""The learning rate (section 5.3, equation (3))."""
+"""Schedule: the learning rate by step, and by evaluations on dev where it listens to them."""
 
 from __future__ import annotations
 
+import abc
+import math
 
-def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float = 1.0) -> float:
-    """factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
+from t2t_lite.errors import UsageError
 
-    Args:
-        step: number of the update, from 1.
-        factor: 1 in the paper.
+
+class Schedule(abc.ABC):
+    """The learning rate of each update.
+
+    A subclass gives `rate`. Its constructor takes fields of HParams by their names: those are the settings that it
+    reads; d_model is the model's. It is registered with `registry.register_schedule`.
+
+    Attributes:
+        listens: whether it is told of evaluations; `evaluated` is for it to give then. Evaluations by which rates
+            are chosen cannot move, so that eval_every must stay as it is when a run goes on.
+        memory: numbers that checkpoints hold; the rate may depend on them, and on nothing else that changes.
+        heard: the step of the last evaluation that it was told of; in checkpoints as well.
     """
-    return float(factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
+
+    listens = False
+
+    def __init__(self) -> None:
+        self.memory: dict[str, float] = {}
+        self.heard = 0
+
+    @abc.abstractmethod
+    def rate(self, step: int) -> float:
+        """The learning rate of update number `step`, from 1."""
+
+    def evaluated(self, loss: float) -> str | None:
+        """Learns of an evaluation at a multiple of eval_every, each once and in order.
+
+        Args:
+            loss: on dev.
+
+        Returns:
+            A sentence on what changes, for the user; None: nothing does.
+        """
+        raise NotImplementedError
+
+    def __call__(self, step: int) -> float:
+        """`rate`; raises UsageError where it is not one."""
+        rate = float(self.rate(step))
+        if not 0 <= rate < math.inf:
+            raise UsageError(
+                f"The schedule {type(self).__qualname__} gives a learning rate of {rate:g} for step {step:,}; it must "
+                "be finite and at least 0."
+            )
+        return rate
+
+
+def need(schedule: str, **fields: float) -> None:
+    """Raises UsageError, naming the first of `fields` that is 0: it was not given."""
+    for name, value in fields.items():
+        if not value:
+            raise UsageError(f"hparams: schedule={schedule} needs {name}, which has no default; add {name}=VALUE.")

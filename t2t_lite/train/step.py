@@ -12,7 +12,7 @@ given to the device.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.train.devices import turns
 from t2t_lite.train.gradients import loss_and_gradients
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizer import Optimizer
 from t2t_lite.train.workers import LOST, lost
 
 
@@ -38,10 +38,9 @@ class Outcome(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """What Python tells the graph of an update, in one array: learning rate with Adam's corrections, target tokens of
-    the global batch, whether to stop, and whether to be left out where the update before was."""
+    """What Python tells the graph of an update, in one array: target tokens of the global batch, whether to stop, and
+    whether to be left out where the update before was. The optimizer's numbers come after it."""
 
-    rate: float
     tokens: float
     stop: float
     strict: float
@@ -67,7 +66,7 @@ class TrainStep:
     def __init__(
         self,
         model: Any,
-        optimizer: Adam,
+        optimizer: Optimizer,
         strategy: tf.distribute.Strategy,
         *,
         micro_batches: int,
@@ -90,7 +89,9 @@ class TrainStep:
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         self._batch_spec = {name: tf.TensorSpec([self._turns * self.replicas, None, None], tf.int32) for name in names}
-        numbers = [tf.TensorSpec([len(fields)], tf.float32) for fields in (_Settings._fields, Outcome._fields)]
+        self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
+        lengths = (len(_Settings._fields) + self._numbers, len(Outcome._fields))
+        numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
         signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *numbers]
         # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
         # the files may have changed.
@@ -120,12 +121,12 @@ class TrainStep:
         Returns:
             What came of the update *before*; all zeros where there was none.
         """
-        rate = self._optimizer.corrected_rate(learning_rate, step)
+        numbers = self._optimizer.numbers(learning_rate, step)
         before = tf.constant(_NONE) if self._newest is None else self._newest[0]
         strict = float(not after_bad and self._newest is not None)
         with self._explained(batch, f"in step {step}"):
-            settings = _Settings(rate, _tokens(batch), float(stop), strict)
-            newest, before = self._begin(batch, step, settings, before)
+            settings = _Settings(_tokens(batch), float(stop), strict)
+            newest, before = self._begin(batch, step, (*settings, *numbers), before)
             self._newest = newest, batch, step
             return Outcome(*before.numpy().tolist())
 
@@ -150,7 +151,8 @@ class TrainStep:
             name: np.ones((self._parts, rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec
         }
         with self._explained(batch, "when the largest micro-batch was tried before the first step"):
-            newest, _ = self._begin(batch, 0, _Settings(0.0, _tokens(batch), 0.0, strict=1.0), tf.constant(_NONE))
+            settings = _Settings(_tokens(batch), 0.0, strict=1.0)
+            newest, _ = self._begin(batch, 0, (*settings, *[0.0] * self._numbers), tf.constant(_NONE))
             newest.numpy()
 
     def micro_batch(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[Any, list[Any]]:
@@ -168,7 +170,7 @@ class TrainStep:
     def _compiled(self, function: Any) -> Any:
         return tf.function(function, jit_compile=True, autograph=False) if self._jit else function
 
-    def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: _Settings, before: Any) -> Any:
+    def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
         empty = self._turns * self.replicas - self._parts
         whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
         with tf.device("/CPU:0"):  # to be copied by the graph, when it is time to
@@ -246,7 +248,7 @@ class TrainStep:
 
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
         """Updates this replica's weights unless a number is not finite; returns the outcome, float32 [4]."""
-        rate, _, _, strict = tf.unstack(settings)
+        _, _, strict, *numbers = tf.unstack(settings)
         norm = tf.linalg.global_norm(gradients)
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
@@ -256,13 +258,13 @@ class TrainStep:
             & ((strict == 0) | (Outcome(*tf.unstack(before)).applied > 0))
         )
         if self._jit:
-            self._optimizer.apply_if(applied, gradients, rate)
+            self._optimizer.apply_if(applied, gradients, *numbers)
         else:
-            tf.cond(applied, lambda: self._apply(gradients, rate), lambda: False)
+            tf.cond(applied, lambda: self._apply(gradients, numbers), lambda: False)
         return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32)])
 
-    def _apply(self, gradients: list[Any], rate: Any) -> bool:
-        self._optimizer.apply(gradients, rate)
+    def _apply(self, gradients: list[Any], numbers: list[Any]) -> bool:
+        self._optimizer.apply(gradients, *numbers)
         return True
 
 

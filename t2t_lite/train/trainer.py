@@ -20,6 +20,7 @@ from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.train.bad_step import BadBatches, examine
 from t2t_lite.train.checkpoint import Checkpoints, list_checkpoints
+from t2t_lite.train.choices import make_optimizer, make_schedule
 from t2t_lite.train.devices import Devices, make_strategy, on_gpus
 from t2t_lite.train.evaluate import Evaluator, Scores
 from t2t_lite.train.expected import check_memory
@@ -29,8 +30,6 @@ from t2t_lite.train.ranking import past_scores
 from t2t_lite.train.recipe import (
     cadence_of,
     make_batches,
-    make_optimizer,
-    make_schedule,
     make_step,
     micro_batch_shapes,
     number_to_average,
@@ -80,7 +79,8 @@ class Trainer:
         set_seed(hparams)
         with self.strategy.scope():
             self.model = build_model(spec, store)
-            self.optimizer = make_optimizer(hparams, self.model)
+            self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
+            self.schedule = make_schedule(hparams, self.model.output()[0].shape[-1])
             self.checkpoints = Checkpoints(
                 output_dir,
                 self.model,
@@ -89,6 +89,7 @@ class Trainer:
                 every=max(cadence_of(hparams).save_every, 1),
                 record=make_record(spec),
                 writes=self.workers.is_chief,
+                schedule=self.schedule,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
         self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
@@ -101,7 +102,7 @@ class Trainer:
 
         Args:
             warm_start_from: a run, or one checkpoint of it; only its weights are taken.
-            reset_optimizer: Adam's moments become zero and its bias corrections begin anew, in the newest checkpoint as
+            reset_optimizer: the optimizer's slots become zero, as before its first update, in the newest checkpoint as
                 well. Weights, step, learning-rate schedule and the order of the data go on.
 
         Raises:
@@ -129,7 +130,7 @@ class Trainer:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")
             self.optimizer.reset(step)
             self.checkpoints.save(step)
-            self._say(f"Adam's moments are zero from step {step:,} on.")
+            self._say(f"{type(self.optimizer).__name__}'s moments are zero from step {step:,} on.")
 
     def run(self, stop: StopSignals | None = None, *, skip_bad_batches: int = 0) -> None:
         """Trains to the end of the recipe, from where `begin` has put it.
@@ -165,7 +166,7 @@ class Trainer:
                 step_function.rehearse(*self._largest(plan))
                 Loop(
                     self._updates(step_function, stream, report, skip_bad_batches),
-                    Evaluations(self.evaluate, self.checkpoints, report, cadence, self.workers, scores),
+                    Evaluations(self.evaluate, self.checkpoints, report, cadence, self.workers, scores, self.schedule),
                     self.checkpoints,
                     report,
                     cadence,
@@ -206,10 +207,8 @@ class Trainer:
         )
 
     def _updates(self, step_function: TrainStep, stream: Iterator[Batch], report: Report, tolerated: int) -> Updates:
-        hparams = self.spec.hparams
-        rate = make_schedule(hparams, self.model.output()[0].shape[-1])
-        bad_batches = self._bad_batches(step_function, report, tolerated)
-        return Updates(step_function, stream, rate, bad_batches, report, hparams.log_every, ahead=on_gpus())
+        bad_batches, log_every = self._bad_batches(step_function, report, tolerated), self.spec.hparams.log_every
+        return Updates(step_function, stream, self.schedule, bad_batches, report, log_every, ahead=on_gpus())
 
     def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
         """The shape of micro-batches that takes the most memory."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.train.schedule import learning_rate
+from t2t_lite.train.schedules.noam import Noam
 
 V3 = {  # against base
     "norm": "pre",
@@ -36,5 +36,5 @@ def test_a_recipe_changes_what_its_source_says_and_nothing_else(name: str) -> No
 def test_the_peak_of_the_learning_rate_is_tensor2tensors() -> None:
     """9.88e-4: the factor 2 over the longer warm-up makes it sqrt(2) times the paper's."""
     hparams = registry.hparams("t2t_base")
-    rate = learning_rate(8000, hparams.d_model, hparams.warmup_steps, hparams.learning_rate_factor)
+    rate = Noam(hparams.d_model, hparams.warmup_steps, hparams.learning_rate_factor)(8000)
     assert rate == pytest.approx(9.88e-4, rel=1e-3)

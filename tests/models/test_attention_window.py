@@ -12,7 +12,7 @@ from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 from tests import reference
 

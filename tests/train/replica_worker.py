@@ -15,7 +15,7 @@ from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 
 STEPS = 20

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.train.checkpoint import AVERAGED, BEST, NEWEST, Checkpoints, find, list_checkpoints
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 
 # Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
 OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}

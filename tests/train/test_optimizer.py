@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from tests import reference
 
 

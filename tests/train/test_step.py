@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 from tests import reference
 

@@ -20,7 +20,7 @@ from t2t_lite.train import trainer
 from t2t_lite.train.bad_step import BadBatches
 from t2t_lite.train.checkpoint import list_checkpoints
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.report import METRICS_FILE, Report, read_metrics
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.step import TrainStep

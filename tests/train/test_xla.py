@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 from tests import commands
 from tests.train.xla_worker import MICRO_BATCHES, SHAPES, STEPS

@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizer import Adam
+from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 
 VOCAB, MICRO_BATCHES = 60, 4
