@@ -132,7 +132,7 @@ HPARAMS: dict[str, Ours] = {
     "length_bucket_step": Ours("", _NO_BUCKETS),
     "batch_shuffle_size": Ours("", "every epoch is shuffled whole"),
     "learning_rate_constant": Ours("learning_rate_factor", "1 is the paper's equation (3)"),
-    "learning_rate_schedule": Ours("", "the schedule is the paper's equation (3)"),
+    "learning_rate_schedule": Ours("schedule", "the paper's equation (3) unless given"),
     "learning_rate_warmup_steps": Ours("warmup_steps"),
     "optimizer_adam_beta1": Ours("adam_beta1"),
     "optimizer_adam_beta2": Ours("adam_beta2"),

@@ -82,6 +82,11 @@ def test_several_overrides_at_once_and_none() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("momentum=1", "momentum=1.0 must be at least 0 and below 1"),
+        ("learning_rate=-1", "learning_rate=-1.0 must be at least 0"),
+        ("halve_every=-1", "halve_every=-1 must be at least 0"),
+        ("halve_after=1.5", "halve_after=1.5 is not an integer"),
+        ("patience=0", "patience=0 must be at least 1"),
         ("d_modle=1024", "there is no 'd_modle'. Did you mean 'd_model'"),
         ("zzzz=1", "there is no 'zzzz'."),
         ("d_model", "'d_model' is not of the form name=value"),
@@ -131,6 +136,8 @@ def test_a_bad_override_says_what_is_wrong(text: str, message: str) -> None:
         ({"packing": 1}, "packing=1 is not true or false"),
         ({"dropout": "0.1"}, "dropout='0.1' is not a finite number"),
         ({"dropout": False}, "dropout=False is not a finite number"),
+        ({"optimizer": None}, "optimizer=None is not a name"),
+        ({"schedule": 3}, "schedule=3 is not a name"),
         ({"norm": None}, "norm=None is not one of"),
         ({"d_mdl": 512}, "there is no 'd_mdl'. Did you mean 'd_model'"),
     ],

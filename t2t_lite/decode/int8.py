@@ -74,8 +74,8 @@ def quantize(model: Any) -> None:
     share = _numbers([getattr(layer, name) for layer, name, _ in found]) / max(_numbers(matrices), 1)
     if share < _LEAST_SHARE:
         raise UsageError(
-            f"{type(model).__name__}: {share:.0%} of what it multiplies with is in layers that int8 weights are made for, "
-            f"and at least {_LEAST_SHARE:.0%} has to be. Use another precision."
+            f"{type(model).__name__}: {share:.0%} of what it multiplies with is in layers that int8 weights are made "
+            f"for, and at least {_LEAST_SHARE:.0%} has to be. Use another precision."
         )
     gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
     try:

@@ -32,8 +32,8 @@ NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 DIVERGED_ADVICE = (
-    "A lower learning_rate_factor, more warmup_steps or clip_norm=1 often help, in a new run or here with "
-    "--reset_optimizer."
+    "A lower learning_rate_factor (learning_rate where the schedule is not noam), more warmup_steps or clip_norm=1 "
+    "often help, in a new run or here with --reset_optimizer."
 )
 
 RECORD = "run"  # the name of what a checkpoint holds of its run

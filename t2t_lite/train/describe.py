@@ -13,6 +13,7 @@ from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
 from t2t_lite.recipe_text import recipe
+from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.expected import check_memory, hours_text, memory_there
 from t2t_lite.train.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
 from t2t_lite.train.run_data import prepare_run_data
@@ -109,14 +110,17 @@ def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None =
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
     shapes = micro_batch_shapes(hparams, plan)
     activations = max(model.cost.activation_bytes(*shape, value_bytes) for shape in shapes)
-    needed = 4 * state + activations
+    optimizer = make_optimizer(hparams, [])
+    slots = [shape for w in model.trainable_weights for shape in optimizer.slot_shapes(list(w.shape)).values()]
+    moments = sum(map(math.prod, slots)) * 4
+    needed = 2 * state + moments + activations
     there, whose = memory_there()
     advice = (
         "" if needed <= there else "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe"
     )
     return (
         f"Memory per device, estimated: {_size(needed)}\n"
-        f"  weights {_size(state)}, Adam's moments {_size(2 * state)}, gradients {_size(state)} "
+        f"  weights {_size(state)}, {type(optimizer).__name__}'s moments {_size(moments)}, gradients {_size(state)} "
         f"(twice where micro-batches accumulate), activations of the largest micro-batch {_size(activations)}\n"
         f"  there: {_size(there)}, {whose}{advice}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from pathlib import Path
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams, parameters
 from t2t_lite.errors import UsageError
+from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.devices import on_gpus
 from t2t_lite.train.report import METRICS_FILE
 from t2t_lite.train.utilisation import device_flops_per_second
@@ -21,6 +23,7 @@ from t2t_lite.train.utilisation import device_flops_per_second
 UTILISATION = (0.4, 0.85)
 _LAST = 20  # training lines of metrics.jsonl whose rates count: what was measured first may have been on other devices
 _SMALL = 2**31  # bytes; for so few, nobody is asked what there is
+_SIDE = 1024  # of the matrix that stands for all weights
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -78,18 +81,21 @@ def _rate_of_run(path: Path) -> tuple[float, int, float] | None:
 def check_memory(hparams: HParams, vocab_size: int) -> None:
     """Raises UsageError, before anything is built, if a recipe's model is far too large to be trained on this machine.
 
-    What is counted is 12 bytes per parameter, of weights and Adam's moments; refused is what needs more than twice the
-    memory that is there, whatever may be swapped. Training makes sure of the rest by a rehearsal (train/step.py).
+    What is counted are weights and the optimizer's moments, with Adam 12 bytes per parameter; refused is what needs
+    more than twice the memory that is there, whatever may be swapped. Training makes sure of the rest by a rehearsal
+    (train/step.py).
     """
-    number = parameters(hparams, vocab_size)
-    if number * 12 < _SMALL:
+    number, optimizer = parameters(hparams, vocab_size), make_optimizer(hparams, [])
+    slots = optimizer.slot_shapes([_SIDE, _SIDE]).values()
+    needed = number * 4 * (1 + sum(map(math.prod, slots)) / _SIDE**2)
+    if needed < _SMALL:
         return
     there, whose = memory_there()
-    if number * 12 > 2 * there:
+    if needed > 2 * there:
         raise UsageError(
-            f"This recipe's model has at least {number:,} parameters; weights and Adam's moments alone need "
-            f"{number * 12 / 2**30:,.0f} GiB of memory per device. There are {there / 2**30:,.1f} GiB, {whose}. Choose "
-            "a smaller recipe."
+            f"This recipe's model has at least {number:,} parameters; weights and {type(optimizer).__name__}'s moments "
+            f"alone need {needed / 2**30:,.0f} GiB of memory per device. There are {there / 2**30:,.1f} GiB, {whose}. "
+            "Choose a smaller recipe."
         )
 
 

@@ -1,6 +1,6 @@
 """Trains a small model on N logical CPUs and writes what came of it; run by test_replicas.py, one process per N.
 
-Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES ...
+Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES[:OPTIMIZER] ...
 """
 
 import sys
@@ -14,11 +14,12 @@ from t2t_lite.config import HParams
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 
 STEPS = 20
+RATES = {"adam": 1e-3, "sgd": 0.3, "adafactor": 0.02}
 PLANNED_FOR = 4  # the batches are those of K = 4, however they are cut
 
 
@@ -27,8 +28,8 @@ def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
     strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for case in cases:
-        precision, dropout, micro_batches = case.split(":")
-        run = train(strategy, store_folder, precision, float(dropout), int(micro_batches))
+        precision, dropout, micro_batches, optimizer = [*case.split(":"), "adam"][:4]
+        run = train(strategy, store_folder, precision, float(dropout), int(micro_batches), optimizer)
         results |= {f"{case}/{name}": value for name, value in run.items()}
     np.savez(out, **results)
 
@@ -39,6 +40,7 @@ def train(
     precision: str,
     dropout: float,
     micro_batches: int,
+    optimizer_name: str,
 ) -> dict[str, Any]:
     """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
@@ -46,20 +48,20 @@ def train(
     # On two devices layers are computed again for the gradients, which changes no more than their number does.
     remat = strategy.num_replicas_in_sync == 2
     sizes = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2}
-    hparams = HParams(**sizes, dropout=dropout, precision=precision, remat=remat)
+    hparams = HParams(**sizes, dropout=dropout, precision=precision, remat=remat, optimizer=optimizer_name)
     keras.utils.set_random_seed(1)
     with strategy.scope():
         model = Transformer.from_hparams(hparams, size, size, shared=True)
-        adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+        optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
     options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False, "fill": True}
-    step = TrainStep(model, adam, strategy, micro_batches=micro_batches, **options)
+    step = TrainStep(model, optimizer, strategy, micro_batches=micro_batches, **options)
     split = store.split("train")
     plan = make_plan(split, batch_tokens=512, micro_batches=PLANNED_FOR, max_length=64, packing=False, seed=1)
     losses, norms, tokens, shapes, empty_rows = [], [], [], [], []
     for number in range(1, STEPS + 1):
         planned = plan.batch(number)
         batch = assemble(split, planned, micro_batches, packing=False)
-        step(batch, number, 1e-3)
+        step(batch, number, RATES[optimizer_name])
         outcome = step.outcome()
         losses.append(outcome.loss)
         norms.append(outcome.grad_norm)
@@ -67,7 +69,8 @@ def train(
         shapes.append([planned.source_length, planned.target_length])
         empty_rows.append(int((planned.rows < 0).sum()))
     variables = {w.path: w.value for w in model.weights}
-    variables |= {f"adam_m/{i}": m for i, m in enumerate(adam.m)} | {f"adam_v/{i}": v for i, v in enumerate(adam.v)}
+    for i, slots in enumerate(optimizer.slots):
+        variables |= {f"{name}/{i}": slot for name, slot in slots.items()}
     copies = {name: strategy.experimental_local_results(variable) for name, variable in variables.items()}
     return {
         "losses": losses,

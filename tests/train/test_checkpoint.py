@@ -67,6 +67,28 @@ def test_weights_moments_and_step_come_back_bit_for_bit(setup: Setup, other_mode
         np.testing.assert_array_equal(restored, saved)
 
 
+def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+    """Written here by TensorFlow alone, as up to the day when optimizers got names; and ours has the same keys."""
+    setup.randomize(5)
+    names = [w.path for w in setup.model.trainable_weights]
+    old = tf.train.Checkpoint(
+        step=tf.Variable(77, dtype=tf.int64),
+        weights=setup.checkpoints._variables,
+        adam_m=dict(zip(names, setup.adam.m, strict=True)),
+        adam_v=dict(zip(names, setup.adam.v, strict=True)),
+        adam_start={"step": tf.Variable(40, dtype=tf.int64)},
+    )
+    (tmp_path / NEWEST).mkdir()
+    path = old.write(str(tmp_path / NEWEST / "model-77"))
+    other = Setup(other_model, tmp_path)
+    assert other.checkpoints.resume() == 77
+    assert other.adam.start == 40
+    for saved, restored in zip(setup.state(), other.state(), strict=True):
+        np.testing.assert_array_equal(restored, saved)
+    shapes = [tf.train.load_checkpoint(p).get_variable_to_shape_map() for p in (path, other.checkpoints.save(78))]
+    assert shapes[0] == shapes[1]
+
+
 def test_resume_starts_at_0_where_nothing_is_saved(setup: Setup) -> None:
     before = setup.weights()
     assert setup.checkpoints.resume() == 0

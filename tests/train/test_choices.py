@@ -43,14 +43,14 @@ class SignDescent(Optimizer):
 
 @registry.register_schedule
 class Saw(Schedule):
-    """learning_rate at each third update, a tenth of it at the others."""
+    """learning_rate at each third update, half of it at the others."""
 
     def __init__(self, learning_rate):
         super().__init__()
         self.highest = learning_rate
 
     def rate(self, step):
-        return self.highest if step % 3 == 0 else self.highest / 10
+        return self.highest if step % 3 == 0 else self.highest / 2
 '''
 RECIPE = (
     "optimizer=sign_descent,schedule=saw,learning_rate=0.003,momentum=0.5,num_layers=1,d_model=16,d_ff=32,num_heads=2,"
@@ -198,7 +198,7 @@ def test_a_users_own_optimizer_and_schedule_train_and_go_on(tmp_path: Path) -> N
     again = commands.run("t2t_lite.bin.trainer", usr_dir, f"--output_dir={run}", "--train_steps=4")
     assert again.returncode == 0, again.stderr.decode()
     rates = re.findall(r'"step": (\d), .*"learning_rate": ([\d.]+)', (run / "metrics.jsonl").read_text())
-    assert [(int(step), float(rate)) for step, rate in rates] == [(1, 0.0003), (2, 0.0003), (3, 0.003), (4, 0.0003)]
+    assert [(int(step), float(rate)) for step, rate in rates] == [(1, 0.0015), (2, 0.0015), (3, 0.003), (4, 0.0015)]
     keys = tf.train.load_checkpoint(str(run / "checkpoints" / "model-4")).get_variable_to_shape_map()
     assert {key.partition("/")[0] for key in keys} >= {"sign_descent_mean", "sign_descent_start", "weights"}
     for change, message in (

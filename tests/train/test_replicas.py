@@ -13,9 +13,15 @@ from tests import commands
 
 LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
-# precision:dropout:micro_batches
+# precision:dropout:micro_batches[:optimizer]
 FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
-CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT,), 3: (FLOAT,), 4: (FLOAT, BFLOAT)}  # of 3, two idle by turns
+SGD, ADAFACTOR = f"{FLOAT}:sgd", f"{FLOAT}:adafactor"
+CASES = {
+    1: (FLOAT, BFLOAT, PLAIN, UNCUT, SGD, ADAFACTOR),
+    2: (FLOAT, SGD, ADAFACTOR),
+    3: (FLOAT,),
+    4: (FLOAT, BFLOAT),
+}  # of 3, two idle by turns
 
 Results = dict[int, dict[str, np.ndarray]]
 
@@ -55,7 +61,9 @@ def _assert_equal(run: dict[str, np.ndarray], case: str, other: dict[str, np.nda
         np.testing.assert_allclose(value, theirs[name], rtol=0, atol=weights, err_msg=name)
 
 
-@pytest.mark.parametrize(("devices", "case"), [(2, FLOAT), (3, FLOAT), (4, FLOAT), (4, BFLOAT)])
+@pytest.mark.parametrize(
+    ("devices", "case"), [(2, FLOAT), (2, SGD), (2, ADAFACTOR), (3, FLOAT), (4, FLOAT), (4, BFLOAT)]
+)
 def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices: int, case: str) -> None:
     _assert_equal(results[devices], case, results[1], case)
 

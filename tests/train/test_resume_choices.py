@@ -16,15 +16,12 @@ from t2t_lite.train.report import read_metrics
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.trainer import Trainer
 
-RUN = (
-    "train_steps=8,eval_every=2,log_every=1,save_every=2,eval_lines=2,beam_size=1,extra_length=1,dropout=0.1,"
-    "warmup_steps=4000"
-)
+RUN = "train_steps=8,log_every=1,save_every=2,eval_lines=2,beam_size=1,extra_length=1,dropout=0.1"
 CASES = {
     "sgd": f"{RUN},optimizer=sgd,schedule=halving,learning_rate=0.5,halve_after=3,halve_every=2,eval_every=100",
     "adafactor": f"{RUN},optimizer=adafactor,schedule=inverse_sqrt,learning_rate=0.01,warmup_steps=2,eval_every=100",
     # So large a rate that the loss on dev rises.
-    "nesterov": f"{RUN},optimizer=nesterov,schedule=plateau,learning_rate=8,clip_norm=1,patience=1",
+    "nesterov": f"{RUN},optimizer=nesterov,schedule=plateau,learning_rate=8,clip_norm=1,eval_every=1",
 }
 
 
@@ -93,7 +90,7 @@ def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     toy_store: Store, small_hparams: HParams, tmp_path: Path
 ) -> None:
     """As where a signal left the evaluation to the next start, which was killed when it had made it."""
-    hparams = config.override(small_hparams, CASES["nesterov"])
+    hparams = config.replace(config.override(small_hparams, CASES["nesterov"]), eval_every=2)
     _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))  # the evaluation after step 7 is not for it
     whole = _trainer(tmp_path, toy_store, hparams)
     whole.begin()
