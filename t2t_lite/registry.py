@@ -16,160 +16,22 @@ first look-up, so that importing this module is cheap.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.metadata
 import importlib.util
 import inspect
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from t2t_lite import config, tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.name_table import Registry, snake_case
 from t2t_lite.problem import Problem, reverse
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def snake_case(name: str) -> str:
-    """Returns 'my_problem' for 'MyProblem'."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-class Registry(Generic[T]):
-    """A table of one kind of thing, by name.
-
-    Args:
-        kind: what the things are called in messages, such as "problem".
-        modules: modules whose import registers the built-in names.
-        lazy: built-in names that only their own module registers, because its import is slow.
-        suffixes: NAME and such a suffix together name what the suffix's function makes of the thing called NAME.
-        tensor2tensor: what tensor2tensor's names are called here.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        modules: tuple[str, ...] = (),
-        lazy: Mapping[str, str] | None = None,
-        suffixes: Mapping[str, Callable[[T], T]] | None = None,
-        tensor2tensor: Mapping[str, tensor2tensor_names.Ours] | None = None,
-    ) -> None:
-        self._kind = kind
-        self._modules = modules
-        self._lazy = dict(lazy or {})
-        self._suffixes = dict(suffixes or {})
-        self._tensor2tensor = tensor2tensor or {}
-        self._things: dict[str, T] = {}
-
-    @overload
-    def register(self, key: F) -> F: ...
-
-    @overload
-    def register(self, key: str | None = None) -> Callable[[F], F]: ...
-
-    def register(self, key: Any = None) -> Any:
-        """Decorator: @register, @register() or @register("name").
-
-        Raises:
-            UsageError: the name is taken, or ends in a suffix that is.
-        """
-        if callable(key):
-            return self._add(snake_case(key.__name__), key)
-        return lambda thing: self._add(key or snake_case(thing.__name__), thing)
-
-    def register_lazily(self, name: str, module: str) -> None:
-        """Has `module` imported when `name` is first asked for; it registers `name` then.
-
-        For models: what imports Keras takes seconds, and every command loads the plug-ins.
-
-        Raises:
-            UsageError: the name is taken.
-        """
-        there = self._things[name].__module__ if name in self._things else self._lazy.get(name, module)
-        if there != module:
-            raise UsageError(f"The {self._kind} name {name!r} is taken by {there}; give that of {module} another name.")
-        self._lazy[name] = module
-
-    def _add(self, name: str, thing: Any) -> Any:
-        there: Any = self._things.get(name)
-        # The same thing again is a module imported twice (a reload), not a clash.
-        if there is not None and _full_name(there) != _full_name(thing):
-            raise UsageError(
-                f"The {self._kind} name {name!r} is taken by {_full_name(there)}; "
-                f"give {_full_name(thing)} another name."
-            )
-        if name in self._lazy and thing.__module__ != self._lazy[name]:
-            raise UsageError(
-                f"The {self._kind} name {name!r} is taken by {self._lazy[name]}; give {_full_name(thing)} another name."
-            )
-        if suffix := self._split(name)[1]:
-            raise UsageError(
-                f"The {self._kind} name {name!r} ends in {suffix!r}, which every {self._kind} can be given anyway; "
-                f"give {_full_name(thing)} another name."
-            )
-        self._things[name] = thing
-        if isinstance(thing, type) and issubclass(thing, Problem):
-            thing.name = name
-        return thing
-
-    def get(self, name: str) -> T:
-        """Returns the thing called `name`; an unknown name raises UsageError with a did-you-mean."""
-        self.check(name)
-        name, suffix = self._split(name)
-        if name not in self._things:
-            importlib.import_module(self._lazy[name])
-        if name not in self._things:
-            raise UsageError(f"{self._lazy[name]} was to register the {self._kind} {name!r}, and does not.")
-        thing = self._things[name]
-        return self._suffixes[suffix](thing) if suffix else thing
-
-    def check(self, name: str) -> None:
-        """Raises UsageError if nothing is called `name`; imports nothing slow."""
-        base, suffix = self._split(name)
-        names = self.names()
-        if base not in names:
-            answer = tensor2tensor_names.answer(self._tensor2tensor, base, suffix)
-            raise UsageError(
-                f"There is no {self._kind} called {name!r}."
-                f"{answer or did_you_mean(name, [known + suffix for known in names])} "
-                f"Known: {', '.join(names)}. Your own are found with --usr_dir=DIR."
-            )
-
-    def names(self) -> list[str]:
-        """All names, sorted."""
-        self.load()
-        return sorted(self._things.keys() | self._lazy.keys())
-
-    def describe(self) -> list[tuple[str, str]]:
-        """(name, first line of the docstring) of each thing, sorted; of a lazy one, its module's docstring."""
-        return [(name, (self._docstring(name) or "").strip().partition("\n")[0]) for name in self.names()]
-
-    def load(self) -> None:
-        """Registers the built-in names, but for the slow ones."""
-        for module in self._modules:
-            importlib.import_module(module)
-
-    def _split(self, name: str) -> tuple[str, str]:
-        """Returns (name, suffix); the suffix is "" where the name ends in none."""
-        suffix = next(filter(name.endswith, self._suffixes), "")
-        return name.removesuffix(suffix), suffix
-
-    def _docstring(self, name: str) -> str | None:
-        if name in self._things:
-            return inspect.getdoc(self._things[name])
-        spec = importlib.util.find_spec(self._lazy[name])
-        source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
-        return ast.get_docstring(ast.parse(source))
-
-
-def _full_name(thing: Any) -> str:
-    return f"{thing.__module__}.{thing.__qualname__}"
 
 
 def _own_files(folder: str, names: str) -> dict[str, str]:

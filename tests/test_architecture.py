@@ -29,10 +29,8 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tensor2tensor_names": ((), ()),
     "config": (("tensor2tensor_names",), ("numpy",)),
     "recipe_text": (("config",), ()),
-    "registry": (
-        ("config", "problem", "tensor2tensor_names"),
-        ("numpy",),
-    ),  # problem: to set the name of a class that is registered
+    "name_table": (("problem", "tensor2tensor_names"), ()),  # problem: to set the name of a class that is registered
+    "registry": (("config", "name_table", "problem", "tensor2tensor_names"), ("numpy",)),
     "progress": ((), ("tqdm?",)),
     "threads": ((), ("tensorflow?",)),
     "languages": ((), ()),

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.registry import snake_case
+from t2t_lite.name_table import snake_case
 
 
 class Optimizer(abc.ABC):
