@@ -30,14 +30,14 @@ def cell(w: Array, b: Array, x: Array, h: Array, c: Array) -> tuple[Array, Array
 def score(q: Array, m: Array, weights: Mapping[str, Array]) -> float:
     """ "general": q . U m; "additive", where there are W and v: v . tanh(W q + U m)."""
     if "vector" in weights:
-        return float(np.tanh(q @ weights["query"] + m @ weights["key"]) @ weights["vector"][:, 0])
-    return float(q @ (m @ weights["key"]))
+        return float(np.tanh(q @ weights["query/kernel"] + m @ weights["keys/kernel"]) @ weights["vector"][:, 0])
+    return float(q @ (m @ weights["keys/kernel"]))
 
 
 def attend(q: Array, memory: Array, weights: Mapping[str, Array]) -> tuple[Array, Array]:
     """tanh(W_c [a; q]) and the weights of a's sum over `memory` [S, units]."""
     shares = softmax(np.array([score(q, m, weights) for m in memory]))
-    return np.tanh(np.concatenate([shares @ memory, q]) @ weights["output"]), shares
+    return np.tanh(np.concatenate([shares @ memory, q]) @ weights["combined/kernel"]), shares
 
 
 @dataclasses.dataclass(frozen=True)

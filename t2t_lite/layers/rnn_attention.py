@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import keras
 from keras import ops
 
 from t2t_lite.layers.dot import dot
+from t2t_lite.layers.matrix import Matrix
 
 Score = Literal["general", "additive"]
 
@@ -32,35 +33,32 @@ class RnnAttention(keras.layers.Layer):
         The attentional vectors [B, Q, units], and the weights, float32 [B, Q, S].
     """
 
-    KERNELS: ClassVar = {"key": "IO", "query": "IO", "output_kernel": "IO"}
-
     def __init__(self, units: int, score: Score, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.units, self.score = units, score
+        self.units = units
 
-    def build(self, query_shape: tuple[int | None, ...]) -> None:
-        def matrix(name: str, rows: int, columns: int) -> Any:
-            return self.add_weight(name=name, shape=(rows, columns), initializer="glorot_uniform")
+        def matrix(rows: int, name: str) -> Matrix:
+            return Matrix(rows, units, dtype=self.dtype_policy, name=name)
 
-        self.key = matrix("key", self.units, self.units)
-        self.query = self.vector = None
-        if self.score == "additive":
-            self.query = matrix("query", self.units, self.units)
-            self.vector = matrix("vector", self.units, 1)
-        self.output_kernel = matrix("output", 2 * self.units, self.units)
+        self.keys = matrix(units, "keys")  # U m: what does not depend on the query
+        self.query = matrix(units, "query") if score == "additive" else None
+        self.combined = matrix(2 * units, "combined")
 
-    def keys(self, memory: Any) -> Any:
-        """What does not depend on the query: U m, [B, S, units]."""
-        return dot(ops.cast(memory, self.compute_dtype), self.key)
+    def build(self, query_shape: Any = None) -> None:
+        for matrix in (self.keys, self.query, self.combined):
+            if matrix is not None:
+                matrix.build()
+        if self.query is not None:
+            self.vector = self.add_weight(name="vector", shape=(self.units, 1), initializer="glorot_uniform")
 
     def call(self, query: Any, memory: Any, keys: Any, bias: Any) -> tuple[Any, Any]:
         query = ops.cast(query, self.compute_dtype)
         weights = ops.softmax(ops.cast(self._scores(query, keys), "float32") + bias)
         context = ops.matmul(ops.cast(weights, memory.dtype), memory)
-        return ops.tanh(dot(ops.concatenate([context, query], -1), self.output_kernel)), weights
+        return ops.tanh(self.combined(ops.concatenate([context, query], -1))), weights
 
     def _scores(self, query: Any, keys: Any) -> Any:
-        if self.score == "general":
+        if self.query is None:
             return ops.matmul(query, ops.transpose(keys, (0, 2, 1)))
-        inner = ops.tanh(dot(query, self.query)[:, :, None] + keys[:, None])  # [B, Q, S, units]
+        inner = ops.tanh(self.query(query)[:, :, None] + keys[:, None])  # [B, Q, S, units]
         return dot(inner, self.vector)[..., 0]

@@ -6,14 +6,14 @@ Legend: B sentences, S source length, T target length, K hypotheses of a sentenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import dot
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.lstm import Lstm
+from t2t_lite.layers.matrix import Matrix
 from t2t_lite.layers.rnn_attention import RnnAttention, Score
 
 
@@ -65,30 +65,6 @@ class RnnEncoder(_Stack):
         return self.all_positions(x, [None] * len(self.layers), lengths, seed)
 
 
-class Feed(keras.layers.Layer):
-    """The matrix of the attentional vector that the bottom layer is given.
-
-    Call arguments:
-        x: [..., units].
-
-    Returns:
-        [..., 4 units].
-    """
-
-    KERNELS: ClassVar = {"kernel": "IO"}
-
-    def __init__(self, units: int, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.units = units
-
-    def build(self, x_shape: Any) -> None:
-        shape = (self.units, 4 * self.units)
-        self.kernel = self.add_weight(name="kernel", shape=shape, initializer="glorot_uniform")
-
-    def call(self, x: Any) -> Any:
-        return dot(ops.cast(x, self.compute_dtype), self.kernel)
-
-
 class RnnDecoder(_Stack):
     """LSTM layers, and attention of the last one's outputs.
 
@@ -113,14 +89,14 @@ class RnnDecoder(_Stack):
         self, num_layers: int, units: int, score: Score, input_feeding: bool, dropout: float, **kwargs: Any
     ) -> None:
         super().__init__(num_layers, units, dropout, **kwargs)
-        self.feed = Feed(units, dtype=self.dtype_policy, name="feed") if input_feeding else None
+        self.feed = Matrix(units, 4 * units, dtype=self.dtype_policy, name="feed") if input_feeding else None
         self.attention = RnnAttention(units, score, dtype=self.dtype_policy, name="attention")
 
     def build(self, input_shape: Any = None) -> None:
         super().build()
         if self.feed is not None:
-            self.feed.build((None, None, self.units))
-        self.attention.build((None, None, self.units))
+            self.feed.build()
+        self.attention.build()
 
     def first(self, states: Sequence[Any]) -> dict[str, Any]:
         """Returns the state before the first position: that of the encoder, and an attentional vector of zeros."""

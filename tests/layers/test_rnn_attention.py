@@ -16,7 +16,7 @@ MEMORY, QUERY = (RNG.standard_normal((2, size, U)).astype("float32") for size in
 @pytest.mark.parametrize("score", ["general", "additive"])
 def test_equals_the_equations_and_leaves_out_padding(score: Score) -> None:
     layer = RnnAttention(U, score, name="attention")
-    layer.build((None, None, U))
+    layer.build()
     for w in layer.weights:
         w.assign(RNG.standard_normal(tuple(w.shape)))
     got, weights = layer(QUERY, MEMORY, layer.keys(MEMORY), masks.padding_bias(IDS)[:, 0])
