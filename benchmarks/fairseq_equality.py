@@ -146,9 +146,9 @@ class Side:
 
 def rate(hparams: config.HParams, step: int) -> float:
     """Our learning rate."""
-    from t2t_lite.train.schedule import learning_rate
+    from t2t_lite.train.choices import make_schedule
 
-    return learning_rate(step, hparams.d_model, hparams.warmup_steps, hparams.learning_rate_factor)
+    return make_schedule(hparams, hparams.d_model)(step)
 
 
 def their_name(path: str) -> str:
@@ -214,14 +214,15 @@ def train(
     hparams: config.HParams, vocab_size: int, weights: dict[str, np.ndarray] | None, batches: list[Any], dropout: float
 ) -> np.ndarray:
     """The loss of each of our updates, by the trainer's own step."""
+    from t2t_lite.train.choices import make_optimizer
     from t2t_lite.train.devices import Devices, make_strategy
-    from t2t_lite.train.recipe import make_optimizer, make_step
+    from t2t_lite.train.recipe import make_step
 
     hparams = config.replace(hparams, dropout=dropout)
     strategy = make_strategy(Devices())
     with strategy.scope():
         model = model_of(hparams, vocab_size, weights)
-        optimizer = make_optimizer(hparams, model)
+        optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
     step = make_step(hparams, model, optimizer, strategy)
     losses = []
     for number, batch in enumerate(batches, 1):
