@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search, length_penalty
+from t2t_lite.hparams.rnn import RnnHParams
+from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
 from tests import reference
 
@@ -84,6 +86,26 @@ class _Searches:
         return (finished + unfinished)[:beam]
 
 
+class _RnnSearches(_Searches):
+    """The same of an LSTM: a state that follows its hypothesis, and a softmax layer with a bias."""
+
+    def __init__(self, seed: int = 4) -> None:
+        self.model = Rnn.from_hparams(RnnHParams(num_layers=2, d_model=16, dropout=0.0), V, V, True)
+        reference.randomise(self.model, seed, 2.0)
+        specs = [tf.TensorSpec([None, None], tf.int32)] * 2
+        self._call = tf.function(
+            lambda source, target: self.model({"source": source, "target": target}),
+            input_signature=specs,
+            autograph=False,
+        )
+        self._traced: dict[tuple[int, int], Any] = {}
+
+    def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
+        targets = np.array([(*prefix, EOS) for prefix in prefixes], "int32")  # the last one is not seen
+        logits = self._call(np.array([source] * len(prefixes), "int32"), targets)
+        return reference.log_softmax(np.asarray(logits, np.float64)[:, -1])
+
+
 def _penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha  # Wu et al. (2016), equation 14
 
@@ -108,6 +130,11 @@ def searches() -> _Searches:
     return _Searches()
 
 
+@pytest.fixture(scope="module")
+def rnn_searches() -> _RnnSearches:
+    return _RnnSearches()
+
+
 def _hypotheses(ids: np.ndarray) -> list[tuple[int, ...]]:
     for row in ids:  # padding stands at the end only
         assert not row[len(_row(row)) :].any()
@@ -123,6 +150,19 @@ def test_fast_equals_slow(searches: _Searches, beam: int, early: bool, alpha: fl
         wanted = searches.slow(_row(source), beam, alpha, early)
         assert _hypotheses(got) == [hypothesis for hypothesis, _ in wanted]
         np.testing.assert_allclose(got_scores, [score for _, score in wanted], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 4, 21])
+def test_fast_equals_slow_for_a_state_that_is_reordered(rnn_searches: _RnnSearches, beam: int) -> None:
+    ids, scores = rnn_searches.fast(SOURCES, beam, 0.6, True)
+    hypotheses = []
+    for source, got, got_scores in zip(SOURCES, ids, scores, strict=True):
+        wanted = rnn_searches.slow(_row(source), beam, 0.6, True)
+        assert _hypotheses(got) == [hypothesis for hypothesis, _ in wanted]
+        np.testing.assert_allclose(got_scores, [score for _, score in wanted], rtol=0, atol=1e-4)
+        hypotheses += _hypotheses(got)
+    assert len({len(hypothesis) for hypothesis in hypotheses}) > 3  # sentences leave the batch one after the other
+    assert len(set(hypotheses)) > len(hypotheses) / 2
 
 
 def test_the_searches_compared_end_in_every_way(searches: _Searches) -> None:
