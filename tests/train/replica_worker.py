@@ -1,6 +1,6 @@
 """Trains a small model on N logical CPUs and writes what came of it; run by test_replicas.py, one process per N.
 
-Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES[:OPTIMIZER] ...
+Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES[:OPTIMIZER][:rnn] ...
 """
 
 import sys
@@ -13,6 +13,8 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
+from t2t_lite.hparams.rnn import RnnHParams
+from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.devices import Devices, make_strategy
@@ -28,8 +30,9 @@ def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
     strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for case in cases:
-        precision, dropout, micro_batches, optimizer = [*case.split(":"), "adam"][:4]
-        run = train(strategy, store_folder, precision, float(dropout), int(micro_batches), optimizer)
+        precision, dropout, micro_batches, *more = case.split(":")
+        rnn, (optimizer, *_) = "rnn" in more, [*(name for name in more if name != "rnn"), "adam"]
+        run = train(strategy, store_folder, precision, float(dropout), int(micro_batches), optimizer, rnn=rnn)
         results |= {f"{case}/{name}": value for name, value in run.items()}
     np.savez(out, **results)
 
@@ -41,6 +44,8 @@ def train(
     dropout: float,
     micro_batches: int,
     optimizer_name: str,
+    *,
+    rnn: bool,
 ) -> dict[str, Any]:
     """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
@@ -49,9 +54,11 @@ def train(
     remat = strategy.num_replicas_in_sync == 2
     sizes = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2}
     hparams = HParams(**sizes, dropout=dropout, precision=precision, remat=remat, optimizer=optimizer_name)
+    if rnn:
+        hparams = RnnHParams(num_layers=2, d_model=32, dropout=dropout, precision=precision, optimizer=optimizer_name)
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        model = Transformer.from_hparams(hparams, size, size, shared=True)
+        model = (Rnn if rnn else Transformer).from_hparams(hparams, size, size, shared=True)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
     options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False, "fill": True}
     step = TrainStep(model, optimizer, strategy, micro_batches=micro_batches, **options)

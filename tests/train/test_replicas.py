@@ -13,14 +13,15 @@ from tests import commands
 
 LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
-# precision:dropout:micro_batches[:optimizer]
+# precision:dropout:micro_batches[:optimizer][:rnn]
 FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
 SGD, ADAFACTOR = f"{FLOAT}:sgd", f"{FLOAT}:adafactor"
+RNN = f"{FLOAT}:rnn"
 CASES = {
-    1: (FLOAT, BFLOAT, PLAIN, UNCUT, SGD, ADAFACTOR),
-    2: (FLOAT, SGD, ADAFACTOR),
+    1: (FLOAT, BFLOAT, PLAIN, UNCUT, SGD, ADAFACTOR, RNN),
+    2: (FLOAT, SGD, ADAFACTOR, RNN),
     3: (FLOAT,),
-    4: (FLOAT, BFLOAT),
+    4: (FLOAT, BFLOAT, RNN),
 }  # of 3, two idle by turns
 
 Results = dict[int, dict[str, np.ndarray]]
@@ -62,7 +63,7 @@ def _assert_equal(run: dict[str, np.ndarray], case: str, other: dict[str, np.nda
 
 
 @pytest.mark.parametrize(
-    ("devices", "case"), [(2, FLOAT), (2, SGD), (2, ADAFACTOR), (3, FLOAT), (4, FLOAT), (4, BFLOAT)]
+    ("devices", "case"), [(2, FLOAT), (2, SGD), (2, ADAFACTOR), (3, FLOAT), (4, FLOAT), (4, BFLOAT), (2, RNN), (4, RNN)]
 )
 def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices: int, case: str) -> None:
     _assert_equal(results[devices], case, results[1], case)

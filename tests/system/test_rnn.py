@@ -1,0 +1,73 @@
+"""The recipe of another model than the Transformer, as whole commands."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+HPARAMS = (
+    "d_model=32,batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=10,eval_every=60,eval_lines=8,"
+    "average_checkpoints=2,save_every=30,dropout=0.1,extra_length=2"
+)
+LINES = b"a b c\n1 2 3 4 5 6\n\nz\n"
+
+
+@pytest.fixture(scope="module")
+def rnn_run(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rnn") / "run"
+    flags = ("--problem=toy_reverse", "--hparams_set=rnn_tiny", f"--hparams={HPARAMS}", f"--output_dir={folder}")
+    done = run("trainer", *flags, "--train_steps=30")
+    assert "model:    rnn, hparams set rnn_tiny: " in done.stdout
+    return folder
+
+
+def _outputs(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    return [json.loads(line)["outputs"][0] for line in done.stdout.removesuffix("\n").split("\n")]
+
+
+def test_the_hparams_set_chooses_the_model(run: Run, rnn_run: Path, tmp_path: Path) -> None:
+    assert json.loads((rnn_run / "hparams.json").read_text("utf-8"))["model"] == "rnn"
+    out = run("trainer", "--describe", "--hparams_set=luong", "--vocab_size=50000", f"--output_dir={tmp_path}").stdout
+    assert out.startswith("rnn, hparams set luong: 221,082,000 parameters\n")
+    assert "attention_score=general, input_feeding=true" in out
+
+
+def test_a_run_goes_on_with_the_same_bits(run: Run, rnn_run: Path, tmp_path: Path) -> None:
+    assert "Going on from step 30 of 40." in run("trainer", f"--output_dir={rnn_run}", "--train_steps=40").stdout
+    flags = ("--problem=toy_reverse", "--hparams_set=rnn_tiny", f"--hparams={HPARAMS}", f"--output_dir={tmp_path}")
+    run("trainer", *flags, "--train_steps=40")
+    losses = []
+    for folder in (rnn_run, tmp_path):
+        lines = (folder / "metrics.jsonl").read_text("utf-8").removesuffix("\n").split("\n")
+        losses.append({row["step"]: row["loss"] for row in map(json.loads, lines) if "loss" in row})
+    assert list(losses[0]) == [10, 20, 30, 40]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.usefixtures("int8_machine")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_an_export_translates_as_the_run_does(run: Run, rnn_run: Path, tmp_path: Path, precision: str) -> None:
+    same = f"--precision={precision}"
+    done = run("exporter", f"--output_dir={rnn_run}", f"--export_dir={tmp_path}", same)
+    assert done.stderr == ""
+    exported = _outputs(run("decoder", f"--saved_model={tmp_path}", "--json", input=LINES))
+    ours = _outputs(run("decoder", f"--output_dir={rnn_run}", "--json", same, input=LINES))
+    assert len(ours) == 4
+    for one, other in zip(exported, ours, strict=True):
+        assert one["text"] == other["text"]
+        assert abs(one["score"] - other["score"]) <= 1e-4 + 1e-4 * abs(one["score"])
+
+
+def test_a_recipe_of_another_model_is_refused_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    done = run(
+        "trainer",
+        *("--problem=toy_reverse", "--hparams_set=tiny", "--model=rnn", f"--output_dir={tmp_path / 'run'}"),
+        status=2,
+    )
+    assert "--hparams_set=rnn_tiny" in done.stderr
+    assert "Traceback" not in done.stderr
