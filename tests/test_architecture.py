@@ -51,7 +51,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "train": (
         # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
-        ("models", "layers.dropout", "data", "problem", "decode", "text", *LEAVES),
+        ("models", "layers.dropout", "data", "problem", "decode", "text", "name_table", *LEAVES),
         ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm", "tqdm?"),
     ),
     "serving": (
