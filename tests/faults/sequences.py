@@ -13,6 +13,7 @@ The signals come from an audit hook of the process itself, so that they hit the 
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import os
 import random
@@ -65,6 +66,7 @@ class Outcome:
     """What came of the sequences."""
 
     kills: collections.Counter[str]
+    runs: int = 0
     stops: int = 0
     endless: int = 0
     wrong: int = 0
@@ -86,30 +88,37 @@ def try_sequences(folder: Path, seeds: range) -> Outcome:
     corpus = write_corpus(folder / "corpus", LARGE[:500], SMALL[:10])
     digests: dict[int, str] = {}  # of undisturbed runs
     outcome = Outcome(collections.Counter())
-    for seed in seeds:
-        run = folder / str(seed) / "run"
-        every = (15, 40)[seed // 2 % 2]  # where there is one evaluation, its weights are the best ones
-        flags = [*corpus, *(flag.replace("eval_every=15", f"eval_every={every}") for flag in FLAGS)]
-        if every not in digests:
-            undisturbed = folder / f"every{every}" / "run"
-            _run("trainer", undisturbed, flags, Start())
-            digests[every] = digest(undisturbed)
-        for name, start in plan(seed):
-            status = _run("trainer", run, flags, start)
-            outcome.stops += status == 128 + start.signal
-            outcome.kills[name] += status == -start.signal
-            if status not in (0, 128 + start.signal, -start.signal):
-                _tell(outcome, seed, f"ended with status {status}", run)
-        if _run("trainer", run, flags, Start()) != 0:
-            outcome.endless += 1
-            _tell(outcome, seed, "does not come to its end", run)
-        elif digest(run) != digests[every]:
-            outcome.wrong += 1
-            _tell(outcome, seed, "ended with other numbers", run)
-        elif seed % 2:
-            _export(run, seed, outcome)
-        shutil.rmtree(run.parent, ignore_errors=True)
+    with contextlib.suppress(KeyboardInterrupt):  # what has been found so far is told
+        for seed in seeds:
+            _try_one(folder, corpus, seed, digests, outcome)
+            outcome.runs += 1
     return outcome
+
+
+def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str], outcome: Outcome) -> None:
+    """Makes the run of a seed, and its exports; `digests` are those of undisturbed runs, by how often they evaluate."""
+    run = folder / str(seed) / "run"
+    every = (15, 40)[seed // 2 % 2]  # where there is one evaluation, its weights are the best ones
+    flags = [*corpus, *(flag.replace("eval_every=15", f"eval_every={every}") for flag in FLAGS)]
+    if every not in digests:
+        undisturbed = folder / f"every{every}" / "run"
+        _run("trainer", undisturbed, flags, Start())
+        digests[every] = digest(undisturbed)
+    for name, start in plan(seed):
+        status = _run("trainer", run, flags, start)
+        outcome.stops += status == 128 + start.signal
+        outcome.kills[name] += status == -start.signal
+        if status not in (0, 128 + start.signal, -start.signal):
+            _tell(outcome, seed, f"ended with status {status}", run)
+    if _run("trainer", run, flags, Start()) != 0:
+        outcome.endless += 1
+        _tell(outcome, seed, "does not come to its end", run)
+    elif digest(run) != digests[every]:
+        outcome.wrong += 1
+        _tell(outcome, seed, "ended with other numbers", run)
+    elif seed % 2:
+        _export(run, seed, outcome)
+    shutil.rmtree(run.parent, ignore_errors=True)
 
 
 def _export(run: Path, seed: int, outcome: Outcome) -> None:
@@ -172,9 +181,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next one has the next")
     args = parser.parse_args()
+    # As a background job, or under nohup, both are ignored, and what is started here would ignore them, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with tempfile.TemporaryDirectory() as folder:
         outcome = try_sequences(Path(folder), range(args.seed, args.seed + args.runs))
-    print(f"{args.runs:5} runs, of seeds {args.seed} to {args.seed + args.runs - 1}")
+    print(f"{outcome.runs:5} runs, of seeds {args.seed} to {args.seed + outcome.runs - 1}")
     print(f"{outcome.stops:5} stopped in order by a signal in an evaluation or after it")
     for name, number in outcome.kills.most_common():
         if number:
