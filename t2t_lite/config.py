@@ -39,9 +39,7 @@ class HParams:
     max_positions: int = 1024  # rows of the table of learned positions
     attention_window: int = 0  # r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them
     share_embeddings: bool = True  # one matrix for source, target and softmax (section 3.4)
-    # The paper does not say. Glorot and Bengio's (2010) everywhere; or W^Q, W^K, W^V times 2^-0.5, as in fairseq 0.9;
-    # or W_1, W_2 smaller as well, within fan_in^-0.5, as in fairseq 0.12.
-    initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = "glorot"
+    initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = "glorot"  # see docs/multi30k.md; not in the paper
     # Regularisation (section 5.4).
     dropout: float = 0.1  # P_drop: sub-layer outputs and the sums of embeddings and positions
     attention_dropout: float = 0.0  # on attention weights; not in the paper
