@@ -1,7 +1,7 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
 ## make test    install into .venv with the tools of the tests, run every check that CI runs
 ## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
-## make lock    write requirements_lock.txt anew: versions that still fit stay, each file with its hash
+## make lock    write requirements_lock.txt again: versions that still fit stay, each file with its hash
 ## make audit   look every locked version up in the public list of known holes; needs a network
 ## make sbom    write dist/sbom.json, what is locked as a CycloneDX bill of materials
 ## make clean   remove .venv, the demo's run and what the checks left; other runs stay

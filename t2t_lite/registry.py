@@ -58,7 +58,7 @@ register_model = MODELS.register
 register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 
-_MODEL = "transformer"
+DEFAULT_MODEL = "transformer"  # of hparams sets that name none
 _models_of_sets: dict[str, str] = {}
 
 
@@ -67,10 +67,10 @@ def register_hparams(key: F) -> F: ...
 
 
 @overload
-def register_hparams(key: str | None = None, *, model: str = _MODEL) -> Callable[[F], F]: ...
+def register_hparams(key: str | None = None, *, model: str = DEFAULT_MODEL) -> Callable[[F], F]: ...
 
 
-def register_hparams(key: Any = None, *, model: str = _MODEL) -> Any:
+def register_hparams(key: Any = None, *, model: str = DEFAULT_MODEL) -> Any:
     """Decorator, as `Registry.register`; `model` is the name of the one that is built unless --model says otherwise."""
     if callable(key):
         return HPARAMS.register(key)
@@ -87,7 +87,7 @@ def register_hparams(key: Any = None, *, model: str = _MODEL) -> Any:
 def model_of(hparams_set: str) -> str:
     """Returns the name of the model that an hparams set is a recipe of."""
     HPARAMS.check(hparams_set)
-    return _models_of_sets.get(hparams_set, _MODEL)
+    return _models_of_sets.get(hparams_set, DEFAULT_MODEL)
 
 
 def problem(name: str, **options: Any) -> Problem:

@@ -20,8 +20,8 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
-# The first version in which the newest known hole is mended, and older holes of the same tool.
-MENDED = {
+# The first version in which the newest known hole is fixed, and older holes of the same tool.
+FIXED_IN = {
     "pip": ("26.2", "CVE-2026-13346, CVE-2026-8643, CVE-2026-6357, CVE-2026-1703, CVE-2025-8869"),
     "setuptools": ("83", "CVE-2026-59890, CVE-2025-47273, CVE-2024-6345, CVE-2022-40897"),
     "wheel": ("0.46.2", "CVE-2026-24049, CVE-2022-40898"),
@@ -92,8 +92,8 @@ def _holed(text: str) -> list[str]:
     holed = []
     for name, versions in found:
         floors = re.findall(r"(?:>=|==|~=)\s*([0-9.]+)", versions)
-        if not floors or max(map(Version, floors)) < Version(MENDED[name][0]):
-            holed.append(f"{name}{versions}: mended in {MENDED[name][0]} ({MENDED[name][1]})")
+        if not floors or max(map(Version, floors)) < Version(FIXED_IN[name][0]):
+            holed.append(f"{name}{versions}: fixed in {FIXED_IN[name][0]} ({FIXED_IN[name][1]})")
     return holed
 
 
@@ -153,8 +153,8 @@ def test_what_is_locked_needs_nothing_that_is_not(python: str, monkeypatch: pyte
 
 def test_no_build_tool_is_locked_with_a_known_hole() -> None:
     assert {"setuptools", "wheel"} <= set(_locked())
-    for name in sorted(MENDED.keys() & _locked().keys()):
-        first, holes = MENDED[name]
+    for name in sorted(FIXED_IN.keys() & _locked().keys()):
+        first, holes = FIXED_IN[name]
         version = _locked()[name].version
         assert Version(version) >= Version(first), f"{name} {version} is locked, with {holes}: run make lock"
 
@@ -164,13 +164,13 @@ def test_no_place_that_names_build_tools_lets_one_with_a_known_hole_in() -> None
     assert _holed(repr(project["build-system"]["requires"])) == []
     assert _holed((ROOT / "Makefile").read_text(encoding="utf-8")) == []
     assert _holed("['setuptools>=77,<85', \"wheel\", 'pip>=26.2']") == [
-        "setuptools>=77,<85: mended in 83 (CVE-2026-59890, CVE-2025-47273, CVE-2024-6345, CVE-2022-40897)",
-        "wheel: mended in 0.46.2 (CVE-2026-24049, CVE-2022-40898)",
+        "setuptools>=77,<85: fixed in 83 (CVE-2026-59890, CVE-2025-47273, CVE-2024-6345, CVE-2022-40897)",
+        "wheel: fixed in 0.46.2 (CVE-2026-24049, CVE-2022-40898)",
     ]
 
 
 @pytest.mark.skipif(Path(sys.prefix).resolve() != ROOT / ".venv", reason="not the environment that make test makes")
 def test_the_environment_of_make_holds_no_build_tool_with_a_known_hole() -> None:
-    for name, (first, holes) in MENDED.items():
+    for name, (first, holes) in FIXED_IN.items():
         version = metadata.version(name)
         assert Version(version) >= Version(first), f"{name} {version} is installed, with {holes}: run make test"

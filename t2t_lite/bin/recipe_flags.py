@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import sys
 from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
@@ -105,4 +106,9 @@ def model(args: argparse.Namespace, default: str) -> str:
     """
     name = args.model or read_file(args).model or default
     registry.MODELS.check(name)
+    if default not in (name, registry.DEFAULT_MODEL):
+        print(
+            f"warning: this hparams set is a recipe of the model {default}; {name} ignores what only {default} reads.",
+            file=sys.stderr,
+        )
     return name

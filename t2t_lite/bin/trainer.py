@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from t2t_lite.train.run_dir import RunSpec
     from t2t_lite.train.trainer import Trainer
 
-_OUTPUT_LOST = "Nobody reads the output any more; the training goes on, and its figures are in metrics.jsonl."
+_OUTPUT_LOST = "The output cannot be written any more; the training goes on, and its figures are in metrics.jsonl."
 _SHOWN = 10  # translations printed at the end
 
 

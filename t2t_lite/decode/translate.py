@@ -153,7 +153,7 @@ class Translator(LineTranslator):
     """Translates text with a model and its vocabularies.
 
     Args:
-        model: has encode, start and step as `Transformer`.
+        model: a `models.base.Model`.
         source_vocabulary, target_vocabulary: its vocabularies.
         beam_size, length_penalty, extra_length: see `beam_search`.
         max_source_length, batch_tokens: see `LineTranslator`.

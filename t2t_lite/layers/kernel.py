@@ -1,7 +1,7 @@
 """A weight matrix that is no array, and makes its products itself.
 
 A layer's class names in `KERNELS` the weights that may be one, and their axes: I is summed over, O are outputs. A class
-derived from it may use them as it likes, so it must say so anew. A class names in `LOOKED_UP` the weights of which it
+derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the weights of which it
 only takes rows.
 """
 

@@ -12,7 +12,7 @@ _FEW = 8
 
 
 def vector_product(dtype: str, beam_size: int) -> Product | None:
-    """The `product` for `Transformer.start`; None where queries should not be taken one by one.
+    """The `product` for `Transformer.stepper`; None where queries should not be taken one by one.
 
     TensorFlow gives its older operations of this kind to oneDNN, which for so small matrices takes up to five times as
     long, most of it for handing the work to its threads.

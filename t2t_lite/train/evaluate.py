@@ -81,7 +81,7 @@ class Evaluator:
     """Scores one model again and again; its graphs are traced once.
 
     Args:
-        model: as `Transformer`.
+        model: a `models.base.Model`.
         store: the prepared data.
         translator: decodes with the same model.
         metric: one of metrics.bleu.METRICS, or "evalb".

@@ -26,7 +26,7 @@ def loss_and_gradients(
     """Returns `batch_loss` of a micro-batch, and its gradients for the model's trainable weights, in their order.
 
     Args:
-        model: as `Transformer`.
+        model: a `models.base.Model`.
         batch, seed: what it is called with.
         tokens: of the global batch; see `batch_loss`.
         smoothing: label_smoothing and label_smoothing_over, as in HParams.

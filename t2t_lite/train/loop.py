@@ -50,7 +50,7 @@ class Evaluations:
 
     Args:
         scores: of the evaluations so far, by step.
-        schedule: is told of evaluations where it listens to them.
+        schedule: its `evaluated` is called where it listens.
     """
 
     def __init__(

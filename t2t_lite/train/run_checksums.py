@@ -19,6 +19,7 @@ from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import by_file
 
 SHA256 = "sha256"
+_REMEDY = "Put it back from a copy; the folder of the run's prepared data holds one."
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,9 +59,6 @@ def check_files(folder: str | os.PathLike[str], files: Mapping[str, str]) -> Non
             raise DataError(
                 f"{path} is damaged: its checksum is {found[:12]}... instead of {checksum[:12]}.... {_REMEDY}"
             )
-
-
-_REMEDY = "Put it back from a copy; the folder of the run's prepared data holds one."
 
 
 def _digest(values: Mapping[str, Any]) -> str:

@@ -170,12 +170,6 @@ def absolute(usr_dir: str | None) -> str | None:
     return None if usr_dir is None else os.path.abspath(usr_dir)
 
 
-def is_sealed(output_dir: str | os.PathLike[str]) -> bool:
-    """Whether hparams.json and problem.json hold checksums; files of earlier versions do not."""
-    files = (_read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS))
-    return all(values[SHA256] is not None for values in files)
-
-
 def no_run(output_dir: str | os.PathLike[str]) -> str:
     """What to say where there is no hparams.json."""
     if has_weights(output_dir):

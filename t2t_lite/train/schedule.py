@@ -15,10 +15,10 @@ class Schedule(abc.ABC):
     reads; d_model is the model's. It is registered with `registry.register_schedule`.
 
     Attributes:
-        listens: whether it is told of evaluations; `evaluated` is for it to give then. Evaluations by which rates
+        listens: whether `evaluated` is called after evaluations. Evaluations by which rates
             are chosen cannot move, so that eval_every must stay as it is when a run goes on.
         memory: numbers that checkpoints hold; the rate may depend on them, and on nothing else that changes.
-        heard: the step of the last evaluation that it was told of; in checkpoints as well.
+        heard: the step of the last evaluation that `evaluated` was called for; in checkpoints as well.
     """
 
     listens = False

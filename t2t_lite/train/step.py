@@ -53,7 +53,7 @@ class TrainStep:
     """Callable that makes one update.
 
     Args:
-        model: as `Transformer`; its variables were created under `strategy`.
+        model: a `models.base.Model`; its variables were created under `strategy`.
         optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
         micro_batches: K, a multiple of the number of replicas.

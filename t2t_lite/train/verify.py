@@ -12,7 +12,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.train.checkpoint import READ_ERRORS, RECORD, DamagedError, unreadable, variable_key
 from t2t_lite.train.run_changes import check_record
 from t2t_lite.train.run_checksums import check_files
-from t2t_lite.train.run_dir import RunSpec, has_run, is_sealed
+from t2t_lite.train.run_dir import RunSpec, has_run
 
 _KINDS = {"problem": str, "options": dict, "model": str, "hparams": dict, "files": dict | None}
 
@@ -27,7 +27,7 @@ def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) 
     record = read_record(path)
     if record is not None:
         check_record(record, spec, path, training=False)
-    known = {os.fspath(output_dir): is_sealed(output_dir), path: record is not None}
+    known = {os.fspath(output_dir): spec.files is not None, path: record is not None}
     if all(known.values()):
         return None
     names = " and ".join(name for name, verified in known.items() if not verified)
@@ -44,14 +44,13 @@ def verify_resumed(
     record = read_record(path)
     if record is not None:
         check_record(record, spec, path, training=not reset_optimizer)
-    elif not has_run(output_dir):
+        return None
+    if not has_run(output_dir):
         raise DataError(
             f"{output_dir} holds checkpoints, but no hparams.json, which says how they were trained; and {path} was "
             "made before t2t-lite kept a record of that in checkpoints. Put hparams.json back from a copy; or take the "
             f"weights into a new run: --warm_start_from={path}."
         )
-    if record is not None and (is_sealed(output_dir) if has_run(output_dir) else True):
-        return None
     return (
         f"{output_dir} was made before t2t-lite kept checksums: that settings and vocabularies are those of its "
         "training so far could not be verified. From here on they are."

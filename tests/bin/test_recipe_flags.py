@@ -111,3 +111,15 @@ def test_describe_refuses_what_no_machine_can_hold() -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+def test_a_recipe_of_another_model_than_the_one_asked_for_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    args = argparse.Namespace(model="transformer", hparams_file=None)
+    assert recipe_flags.model(args, "rnn") == "transformer"
+    assert capsys.readouterr().err == (
+        "warning: this hparams set is a recipe of the model rnn; transformer ignores what only rnn reads.\n"
+    )
+    for named, default in (("rnn", "transformer"), (None, "rnn"), ("rnn", "rnn")):
+        args.model = named
+        assert recipe_flags.model(args, default) == "rnn"
+        assert capsys.readouterr().err == ""

@@ -267,3 +267,12 @@ def test_three_steps_and_a_line_from_the_wheels(installed: Installed, tmp_path: 
     translated = installed("t2t-lite-decoder", f"--output_dir={run}", "--beam_size=2", input="half past six\n\n")
     assert translated.count("\n") == 2
     assert translated.endswith("\n\n")  # an empty line stays empty
+
+
+def test_the_readme_names_what_a_model_has_to_have() -> None:
+    from t2t_lite.models.base import Model
+
+    text = README[README.index("### 3. The model") : README.index("### 4. The package")]
+    named = re.search(r"has its abstract members:\n(.*?)\. Training", text, re.DOTALL)
+    assert named is not None
+    assert set(re.findall(r"`(\w+)`", named[1])) == Model.__abstractmethods__

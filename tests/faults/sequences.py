@@ -2,11 +2,11 @@
 
 Usage: python -m tests.faults.sequences --runs=200 --seed=1
 
-A small training (tests/faults/kills.py) is told to stop (SIGTERM, SIGINT or SIGHUP) as an evaluation begins, started
-again, and killed (SIGKILL) at a system call that it makes while it writes the best weights, the mean, a checkpoint, the
-metrics or another of its files; once more, perhaps; then it runs to its end. Every second one is exported, killed in
-that, and exported again. The seed of a run decides all of this. Its end is compared with that of an undisturbed run,
-bit for bit.
+A small training (tests/faults/kills.py) gets SIGTERM, SIGINT or SIGHUP as an evaluation begins and is started again.
+Then it is killed (SIGKILL) at a system call that it makes while it writes the best weights, the mean, a checkpoint,
+the metrics or another of its files; once more, perhaps; then it runs to its end. Every second run is exported, killed
+in that, and exported again. The seed of a run decides all of this. Its end is compared with that of an undisturbed
+run, bit for bit.
 
 The signals come from an audit hook of the process itself, so that they hit the call they are meant for.
 """
@@ -63,14 +63,14 @@ class Start:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of the sequences."""
+    """Counts over all sequences; `faults` are all that went wrong."""
 
     kills: collections.Counter[str]
     runs: int = 0
     stops: int = 0
     endless: int = 0
     wrong: int = 0
-    unsaid: int = 0
+    faults: int = 0
 
 
 def plan(seed: int) -> Iterator[tuple[str, Start]]:
@@ -88,7 +88,7 @@ def try_sequences(folder: Path, seeds: range) -> Outcome:
     corpus = write_corpus(folder / "corpus", LARGE[:500], SMALL[:10])
     digests: dict[int, str] = {}  # of undisturbed runs
     outcome = Outcome(collections.Counter())
-    with contextlib.suppress(KeyboardInterrupt):  # what has been found so far is told
+    with contextlib.suppress(KeyboardInterrupt):  # the counts so far are printed
         for seed in seeds:
             _try_one(folder, corpus, seed, digests, outcome)
             outcome.runs += 1
@@ -109,13 +109,13 @@ def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str]
         outcome.stops += status == 128 + start.signal
         outcome.kills[name] += status == -start.signal
         if status not in (0, 128 + start.signal, -start.signal):
-            _tell(outcome, seed, f"ended with status {status}", run)
+            _note_fault(outcome, seed, f"ended with status {status}", run)
     if _run("trainer", run, flags, Start()) != 0:
         outcome.endless += 1
-        _tell(outcome, seed, "does not come to its end", run)
+        _note_fault(outcome, seed, "does not come to its end", run)
     elif digest(run) != digests[every]:
         outcome.wrong += 1
-        _tell(outcome, seed, "ended with other numbers", run)
+        _note_fault(outcome, seed, "ended with other numbers", run)
     elif seed % 2:
         _export(run, seed, outcome)
     shutil.rmtree(run.parent, ignore_errors=True)
@@ -129,11 +129,11 @@ def _export(run: Path, seed: int, outcome: Outcome) -> None:
     whole = len(versions(str(run / "export")))
     if _run("exporter", run, [], Start()) != 0 or len(versions(str(run / "export"))) != whole + 1:
         outcome.endless += 1
-        _tell(outcome, seed, "cannot be exported", run)
+        _note_fault(outcome, seed, "cannot be exported", run)
 
 
-def _tell(outcome: Outcome, seed: int, what: str, run: Path) -> None:
-    outcome.unsaid += 1
+def _note_fault(outcome: Outcome, seed: int, what: str, run: Path) -> None:
+    outcome.faults += 1
     errors = run.with_suffix(".err").read_text(errors="replace").strip().split("\n")[-1]
     print(f"seed {seed}: {what}: {errors}", flush=True)
 
@@ -193,8 +193,8 @@ def main() -> None:
             print(f"{number:5} killed while writing {name}")
     print(f"{outcome.endless:5} runs or exports that could not end")
     print(f"{outcome.wrong:5} runs whose weights, moments or translations were not those of the undisturbed run")
-    print(f"{outcome.unsaid:5} starts that ended otherwise than by the signal")
-    raise SystemExit(1 if outcome.unsaid else 0)
+    print(f"{outcome.faults:5} faults in all, each named above")
+    raise SystemExit(1 if outcome.faults else 0)
 
 
 if __name__ == "__main__":

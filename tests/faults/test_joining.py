@@ -1,4 +1,4 @@
-"""Workers that wait for others: they say for whom, and end when told to or when it has been long enough."""
+"""Workers that wait for others: they say for whom, and end on a signal or after their time limit."""
 
 import signal
 import socket
@@ -82,7 +82,7 @@ class _Worker(threading.Thread):
         return self.error
 
 
-def test_workers_that_have_another_cluster_are_told() -> None:
+def test_workers_that_have_another_cluster_say_so() -> None:
     addresses = free_addresses(3)
     chief = _Worker(addresses, 0, seconds=3)
     other = _Worker(addresses[:2], 1)
@@ -95,7 +95,7 @@ def test_workers_that_have_another_cluster_are_told() -> None:
     )
 
 
-def test_of_two_workers_with_one_index_the_first_is_told() -> None:
+def test_of_two_workers_with_one_index_the_first_says_so() -> None:
     addresses = free_addresses(3)
     chief, first = _Worker(addresses, 0, seconds=4), _Worker(addresses, 1)
     with socket.create_connection(("127.0.0.1", int(addresses[0].split(":")[1])), timeout=ENDS) as second:

@@ -16,4 +16,4 @@ def test_best_weights_are_not_lost_between_their_score_and_their_saving(tmp_path
     ]
     outcome = try_sequences(tmp_path, range(SEED, SEED + 1))
     assert (outcome.stops, outcome.kills["best"]) == (1, 1)
-    assert (outcome.endless, outcome.wrong, outcome.unsaid) == (0, 0, 0)
+    assert (outcome.endless, outcome.wrong, outcome.faults) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""A run folder that a stranger made: no command runs code that it names, unless it is told to."""
+"""A run folder that a stranger made: no command runs code that it names, unless a flag says so."""
 
 import dataclasses
 from collections.abc import Callable
