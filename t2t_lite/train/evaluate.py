@@ -1,4 +1,4 @@
-"""Scores of a model on dev or test: loss, perplexity, and BLEU of beam-searched text."""
+"""Scores of a model on dev or test: loss, perplexity, accuracy, and BLEU of beam-searched text."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class Scores:
     """Scores on one split.
 
     loss: nats per target token, without label smoothing.
+    accuracy: share of target tokens that have the highest probability, given those before them.
     score: the problem's metric, on beam-searched text.
     hypotheses: the outputs themselves, in the split's order.
     references: what they were scored against, line by line.
@@ -44,6 +45,7 @@ class Scores:
     """
 
     loss: float
+    accuracy: float
     score: Score
     hypotheses: list[str]
     references: list[str]
@@ -71,6 +73,7 @@ class Scores:
         return {
             f"{split}_loss": self.loss,
             f"{split}_perplexity": self.perplexity,
+            f"{split}_accuracy": self.accuracy,
             f"{split}_{kind}": self.score.value,
             **({f"{split}_repaired": self.repaired / len(self.hypotheses)} if kind == "f1" else {}),
             **({f"{split}_errors": self.errors} if isinstance(self.score, TreeScore) else {}),
@@ -105,11 +108,14 @@ class Evaluator:
         language = store.manifest["settings"]["target_language"]
         self._metric = Bracketing(evalb) if metric == "evalb" else bleu.metric(metric, language, bleu_tokenize)
 
-        def loss_sum(source: Any, target: Any) -> Any:
-            return batch_loss(model, {"source": source, "target": target}, 1.0, 0.0)
+        def sums(source: Any, target: Any) -> tuple[Any, Any]:
+            batch = {"source": source, "target": target}
+            best = tf.argmax(model(batch), axis=-1, output_type=tf.int32)
+            right = tf.math.count_nonzero(tf.equal(best, target) & (target > 0))
+            return batch_loss(model, batch, 1.0, 0.0), right
 
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
-        self._loss_sum = tf.function(loss_sum, input_signature=signature, autograph=False)
+        self._sums = tf.function(sums, input_signature=signature, autograph=False)
         self.guessing_loss = math.log(store.target_vocabulary.size)
 
     def __call__(self, split: str, lines: int = 0) -> Scores:
@@ -124,10 +130,13 @@ class Evaluator:
         references = [target if trees is None else trees.reference(source, target) for source, target in pairs]
         texts = [h.text for h in hypotheses]
         score = self._metric.score(texts, references)
-        return Scores(self.loss(split), score, texts, references, sum(h.repaired for h in hypotheses), sources)
+        repaired = sum(h.repaired for h in hypotheses)
+        return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources)
 
-    def loss(self, split: str) -> float:
-        """Cross entropy per target token, in nats; very long pairs are left out, and counted in a warning.
+    def loss_and_accuracy(self, split: str) -> tuple[float, float]:
+        """Cross entropy per target token, in nats, and the share of them that have the highest probability.
+
+        Very long pairs are left out, and counted in a warning.
 
         Raises:
             DataError: all pairs are that long.
@@ -143,12 +152,14 @@ class Evaluator:
             _log.warning("%s; its loss is that of the others.", what)
         order = np.argsort(-longer, kind="stable")[left_out:]
 
-        def loss_sum(ids: np.ndarray) -> float:
+        def sums(ids: np.ndarray) -> list[float]:
             planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
             batch = assemble(tokens, planned, micro_batches=1, packing=False)
-            return float(self._loss_sum(batch["source"][0], batch["target"][0]))
+            return [float(value) for value in self._sums(batch["source"][0], batch["target"][0])]
 
-        return sum(threads.each(loss_sum, _batches(order, longer))) / int(target[order].sum(dtype=np.int64))
+        loss, right = map(sum, zip(*threads.each(sums, _batches(order, longer)), strict=True))
+        number = int(target[order].sum(dtype=np.int64))
+        return loss / number, right / number
 
 
 def _batches(order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:

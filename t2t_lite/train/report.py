@@ -38,8 +38,9 @@ class Report:
         flops: of the model on real tokens (train/utilisation.py), from the first step of the run to this one.
         flops_per_second: the same since the line before, evaluation and saving left out.
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
-    An evaluation line has step and the dev_... scores, that of a skipped batch has step and skipped_batches, how many
-    there were so far.
+    An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
+    (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
+    skipped_batches, how many there were so far.
 
     Args:
         output_dir: the run's folder; lines are appended.

@@ -21,7 +21,7 @@ TRAINING_FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
     "flops_per_second utilisation"
 ).split()
-EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_bleu".split()
+EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_accuracy dev_bleu".split()
 AWKWARD = ["", "The doors\u2028are new.", "   ", "He brings\u0085me a table."]  # line ends to others, not to us
 
 

@@ -53,23 +53,25 @@ def _texts(results: list[list[Hypothesis]]) -> list[str]:
     return [hypotheses[0].text for hypotheses in results]
 
 
-def test_the_dev_loss_is_the_cross_entropy_per_target_token_of_all_pairs(
+def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
     model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = toy_store.split("dev")
-    total = tokens = 0.0
+    total = tokens = right = 0.0
     for source, target in zip(split.source, split.target, strict=True):  # one pair at a time, no padding
         batch = {"source": source[None].astype(np.int32), "target": target[None].astype(np.int32)}
         logits = np.asarray(model(batch))[0].astype(np.float64)
         logp = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         total -= logp[np.arange(len(target)), target].sum()
+        right += (logits.argmax(1) == target).sum()
         tokens += len(target)
     evaluator = Evaluator(model, toy_store, translator, "bleu")
     assert len(split) == 40
-    assert evaluator.loss("dev") == pytest.approx(total / tokens, rel=1e-5)
+    assert 0 < right < tokens
+    assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
     # However the pairs are cut into batches.
     monkeypatch.setattr(evaluate, "_BATCH_TOKENS", 70)
-    assert evaluator.loss("dev") == pytest.approx(total / tokens, rel=1e-5)
+    assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
 
 
 def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
@@ -93,7 +95,8 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     model = make_model(vocabulary.size)
     translator = Translator(model, vocabulary, vocabulary, **OPTIONS)
     scores = Evaluator(model, stores["long"], translator, "bleu")("dev")
-    assert scores.loss == pytest.approx(Evaluator(model, stores["short"], translator, "bleu").loss("dev"), rel=1e-6)
+    short = Evaluator(model, stores["short"], translator, "bleu").loss_and_accuracy("dev")
+    assert (scores.loss, scores.accuracy) == pytest.approx(short, rel=1e-6)
     assert len(scores.hypotheses) == 21
     assert [record.getMessage() for record in caplog.records] == [
         "1 of 21 inputs are longer than max_source_length=40 pieces; only their beginning is translated.",
@@ -106,7 +109,7 @@ def test_where_all_pairs_are_too_long_there_is_no_loss(
 ) -> None:
     monkeypatch.setattr(evaluate, "_LONGEST", 1)
     with pytest.raises(DataError, match="^40 of 40 pairs of dev are longer than 1 pieces: there is none"):
-        Evaluator(model, toy_store, translator, "bleu").loss("dev")
+        Evaluator(model, toy_store, translator, "bleu").loss_and_accuracy("dev")
 
 
 def test_the_score_is_that_of_the_translations_of_the_whole_split(
@@ -121,12 +124,13 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
     assert scores.as_metrics("test") == {
         "test_loss": scores.loss,
         "test_perplexity": scores.perplexity,
+        "test_accuracy": scores.accuracy,
         "test_chrf": scores.score.value,
     }
 
 
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
-    scores = Scores(1e6, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0)
+    scores = Scores(1e6, 0.0, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0)
     metrics = scores.as_metrics("dev")
     assert metrics["dev_bleu"] == pytest.approx(100)
     assert np.isfinite(metrics["dev_perplexity"])
@@ -187,9 +191,9 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
     assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
     assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
     evaluator = Evaluator(model, toy_store, whole, "bleu")
-    together = evaluator.loss("dev")
+    together = evaluator.loss_and_accuracy("dev")
     monkeypatch.setattr(threads, "at_a_time", lambda: 1)
-    assert together == pytest.approx(evaluator.loss("dev"), rel=1e-6)
+    assert together == pytest.approx(evaluator.loss_and_accuracy("dev"), rel=1e-6)
 
 
 def _sizes(translator: Translator, lines: list[str]) -> list[int]:
