@@ -9,11 +9,12 @@ are what its authors' code had: of dropout, attention and warm-up tensor2tensor'
 
 from t2t_lite import config
 from t2t_lite.hparams.transformer import base
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
 
 
 @register_hparams
-def parsing() -> config.HParams:
+def parsing() -> TransformerHParams:
     """The paper's parser on WSJ alone (Table 4, "WSJ only, discriminative"): 4 layers of 1024."""
     return config.replace(
         base(),
@@ -33,13 +34,13 @@ def parsing() -> config.HParams:
 
 
 @register_hparams
-def parsing_semi() -> config.HParams:
+def parsing_semi() -> TransformerHParams:
     """The paper's parser with 17M trees more (Table 4, "semi-supervised"): parsing, with base's P_drop of 0.1."""
     return config.replace(parsing(), dropout=0.1, attention_dropout=0.1)
 
 
 @register_hparams
-def parsing_small() -> config.HParams:
+def parsing_small() -> TransformerHParams:
     """3 layers of 128, norm=pre: a treebank of a few thousand trees, on two CPU cores."""
     return config.replace(
         parsing(),

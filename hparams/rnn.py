@@ -1,25 +1,11 @@
 """LSTM encoder-decoders with attention, of the model `rnn` (Luong et al., 2015)."""
 
-from __future__ import annotations
-
-import dataclasses
-from typing import Literal
-
-from t2t_lite import config
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.registry import register_hparams
 
 
-@dataclasses.dataclass(frozen=True)
-class RnnHParams(config.HParams):
-    """A recipe of the model `rnn`; num_layers are LSTM layers, and d_model is the size of states and embeddings."""
-
-    # Recurrent model.
-    attention_score: Literal["general", "additive"] = "general"  # q . U m (Luong) or v . tanh(W q + U m) (Bahdanau)
-    input_feeding: bool = True  # each attentional vector is an input of the next position
-
-
 @register_hparams(model="rnn")
-def rnn_tiny() -> config.HParams:
+def rnn_tiny() -> RnnHParams:
     """2 LSTM layers of 128 with attention: learns toy_reverse or toy_ende in a few minutes."""
     return RnnHParams(
         num_layers=2,
@@ -40,7 +26,7 @@ def rnn_tiny() -> config.HParams:
 
 
 @register_hparams(model="rnn")
-def luong() -> config.HParams:
+def luong() -> RnnHParams:
     """Luong et al. (2015), En-De: 4 LSTM layers of 1000, general score, input feeding, dropout 0.2.
 
     Theirs was trained with plain gradient descent for 12 epochs, on 50,000 words of each language. Here Adam does it.

@@ -9,11 +9,12 @@ LazyAdam), there is no embedding of the target language (docs/paper.md).
 
 from t2t_lite import config
 from t2t_lite.hparams.transformer import base
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
 
 
 @register_hparams
-def t2t_base() -> config.HParams:
+def t2t_base() -> TransformerHParams:
     """tensor2tensor's transformer_base (transformer_base_v3, models/transformer.py:1959)."""
     return config.replace(
         base(),
@@ -31,12 +32,12 @@ def t2t_base() -> config.HParams:
 
 
 @register_hparams
-def t2t_big() -> config.HParams:
+def t2t_big() -> TransformerHParams:
     """tensor2tensor's transformer_big (models/transformer.py:1981): half of base's batch, P_drop 0.3."""
     return config.replace(t2t_base(), d_model=1024, d_ff=4096, num_heads=16, dropout=0.3, batch_tokens=8 * 2048)
 
 
 @register_hparams
-def t2t_big_enfr() -> config.HParams:
+def t2t_big_enfr() -> TransformerHParams:
     """tensor2tensor's transformer_big_enfr (models/transformer.py:2405): d_ff 8,192, three separate embeddings."""
     return config.replace(t2t_big(), d_ff=8192, dropout=0.1, share_embeddings=False, batch_tokens=8 * 4096)

@@ -6,17 +6,18 @@ for 8 devices, an update on two CPU cores took 41% more processor time with tiny
 """
 
 from t2t_lite import config
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
 
 
 @register_hparams
-def tiny() -> config.HParams:
+def tiny() -> TransformerHParams:
     """2 layers of 128: learns toy_ende or toy_parsing in three minutes on two CPU cores.
 
     norm=pre, which so short a warm-up needs: with the paper's order, the loss of toy_parsing stands still for hundreds
     of updates. No dropout: a dozen epochs of made-up sentences are too few to learn them by heart.
     """
-    return config.HParams(
+    return TransformerHParams(
         num_layers=2,
         d_model=128,
         d_ff=512,
@@ -37,9 +38,9 @@ def tiny() -> config.HParams:
 
 
 @register_hparams
-def small() -> config.HParams:
+def small() -> TransformerHParams:
     """3 layers of 256, dropout 0.2: for a corpus of some 100,000 pairs of your own."""
-    return config.HParams(
+    return TransformerHParams(
         num_layers=3,
         d_model=256,
         d_ff=1024,
@@ -57,13 +58,13 @@ def small() -> config.HParams:
 
 
 @register_hparams
-def multi30k() -> config.HParams:
+def multi30k() -> TransformerHParams:
     """4 layers of 128, dropout 0.3: Multi30k En-De, 29,000 pairs (the Transformer-Tiny of Wu et al., ACL 2021).
 
     Their learning rate of 0.005 after 2,000 steps is a factor of 2.5 here; half their 8,000 updates are enough for
     docs/results.md. The length penalty was chosen on the dev set.
     """
-    return config.HParams(
+    return TransformerHParams(
         num_layers=4,
         d_model=128,
         d_ff=256,
@@ -85,7 +86,7 @@ def multi30k() -> config.HParams:
 
 
 @register_hparams
-def multi30k_wu2021() -> config.HParams:
+def multi30k_wu2021() -> TransformerHParams:
     """The recipe of Wu et al. (ACL 2021) for Multi30k En-De as far as it can be said here; see docs/multi30k.md.
 
     fairseq's learning rate, 0.005 at update 2,000 of 8,000, is factor * 128^-0.5 * 2000^-0.5. An epoch is 62 updates:

@@ -58,7 +58,7 @@ register_model = MODELS.register
 register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 
-DEFAULT_MODEL = "transformer"  # of hparams sets that name none
+DEFAULT_MODEL = "transformer"  # of hparams sets that name none, and whose class names none
 _models_of_sets: dict[str, str] = {}
 
 
@@ -67,18 +67,23 @@ def register_hparams(key: F) -> F: ...
 
 
 @overload
-def register_hparams(key: str | None = None, *, model: str = DEFAULT_MODEL) -> Callable[[F], F]: ...
+def register_hparams(key: str | None = None, *, model: str | None = None) -> Callable[[F], F]: ...
 
 
-def register_hparams(key: Any = None, *, model: str = DEFAULT_MODEL) -> Any:
-    """Decorator, as `Registry.register`; `model` is the name of the one that is built unless --model says otherwise."""
+def register_hparams(key: Any = None, *, model: str | None = None) -> Any:
+    """Decorator, as `Registry.register`.
+
+    Args:
+        model: what is built of the recipe unless --model says otherwise; by default the `model` of the recipe's class.
+    """
     if callable(key):
         return HPARAMS.register(key)
 
     def register(function: F) -> F:
         name = key or snake_case(function.__name__)
         HPARAMS.register(name)(function)
-        _models_of_sets[name] = model
+        if model is not None:
+            _models_of_sets[name] = model
         return function
 
     return register
@@ -87,7 +92,7 @@ def register_hparams(key: Any = None, *, model: str = DEFAULT_MODEL) -> Any:
 def model_of(hparams_set: str) -> str:
     """Returns the name of the model that an hparams set is a recipe of."""
     HPARAMS.check(hparams_set)
-    return _models_of_sets.get(hparams_set, DEFAULT_MODEL)
+    return _models_of_sets.get(hparams_set) or hparams(hparams_set).model or DEFAULT_MODEL
 
 
 def problem(name: str, **options: Any) -> Problem:
@@ -115,6 +120,12 @@ def hparams(name: str) -> config.HParams:
     if not isinstance(values, config.HParams):
         raise UsageError(f"The hparams set {name!r} returned {values!r}; it must return an HParams.")
     return values
+
+
+def recipe_class(hparams_set: str, model: str) -> type[config.HParams]:
+    """Returns the class of recipes that begin as `hparams_set` and are for `model`."""
+    of_set = type(hparams(hparams_set))
+    return of_set if model == model_of(hparams_set) else config.recipe_class(model) or of_set
 
 
 def load_plugins(usr_dir: str | None = None) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
-DEFAULT = config.HParams()
+DEFAULT = TransformerHParams()
 
 
 def test_the_defaults_are_the_base_model_of_table_3() -> None:
@@ -147,20 +149,29 @@ def test_a_value_of_another_type_is_refused_in_code_too(changes: dict[str, Any],
         config.replace(DEFAULT, **changes)
 
 
-def test_every_number_has_a_largest_value_and_no_recipe_comes_near_it() -> None:
-    sets = [config.to_dict(registry.hparams(name)) for name in registry.HPARAMS.names()]
-    for name, value in config.to_dict(DEFAULT).items():
-        if type(value) in (int, float):
-            with pytest.raises(UsageError, match=f"{name}=.* (at most|below)"):
-                config.replace(DEFAULT, **{name: type(value)(1e200)})
-            if type(value) is int:
-                config.replace(DEFAULT, **{name: 10 * max(values[name] for values in sets), "d_k": 8, "d_v": 8})
+@pytest.mark.parametrize("cls", [TransformerHParams, RnnHParams])
+def test_every_number_has_a_range_and_no_recipe_comes_near_its_end(cls: type[config.HParams]) -> None:
+    found = [registry.hparams(name) for name in registry.HPARAMS.names()]
+    sets = [config.to_dict(hparams) for hparams in found if type(hparams) is cls]
+    free = {"d_k": 8, "d_v": 8} if cls is TransformerHParams else {}  # heads of any number
+    for name, field in config.fields(cls).items():
+        assert (field.meta.within is not None) is (field.kind in (int, float)), name
+        assert type(field.default) is field.kind or field.kind not in (int, float, bool, str), name
+        if field.meta.within is None:
+            continue
+        least, largest, below = field.meta.within
+        for value in (least - 1, largest if below else 2 * largest):
+            with pytest.raises(UsageError, match=f"hparams: {name}=.* must be at (least|most) "):
+                cls(**{name: field.kind(value)})
+        cls(**free | {name: field.kind(least) + (name == "d_model")})
+        if field.kind is int:
+            cls(**free | {name: 10 * max(values[name] for values in sets)})
 
 
 def test_parameters_are_those_of_the_paper() -> None:
     """Table 3 has 65M and 213M, with 37,000 pieces; biases and norms are a hundredth."""
-    assert config.parameters(DEFAULT, 37_000) == pytest.approx(63e6, rel=0.02)
-    assert config.parameters(registry.hparams("big"), 37_000) == pytest.approx(214e6, rel=0.02)
+    assert DEFAULT.parameters(37_000) == pytest.approx(63e6, rel=0.02)
+    assert registry.hparams("big").parameters(37_000) == pytest.approx(214e6, rel=0.02)
 
 
 def test_heads_of_free_size_need_no_multiple() -> None:
@@ -171,17 +182,17 @@ def test_heads_of_free_size_need_no_multiple() -> None:
 def test_to_json_and_back() -> None:
     changed = config.override(DEFAULT, "d_model=1024,norm=pre,dropout=0.3,packing=true,seed=7")
     text = json.dumps(config.to_dict(changed))
-    assert config.from_dict(config.HParams, json.loads(text)) == changed
+    assert config.from_dict(TransformerHParams, json.loads(text)) == changed
 
 
 def test_from_dict_refuses_unknown_names_and_fills_in_defaults() -> None:
     with pytest.raises(UsageError, match="there is no 'dropuot'. Did you mean 'dropout'"):
-        config.from_dict(config.HParams, {"dropuot": 0.2})
-    assert config.from_dict(config.HParams, {"dropout": 0.2}) == config.replace(DEFAULT, dropout=0.2)
+        config.from_dict(TransformerHParams, {"dropuot": 0.2})
+    assert config.from_dict(TransformerHParams, {"dropout": 0.2}) == config.replace(DEFAULT, dropout=0.2)
 
 
 @dataclasses.dataclass(frozen=True)
-class _MyHParams(config.HParams):
+class _MyHParams(TransformerHParams):
     """A model of a user's own may have fields of its own."""
 
     num_experts: int = 4
@@ -193,6 +204,71 @@ def test_a_subclass_keeps_its_class_and_its_fields() -> None:
     assert config.from_dict(_MyHParams, config.to_dict(changed)) == changed
     with pytest.raises(UsageError, match="num_experts=x is not an integer"):
         config.override(changed, "num_experts=x")
+
+
+def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
+    for cls, own in ((TransformerHParams, 16), (RnnHParams, 6), (config.HParams, 0)):
+        groups = [field.group for field in config.fields(cls).values()]
+        assert [*dict.fromkeys(groups)] == ["model", "optimizer", "batch", "run", "decode"][own == 0 :]
+        assert len(config.model_fields(cls)) == own
+        assert [*config.to_dict(cls())] == [*config.fields(cls)]
+        assert {field.name for field in dataclasses.fields(cls)} == config.fields(cls).keys()
+    assert config.recipe_class("rnn") is RnnHParams
+    assert config.recipe_class("of_nobody") is None
+
+
+def test_a_subclass_gives_another_default_and_keeps_the_rest() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Wider(TransformerHParams):
+        """A recipe with another default, and a field that says nothing of itself."""
+
+        beam_size: int = 5
+        plain: int = 3
+
+    changed, usual = config.fields(Wider)["beam_size"], config.fields(TransformerHParams)["beam_size"]
+    assert changed == dataclasses.replace(usual, default=5)
+    with pytest.raises(UsageError, match="beam_size=0 must be at least 1"):
+        Wider(beam_size=0)
+    assert (config.fields(Wider)["plain"].group, config.fields(Wider)["plain"].meta.resume) == ("model", "never")
+    assert Wider(plain=-(10**40)).plain == -(10**40)
+
+
+def test_a_setting_of_another_model_is_refused_by_name() -> None:
+    rnn = registry.hparams("rnn_tiny")
+    with pytest.raises(UsageError) as caught:
+        config.override(rnn, "num_heads=8")
+    assert str(caught.value) == (
+        "hparams: the model rnn does not read 'num_heads', a setting of transformer; its own are num_layers, d_model, "
+        "attention_score, input_feeding, share_embeddings, dropout. Did you mean 'num_layers'?"
+    )
+    with pytest.raises(UsageError, match="the model transformer does not read 'attention_score', a setting of rnn"):
+        config.replace(DEFAULT, attention_score="additive")
+    with pytest.raises(UsageError, match=r"there is no 'num_haeds'\."):
+        config.override(rnn, "num_haeds=8")
+    with pytest.raises(UsageError, match="num_layers=200, d_model=60000 and the like give a model of 1.2e"):
+        config.override(rnn, "num_layers=200,d_model=60000")
+
+
+def test_a_recipe_becomes_one_of_another_model() -> None:
+    tiny = registry.hparams("tiny")
+    as_rnn, left_out = config.convert(config.replace(tiny, seed=7), RnnHParams)
+    assert left_out == {"d_ff": 512, "num_heads": 4, "norm": "pre"}
+    assert type(as_rnn) is RnnHParams
+    values = config.to_dict(tiny) | {"seed": 7, "attention_score": "general", "input_feeding": True}
+    assert config.to_dict(as_rnn) == {name: values[name] for name in config.fields(RnnHParams)}
+    assert config.convert(as_rnn, RnnHParams) == (as_rnn, {})
+
+
+def test_what_earlier_versions_wrote_opens() -> None:
+    """All models had the Transformer's 52 fields, whatever they read."""
+    flat = config.to_dict(DEFAULT)
+    assert len(flat) == 52
+    assert config.from_run(TransformerHParams, flat) == DEFAULT
+    rnn = registry.hparams("luong")
+    assert config.from_run(RnnHParams, flat | config.to_dict(rnn)) == rnn
+    assert config.from_run(RnnHParams, flat | config.to_dict(rnn) | {"d_ff": 64}) == rnn
+    with pytest.raises(UsageError, match="there is no 'dropuot'. Did you mean 'dropout'"):
+        config.from_run(RnnHParams, flat | {"dropuot": 0.2})
 
 
 def test_user_errors_are_value_errors_with_an_exit_status() -> None:

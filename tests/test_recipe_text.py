@@ -6,18 +6,20 @@ import re
 import pytest
 
 from t2t_lite import config, recipe_text, registry
+from t2t_lite.fields import COUNT, FRACTION, Range
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import call
 
+GROUPS = (
+    *("Optimizer, schedule and loss (sections 5.3 and 5.4)", "Batches (section 5.1)", "The run"),
+    "Decoding (section 6.1)",
+)
 
-def test_every_field_has_a_meaning_and_a_group() -> None:
-    fields = recipe_text.fields(config.HParams)
-    assert [field.name for field in fields] == [field.name for field in dataclasses.fields(config.HParams)]
-    assert [field.name for field in fields if not field.meaning] == []
-    groups = list(dict.fromkeys(field.group for field in fields))
-    assert groups == [
-        *("Model (section 3, Table 3)", "Regularisation (section 5.4)", "Optimizer (section 5.3)"),
-        *("Batches (section 5.1)", "The run", "Decoding (section 6.1)"),
-    ]
+
+def test_every_field_has_a_meaning() -> None:
+    for cls in (TransformerHParams, RnnHParams):
+        assert [field.name for field in config.fields(cls).values() if not field.meta.meaning] == []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,20 +27,24 @@ class OwnHParams(config.HParams):
     """A recipe with fields of its own."""
 
     beam_size: int = 5
-
-    # Sharing (Dehghani et al., 2019),
-    # which the paper does not have.
-    unique_layers: int = 2  # with weights of their own
+    unique_layers: int = config.field(2, "with weights of their own", (1, 65_536))
     plain: bool = True
 
 
-def test_a_recipes_own_fields_are_read_too() -> None:
-    fields = {field.name: field for field in recipe_text.fields(OwnHParams)}
-    assert fields["beam_size"].default == 5
-    group = "Sharing (Dehghani et al., 2019), which the paper does not have"
-    assert fields["unique_layers"] == recipe_text.Field("unique_layers", group, "int", 2, "with weights of their own")
-    assert fields["plain"] == recipe_text.Field("plain", group, "true|false", True, "")
-    assert fields["norm"].kind == "post|pre"
+def test_a_recipes_own_fields_are_shown_too() -> None:
+    text = recipe_text.help_text(OwnHParams(plain=False), "the values of mine")
+    assert re.search(r"^Model:\n  unique_layers +int +2 +1 to 65,536 +with weights of their own\n", text, re.MULTILINE)
+    assert re.search(r"^  plain +true\|false +false\n", text, re.MULTILINE)
+    assert re.search(r"^  beam_size +int +5 +1 to 1,000 +hypotheses kept", text, re.MULTILINE)
+    assert "    unique_layers=2, plain=false*\n" in recipe_text.recipe(OwnHParams(plain=False))
+
+
+@pytest.mark.parametrize(
+    ("within", "text"),
+    [((1, 256), "1 to 256"), (FRACTION, "0 to below 1"), (COUNT, "1 to 1e9"), ((0, 1e7), "0 to 10,000,000")],
+)
+def test_a_range_as_text(within: tuple[float, ...], text: str) -> None:
+    assert str(Range(*within)) == text
 
 
 def test_the_whole_recipe_is_what_hparams_take() -> None:
@@ -46,21 +52,23 @@ def test_the_whole_recipe_is_what_hparams_take() -> None:
     for name in ("base", "tiny", "t2t_big"):
         hparams = registry.hparams(name)
         items = re.findall(r"(\w+=[^,*\s]+)(\*?)", recipe_text.recipe(hparams))
-        changed = config.override(config.HParams(), ",".join(item for item, _ in items))
+        changed = config.override(TransformerHParams(), ",".join(item for item, _ in items))
         assert changed == hparams
         starred = {item.partition("=")[0] for item, star in items if star}
-        default = config.to_dict(config.HParams())
+        default = config.to_dict(TransformerHParams())
         assert starred == {name for name, value in config.to_dict(hparams).items() if value != default[name]}
 
 
 def test_registry_help_of_hparams() -> None:
     out = call("trainer", "--registry_help=hparams").stdout
-    for field in dataclasses.fields(config.HParams):
-        assert re.search(rf"^  {field.name} +\S+ +\S+ +\S", out, re.MULTILINE), field.name
-    assert re.search(r"^  dropout +float +0\.1 +P_drop: ", out, re.MULTILINE)
+    assert re.findall(r"^(\S.*):$", out, re.MULTILINE) == ["Model rnn", "Model transformer", *GROUPS]
+    for name in config.fields(TransformerHParams) | config.fields(RnnHParams):
+        assert re.search(rf"^  {name} +\S+ +\S+ +\S", out, re.MULTILINE), name
+    assert re.search(r"^  dropout +float +0\.1 +0 to below 1 +P_drop: ", out, re.MULTILINE)
     of_big = call("trainer", "--registry_help=hparams", "--hparams_set=big").stdout
     assert of_big.startswith("Hparams, with the values of big; ")
-    assert re.search(r"^  dropout +float +0\.3 +P_drop: ", of_big, re.MULTILINE)
+    assert re.search(r"^  dropout +float +0\.3 +0 to below 1 +P_drop: ", of_big, re.MULTILINE)
+    assert re.findall(r"^(\S.*):$", of_big, re.MULTILINE) == ["Model transformer", *GROUPS]
 
 
 @pytest.mark.parametrize(

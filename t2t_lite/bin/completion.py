@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -45,22 +44,25 @@ def answer(parser: argparse.ArgumentParser) -> None:
     argcomplete.autocomplete(parser, always_complete_options="long")
 
 
-def _names(function: Callable[[str], Iterable[str]]) -> Callable[..., list[str]]:
+def _names(function: Callable[[str, argparse.Namespace], Iterable[str]]) -> Callable[..., list[str]]:
     def completer(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         registry.load_plugins(getattr(parsed_args, "usr_dir", None))
-        return list(function(prefix))
+        return list(function(prefix, parsed_args))
 
     return completer
 
 
-def _hparams(prefix: str) -> list[str]:
+def _hparams(prefix: str, args: argparse.Namespace) -> list[str]:
     before, comma, _ = prefix.rpartition(",")
-    return [f"{before}{comma}{field.name}=" for field in dataclasses.fields(config.HParams)]
+    classes = [*config.families().values(), config.HParams]
+    if getattr(args, "hparams_set", None) in registry.HPARAMS.names():
+        classes = [type(registry.hparams(args.hparams_set))]
+    return [f"{before}{comma}{name}=" for name in dict.fromkeys(name for cls in classes for name in config.fields(cls))]
 
 
-_NAMES: dict[str, Callable[[str], Iterable[str]]] = {
-    "problem": lambda _: registry.PROBLEMS.names(),
-    "hparams_set": lambda _: registry.HPARAMS.names(),
-    "model": lambda _: registry.MODELS.names(),
+_NAMES: dict[str, Callable[[str, argparse.Namespace], Iterable[str]]] = {
+    "problem": lambda *_: registry.PROBLEMS.names(),
+    "hparams_set": lambda *_: registry.HPARAMS.names(),
+    "model": lambda *_: registry.MODELS.names(),
     "hparams": _hparams,
 }

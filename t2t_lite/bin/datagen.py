@@ -43,7 +43,7 @@ def _parser() -> cli.Parser:
 
 def _run(args: argparse.Namespace) -> int:
     problem = problem_flags.problem_from(args)
-    set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)  # a mistake shows before the long work
+    recipe = recipe_flags.recipe(args, problem.default_hparams)  # a mistake shows before the long work
     output.check_folder("data_dir", args.data_dir)
     problem_flags.check_vocabulary(args)
     from t2t_lite.data import given_vocabulary  # NumPy and SentencePiece: not for --help
@@ -71,7 +71,8 @@ def _run(args: argparse.Namespace) -> int:
     for name in store.splits():
         _print_split(name, store.manifest["splits"][name])
     if args.describe:
-        _describe(store, ", ".join(filter(None, [set_name, args.hparams_file, *(args.hparams or [])])), hparams)
+        named = ", ".join(filter(None, [recipe.hparams_set, args.hparams_file, *(args.hparams or [])]))
+        _describe(store, named, recipe.hparams)
     return 0
 
 

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.recipe_text import value_text
 
 
 class RecipeFile(NamedTuple):
-    """What --hparams_file holds; the names are None where the file holds values alone."""
+    """What --hparams_file holds: values alone, or the hparams.json of a run, with names."""
 
     values: dict[str, Any]
+    of_run: bool = False
     hparams_set: str | None = None
     model: str | None = None
 
@@ -64,7 +66,7 @@ def _read(path: str) -> RecipeFile:
     for name, value in names.items():
         if not isinstance(value, str | None):
             raise UsageError(f"--hparams_file={path}: {name} is {value!r}, not a name.")
-    return RecipeFile(content["hparams"], **names)
+    return RecipeFile(content["hparams"], of_run=True, **names)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -77,38 +79,53 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def changed(hparams: config.HParams, args: argparse.Namespace) -> config.HParams:
-    """Returns `hparams` as the file and the flags change them, in this order.
+class Recipe(NamedTuple):
+    """A recipe by name, the model that it is for, and its values."""
+
+    hparams_set: str
+    model: str
+    hparams: config.HParams
+
+
+def recipe(args: argparse.Namespace, default: str) -> Recipe:
+    """Returns the recipe that the flags ask for; `default` is the hparams set where none is named.
 
     Raises:
-        UsageError: an unknown name, a value out of range, or a name given twice in --hparams.
+        UsageError: as `changed`.
     """
+    name = args.hparams_set or read_file(args).hparams_set or default
+    return changed(Recipe(name, registry.model_of(name), registry.hparams(name)), args)
+
+
+def changed(start: Recipe, args: argparse.Namespace) -> Recipe:
+    """Returns `start` as the model that is asked for, the file and the flags change it, in this order.
+
+    What another model than that of `start`, or of the file of a run, does not read of them is left out with a warning.
+
+    Raises:
+        UsageError: there is no such model, an unknown name, a setting that the model does not read, a value out of
+            range, or a name given twice in --hparams.
+    """
+    file, hparams = read_file(args), start.hparams
+    model = getattr(args, "model", None) or file.model or start.model
+    registry.MODELS.check(model)
+    if model != start.model:
+        hparams, left_out = config.convert(hparams, config.recipe_class(model) or type(hparams))
+        _warn(left_out, model, f"the hparams set {start.hparams_set}")
+    values = file.values
+    if file.of_run:
+        values, left_out = config.without_others(type(hparams), values)
+        _warn(left_out, model, args.hparams_file)
     try:
-        hparams = config.replace(hparams, **read_file(args).values)
+        hparams = config.replace(hparams, **values)
     except UsageError as error:
         raise UsageError(f"--hparams_file={args.hparams_file}: {error}") from None
     hparams = config.override(hparams, ",".join(args.hparams or []))
     steps = getattr(args, "train_steps", None)
-    return hparams if steps is None else config.replace(hparams, train_steps=steps)
+    return Recipe(start.hparams_set, model, hparams if steps is None else config.replace(hparams, train_steps=steps))
 
 
-def recipe(args: argparse.Namespace, default: str) -> tuple[str, config.HParams]:
-    """Returns the hparams set's name and the recipe; `default` is the set where none is named."""
-    name = args.hparams_set or read_file(args).hparams_set or default
-    return name, changed(registry.hparams(name), args)
-
-
-def model(args: argparse.Namespace, default: str) -> str:
-    """Returns the model's name: --model, or that of --hparams_file, or `default`.
-
-    Raises:
-        UsageError: there is no such model.
-    """
-    name = args.model or read_file(args).model or default
-    registry.MODELS.check(name)
-    if default not in (name, registry.DEFAULT_MODEL):
-        print(
-            f"warning: this hparams set is a recipe of the model {default}; {name} ignores what only {default} reads.",
-            file=sys.stderr,
-        )
-    return name
+def _warn(left_out: dict[str, Any], model: str, where: str) -> None:
+    if left_out:
+        values = ", ".join(f"{name}={value_text(value)}" for name, value in left_out.items())
+        print(f"warning: the model {model} does not read {values} of {where}; left out.", file=sys.stderr)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from t2t_lite import config, recipe_text, registry
+from t2t_lite import recipe_text, registry
 from t2t_lite.bin import cli, completion, recipe_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
@@ -24,7 +24,7 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
         choices=("all", *registry.KINDS, "hparams"),
         metavar="KIND",
         help="print every registered name and stop, or those of one KIND: problems, hparams_sets, models; or hparams: "
-        "every field of a recipe, its default (of --hparams_set: its value) and its meaning",
+        "every field of a recipe by group, its default (of --hparams_set: its value), range and meaning",
     )
     parser.add_argument(
         "--describe",
@@ -63,7 +63,8 @@ def _registry_help(args: argparse.Namespace) -> str:
     if args.registry_help != "hparams":
         return registry.help_text(registry.KINDS if args.registry_help == "all" else [args.registry_help])
     if args.hparams_set is None:
-        return recipe_text.help_text(config.HParams(), "their defaults")
+        registry.HPARAMS.load()  # and with them the models' groups
+        return recipe_text.help_of_all()
     return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
 
 
@@ -89,9 +90,8 @@ def _described(args: argparse.Namespace) -> str:
     if args.problem is not None:
         registry.PROBLEMS.check(args.problem)
         default = registry.PROBLEMS.get(args.problem).default_hparams
-    set_name, hparams = recipe_flags.recipe(args, default)
-    model = recipe_flags.model(args, registry.model_of(set_name))
+    recipe = recipe_flags.recipe(args, default)
     cli.load_tensorflow()
     from t2t_lite.train.describe import describe_recipe
 
-    return describe_recipe(set_name, hparams, model, args.vocab_size)
+    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, args.vocab_size)

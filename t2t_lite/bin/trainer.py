@@ -10,7 +10,6 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite import registry
 from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, streams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
@@ -199,10 +198,9 @@ def _spec(args: argparse.Namespace) -> RunSpec:
     cli.trust_run(args)
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
-        start = registry.hparams(args.hparams_set) if args.hparams_set else old.hparams
-        hparams = recipe_flags.changed(start, args)
-        model = registry.model_of(args.hparams_set) if args.hparams_set else old.model
-        new = dataclasses.replace(old, hparams=hparams, model=recipe_flags.model(args, model))
+        start = recipe_flags.Recipe(old.hparams_set, old.model, old.hparams)
+        recipe = recipe_flags.recipe(args, "") if args.hparams_set else recipe_flags.changed(start, args)
+        new = dataclasses.replace(old, hparams=recipe.hparams, model=recipe.model)
     else:
         if args.problem is None and args.output_dir and has_weights(args.output_dir):
             raise DataError(no_run(args.output_dir))
@@ -212,15 +210,15 @@ def _spec(args: argparse.Namespace) -> RunSpec:
                 + (f" ({args.output_dir} holds no run to go on with.)" if args.output_dir else "")
             )
         problem = problem_flags.problem_from(args)
-        set_name, hparams = recipe_flags.recipe(args, problem.default_hparams)
+        recipe = recipe_flags.recipe(args, problem.default_hparams)
         new = RunSpec(
             problem=args.problem,
             options=problem.options(),
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=absolute(args.usr_dir),
-            hparams_set=set_name,
-            model=recipe_flags.model(args, registry.model_of(set_name)),
-            hparams=hparams,
+            hparams_set=recipe.hparams_set,
+            model=recipe.model,
+            hparams=recipe.hparams,
         )
     check_choices(new.hparams, cli.load_tensorflow)
     if args.vocabulary is not None:

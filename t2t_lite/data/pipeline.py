@@ -6,6 +6,7 @@ Token ids are small next to what a step computes, so every replica is handed the
 
 from __future__ import annotations
 
+import inspect
 import queue
 import threading
 from collections.abc import Generator
@@ -19,9 +20,6 @@ from t2t_lite.data.store import Tokens, TokenSplit
 
 Array = np.ndarray
 Batch = dict[str, Array]
-
-# The settings of a recipe on which its plan depends: the keyword arguments of `make_plan`.
-PLAN_SETTINGS = ("batch_tokens", "micro_batches", "max_length", "packing", "seed")
 
 _AHEAD = 4  # batches made before they are asked for
 
@@ -47,6 +45,10 @@ def make_plan(
         max_length=max_length,
         seed=seed,
     )
+
+
+# The settings of a recipe on which its plan depends.
+PLAN_SETTINGS = tuple(inspect.signature(make_plan).parameters)[1:]
 
 
 def batches(

@@ -11,13 +11,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.errors import UsageError
 from t2t_lite.layers import masks
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.rnn_attention import Score
 from t2t_lite.models import base
 from t2t_lite.models.rnn_cost import RnnCost
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.rnn_stacks import RnnDecoder, RnnEncoder
 from t2t_lite.registry import register_model
 
@@ -77,19 +77,12 @@ class Rnn(base.Model):
         self.softmax_bias = self.add_weight(name="softmax_bias", shape=(self.target_vocab_size,), initializer="zeros")
 
     @classmethod
-    def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Rnn:
+    def from_hparams(cls, hparams: RnnHParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Rnn:
         """Builds the model of a recipe, in its precision.
 
         Args:
             shared: the problem has one vocabulary for both sides.
-
-        Raises:
-            UsageError: the recipe is one of another model.
         """
-        if not hasattr(hparams, "attention_score"):
-            raise UsageError(
-                "The model 'rnn' needs a recipe that says which attention it has, such as --hparams_set=rnn_tiny."
-            )
         return cls(
             source_vocab_size,
             target_vocab_size,

@@ -13,7 +13,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_lite.config import HParams
 from t2t_lite.layers import masks
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
@@ -27,6 +26,7 @@ from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.sublayers import Sublayers
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
 
 
@@ -105,7 +105,7 @@ class Transformer(Composite, Model):
 
     @classmethod
     def from_hparams(
-        cls, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool
+        cls, hparams: TransformerHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> Transformer:
         """Builds the model of a recipe, in its precision.
 

@@ -5,13 +5,12 @@ The only reader of those fields of HParams.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite import registry
-from t2t_lite.config import OPTIMIZER_FIELDS, SCHEDULE_FIELDS, HParams
+from t2t_lite import config, registry
+from t2t_lite.config import HParams
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.recipe_text import value_text
 from t2t_lite.train.schedule import Schedule
@@ -38,7 +37,7 @@ def make_schedule(hparams: HParams, d_model: int) -> Schedule:
     Args:
         d_model: the model's.
     """
-    _check_read("schedule", hparams.schedule, _schedule_class(hparams), hparams, SCHEDULE_FIELDS)
+    _check_read("schedule", hparams.schedule, _schedule_class(hparams), hparams)
     found: Schedule = _make("schedule", _schedule_class(hparams), Schedule, hparams, d_model=d_model)
     return found
 
@@ -47,7 +46,7 @@ def check_choices(hparams: HParams, load_tensorflow: Callable[[], None]) -> None
     """Raises UsageError as the two above would; TensorFlow is loaded only where it has to be."""
     registry.OPTIMIZERS.check(hparams.optimizer)
     make_schedule(hparams, d_model=1)
-    if hparams.optimizer != HParams.optimizer or _changed(hparams, OPTIMIZER_FIELDS):
+    if hparams.optimizer != HParams.optimizer or _changed(hparams, "optimizer"):
         load_tensorflow()
         make_optimizer(hparams, [])
 
@@ -63,7 +62,7 @@ def _schedule_class(hparams: HParams) -> Any:
 
 def _optimizer_class(hparams: HParams) -> Any:
     found = registry.OPTIMIZERS.get(hparams.optimizer)
-    _check_read("optimizer", hparams.optimizer, found, hparams, OPTIMIZER_FIELDS)
+    _check_read("optimizer", hparams.optimizer, found, hparams)
     return found
 
 
@@ -73,17 +72,22 @@ def _parameters(made: Any) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-def _changed(hparams: HParams, names: Sequence[str]) -> list[str]:
-    defaults = {field.name: field.default for field in dataclasses.fields(HParams)}
-    return [name for name in names if getattr(hparams, name) != defaults[name]]
+def _only_read_by(kind: str, hparams: HParams) -> dict[str, Any]:
+    """Fields that only those optimizers, or schedules, read whose constructors name them; with their defaults."""
+    return {name: field.default for name, field in config.fields(type(hparams)).items() if field.meta.read_by == kind}
 
 
-def _check_read(kind: str, name: str, made: Any, hparams: HParams, fields: Sequence[str]) -> None:
-    """Raises UsageError if one of `fields` is not at its default, and `made` does not read it."""
+def _changed(hparams: HParams, kind: str) -> list[str]:
+    return [name for name, default in _only_read_by(kind, hparams).items() if getattr(hparams, name) != default]
+
+
+def _check_read(kind: str, name: str, made: Any, hparams: HParams) -> None:
+    """Raises UsageError if a field of this kind is not at its default, and `made` does not read it."""
+    fields = _only_read_by(kind, hparams)
     read = [field for field in fields if field in _parameters(made)]
-    for field in _changed(hparams, fields):
+    for field in _changed(hparams, kind):
         if field not in read:
-            default = value_text(getattr(HParams, field))
+            default = value_text(fields[field])
             raise UsageError(
                 f"hparams: {kind}={name} does not read {field}={value_text(getattr(hparams, field))} (it reads "
                 f"{', '.join(read) or 'no field of its own'}); leave it at its default, {field}={default}."
@@ -95,7 +99,7 @@ def _make(kind: str, made: Any, base: type, hparams: HParams, **given: Any) -> A
     where = f"The {kind} {made.__module__}.{made.__qualname__}"
     if not (isinstance(made, type) and issubclass(made, base)):
         raise UsageError(f"{where} is no {base.__name__}; derive it from {base.__module__}.{base.__name__}.")
-    known = [field.name for field in dataclasses.fields(hparams)]
+    known = list(config.fields(type(hparams)))
     values = {}
     for name, parameter in _parameters(made).items():
         if name in given:

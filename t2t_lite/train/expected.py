@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.config import HParams, parameters
+from t2t_lite.config import HParams
 from t2t_lite.errors import UsageError
 from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.devices import on_gpus
@@ -85,7 +85,7 @@ def check_memory(hparams: HParams, vocab_size: int) -> None:
     more than twice the memory that is there, whatever may be swapped. Training makes sure of the rest by a rehearsal
     (train/step.py).
     """
-    number, optimizer = parameters(hparams, vocab_size), make_optimizer(hparams, [])
+    number, optimizer = hparams.parameters(vocab_size), make_optimizer(hparams, [])
     slots = optimizer.slot_shapes([_SIDE, _SIDE]).values()
     needed = number * 4 * (1 + sum(map(math.prod, slots)) / _SIDE**2)
     if needed < _SMALL:

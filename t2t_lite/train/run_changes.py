@@ -8,16 +8,9 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.fields import Resume
 from t2t_lite.train.choices import by_evaluations
 from t2t_lite.train.run_dir import RunSpec
-
-# Fields that may change when a run goes on: they steer it, but the updates stay the same.
-_MAY_CHANGE = frozenset(
-    "train_steps log_every eval_every eval_lines save_every save_minutes keep_checkpoints average_checkpoints "
-    "early_stopping jit remat beam_size length_penalty extra_length max_source_length decode_batch_tokens".split()
-)
-# Fields of optimizer and schedule alone, which may change with --reset_optimizer; another optimizer has other slots.
-_OPTIMIZER = frozenset((*config.OPTIMIZER_FIELDS, *config.SCHEDULE_FIELDS, "schedule", "clip_norm"))
 
 
 def check_same(
@@ -29,11 +22,11 @@ def check_same(
         reset_optimizer: the optimizer's settings may differ.
     """
     changes = _changes(old, new, reset_optimizer)
+    resettable = len(changes) > len(_changes(old, new, reset_optimizer=True))
     if _checksums(old) != _checksums(new):
         changes.append(f"  vocabulary: {old.vocabulary} -> {new.vocabulary}")
     if changes:
-        of_optimizer = any(change.split(":")[0].strip() in _OPTIMIZER for change in changes)
-        hint = " (with --reset_optimizer the optimizer's settings may change)" if of_optimizer else ""
+        hint = " (with --reset_optimizer the optimizer's settings may change)" if resettable else ""
         raise UsageError(
             f"{output_dir} holds a run that was started with other settings:\n"
             + "\n".join(changes)
@@ -60,7 +53,7 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
         training: whether it is to be trained on; else the optimizer's settings may differ, as --reset_optimizer leaves
             them.
     """
-    known = config.from_dict(type(spec.hparams), record["hparams"])
+    known = config.from_run(type(spec.hparams), record["hparams"])
     trained = dataclasses.replace(
         spec, problem=record["problem"], options=record["options"], model=record["model"], hparams=known
     )
@@ -88,13 +81,20 @@ def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
         if name != "options" or _without_paths(old) != _without_paths(new)
     ]
     before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
-    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    may_change = _MAY_CHANGE | _OPTIMIZER if reset_optimizer else _MAY_CHANGE
-    if "eval_every" in names and not reset_optimizer and by_evaluations(old.hparams):
-        may_change -= {"eval_every"}  # it decides the learning rate
+    declared = config.fields(type(old.hparams)) | config.fields(type(new.hparams))
+    names = before.keys() | after.keys() if old.model == new.model else before.keys() & after.keys()
     return changes + [
-        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}" for name in names if name not in may_change
+        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
+        for name in sorted(names)
+        if before.get(name) != after.get(name)
+        if not _may_change(declared[name].meta.resume, old, reset_optimizer)
     ]
+
+
+def _may_change(resume: Resume, old: RunSpec, reset_optimizer: bool) -> bool:
+    if resume == "unless_listening":
+        return reset_optimizer or not by_evaluations(old.hparams)
+    return resume == "always" or (resume == "reset" and reset_optimizer)
 
 
 def _without_paths(spec: RunSpec) -> dict[str, Any]:

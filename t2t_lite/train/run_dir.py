@@ -86,11 +86,20 @@ class RunSpec:
 
 
 def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
-    """Builds the registered model `name`; `shared` says that both sides have one vocabulary."""
+    """Builds the registered model `name`; `shared` says that both sides have one vocabulary.
+
+    Raises:
+        UsageError: there is none, it does not keep the contract, or the recipe is not one of its own.
+    """
     from t2t_lite.models.base import check_model
 
     model_class: Any = registry.MODELS.get(name)
     check_model(name, model_class)
+    needed = config.recipe_class(name)
+    if needed is not None and not isinstance(hparams, needed):
+        raise UsageError(
+            f"The model {name!r} needs a recipe of the class {needed.__name__}, not {type(hparams).__name__}."
+        )
     return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
 
 
@@ -144,7 +153,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             "for the folder that the run names."
         )
     registry.load_plugins(usr_dir)
-    cls = type(registry.hparams(hparams["hparams_set"]))
+    cls = registry.recipe_class(hparams["hparams_set"], hparams["model"])
     return RunSpec(
         problem=problem["problem"],
         options=problem["options"],
@@ -152,7 +161,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         usr_dir=absolute(usr_dir),
         hparams_set=hparams["hparams_set"],
         model=hparams["model"],
-        hparams=config.from_dict(cls, hparams["hparams"]),
+        hparams=config.from_run(cls, hparams["hparams"]),
         vocabulary=_vocabulary(problem["vocabulary"], output_dir),
         data_sha256=problem["data_sha256"],
         files=problem["files"],

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite import config
 from t2t_lite.bin import demo
 from t2t_lite.demo.backends import Run
 from t2t_lite.demo.server import listen
 from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.checkpoint import Checkpoints
 from t2t_lite.train.run_dir import RunSpec, write_run
@@ -26,7 +26,7 @@ from tests import commands
 from tests.serving import toy_model
 from tests.serving.server import Server, serve
 
-HPARAMS = config.HParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)
+HPARAMS = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite import config
 from t2t_lite.bin import insights
 from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.train.checkpoint import Checkpoints
 from t2t_lite.train.run_dir import RunSpec, write_run
 from tests import commands
 
-HPARAMS = config.HParams(num_layers=2, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)
+HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)
 PLUGIN = """
 from t2t_lite import problem, registry
 from t2t_lite.models.transformer import Transformer

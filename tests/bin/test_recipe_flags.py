@@ -10,14 +10,18 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.bin import recipe_flags
 from t2t_lite.errors import UsageError
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import call, with_defaults
 
 
-def recipe(*flags: str) -> tuple[str, config.HParams]:
+def recipe(*flags: str) -> tuple[str, Any]:
     parser = argparse.ArgumentParser()
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int)
-    return recipe_flags.recipe(parser.parse_args(flags), "tiny")
+    parser.add_argument("--model")
+    found = recipe_flags.recipe(parser.parse_args(flags), "tiny")
+    return found.hparams_set, found.hparams
 
 
 def write(path: Path, content: Any) -> str:
@@ -51,15 +55,17 @@ def test_the_hparams_json_of_a_run_is_its_whole_recipe(tmp_path: Path) -> None:
     assert recipe(f"--hparams_file={tmp_path / 'hparams.json'}", "--hparams_set=base") == ("base", hparams)
 
 
-def test_the_model_is_the_flags_or_the_files_or_else_the_default(tmp_path: Path) -> None:
+def test_the_model_is_the_flags_or_the_files_or_else_the_sets(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--model")
 
     def model(*flags: str) -> str:
-        return recipe_flags.model(parser.parse_args(flags), "rnn")
+        found = recipe_flags.recipe(parser.parse_args(flags), "rnn_tiny")
+        assert found.hparams.model == found.model
+        return found.model
 
-    file = write(tmp_path / "hparams.json", {"hparams_set": "tiny", "model": "transformer", "hparams": {}})
+    file = write(tmp_path / "hparams.json", {"model": "transformer", "hparams": {}})
     assert model() == "rnn"
     assert model(file) == "transformer"
     assert model(file, "--model=rnn") == "rnn"
@@ -113,13 +119,62 @@ def test_describe_refuses_what_no_machine_can_hold() -> None:
         assert done.stderr.count("\n") == 1
 
 
-def test_a_recipe_of_another_model_than_the_one_asked_for_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    args = argparse.Namespace(model="transformer", hparams_file=None)
-    assert recipe_flags.model(args, "rnn") == "transformer"
+def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hparams = recipe("--model=rnn", "--hparams=attention_score=additive")[1]
+    tiny = config.to_dict(registry.hparams("tiny"))
+    wanted = {name: tiny[name] for name in config.fields(RnnHParams) if name in tiny}
+    assert config.to_dict(hparams) == wanted | {"attention_score": "additive", "input_feeding": True}
     assert capsys.readouterr().err == (
-        "warning: this hparams set is a recipe of the model rnn; transformer ignores what only rnn reads.\n"
+        "warning: the model rnn does not read d_ff=512, num_heads=4, norm=pre of the hparams set tiny; left out.\n"
     )
-    for named, default in (("rnn", "transformer"), (None, "rnn"), ("rnn", "rnn")):
-        args.model = named
-        assert recipe_flags.model(args, default) == "rnn"
+    for flags in (["--model=transformer"], ["--model=rnn", "--hparams_set=luong"], ["--hparams_set=luong"]):
+        recipe(*flags)
         assert capsys.readouterr().err == ""
+    assert recipe("--model=transformer", "--hparams_set=rnn_tiny")[1].d_model == 128
+    assert capsys.readouterr().err == ""  # all its own settings are at their defaults
+
+
+def test_the_hparams_json_of_an_earlier_version_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has the Transformer's settings whatever the model is; one that was changed is named."""
+    rnn, others = registry.hparams("rnn_tiny"), config.to_dict(TransformerHParams())
+    content = {"hparams_set": "rnn_tiny", "model": "rnn", "hparams": others | config.to_dict(rnn)}
+    file = write(tmp_path / "hparams.json", content)
+    assert recipe(file) == ("rnn_tiny", rnn)
+    assert capsys.readouterr().err == ""
+    content["hparams"] |= {"d_ff": 64}
+    assert recipe(write(tmp_path / "other.json", content)) == ("rnn_tiny", rnn)
+    assert capsys.readouterr().err == (
+        f"warning: the model rnn does not read d_ff=64 of {tmp_path / 'other.json'}; left out.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ["--hparams_set=rnn_tiny", "--hparams=num_heads=8"],
+            "error: hparams: the model rnn does not read 'num_heads', a setting of transformer; its own are num_l",
+        ),
+        (
+            ["--hparams_set=tiny", "--hparams=input_feeding=false"],
+            "error: hparams: the model transformer does not read 'input_feeding', a setting of rnn; its own are num_l",
+        ),
+        (
+            ["--hparams_set=rnn_tiny", "--hparams_file=FILE"],
+            "recipe.json: hparams: the model rnn does not read 'd_ff'",
+        ),
+        (["--hparams_set=rnn_tiny", "--hparams=d_modle=8"], "there is no 'd_modle'. Did you mean 'd_model'?"),
+    ],
+)
+def test_a_setting_that_the_model_does_not_read_ends_the_command(
+    tmp_path: Path, flags: list[str], message: str
+) -> None:
+    file = write(tmp_path / "recipe.json", {"d_ff": 64})
+    flags = [file if flag.endswith("FILE") else flag for flag in flags]
+    done = call("trainer", "--problem=toy_ende", *flags, f"--output_dir={tmp_path / 'run'}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search, length_penalty
 from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
 
 V = 30
 EXTRA = 27  # outputs of up to 36 symbols: the past, with room for 16 steps at first, is renewed twice
-TINY = config.HParams(num_layers=1, d_model=16, d_ff=32, num_heads=2)
+TINY = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2)
 PAD, EOS = 0, 1
 Hypotheses = list[tuple[tuple[int, ...], float]]
 

@@ -13,10 +13,11 @@ from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.int8 import Int8Kernel, int8_kernels, quantize
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
 
 V, EOS = 30, 1
-MODEL = config.HParams(num_layers=2, d_model=16, d_ff=48, num_heads=2)
+MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=48, num_heads=2)
 SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
 
 pytestmark = pytest.mark.usefixtures("int8_machine")

@@ -8,12 +8,13 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.translate import Translator
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.serving.export import write_card
 from t2t_lite.serving.saved_model import ServedModel
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
 
-HPARAMS = config.HParams(
+HPARAMS = TransformerHParams(
     num_layers=1, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8, beam_size=3, extra_length=4, max_source_length=150
 )
 LINES = ("a small dog sees the big cat", "<b>two</b> cats & a 🐕 run", "שלום עולם")

@@ -11,6 +11,7 @@ import pytest
 
 from t2t_lite import config, problem, registry, tensor2tensor_names
 from t2t_lite.metrics import bleu
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = ROOT / "docs" / "from_tensor2tensor.md"
@@ -101,11 +102,11 @@ def test_hparams_exist_and_take_the_value() -> None:
     texts |= {span for span in _spans(PAGE) if re.match(r"(batch_tokens|label_smoothing_over)=", span)}
     assert len(texts) >= 8
     for text in texts:
-        config.override(config.HParams(), re.sub(r"\bN\b", "1", text))
+        config.override(TransformerHParams(), re.sub(r"\bN\b", "1", text))
 
 
 def test_hparams_names_exist() -> None:
-    fields = {field.name for field in dataclasses.fields(config.HParams)}
+    fields = {field.name for field in dataclasses.fields(TransformerHParams)}
     names = [name for cell in _column("Recipes", 1) for name in _spans(cell)]
     assert len(names) >= 20
     assert set(names) <= fields
@@ -147,7 +148,7 @@ def test_the_messages_of_the_commands_say_what_the_page_says(table: str) -> None
 def test_the_commands_answer_the_names_of_the_page() -> None:
     tables = (tensor2tensor_names.FLAGS, tensor2tensor_names.HPARAMS_SETS, tensor2tensor_names.HPARAMS)
     answered = {name for table in tables for name in table} | set(tensor2tensor_names.PROBLEMS)
-    ours = {field.name for field in dataclasses.fields(config.HParams)}
+    ours = {field.name for field in dataclasses.fields(TransformerHParams)}
     ours |= set().union(*(_flags(command) for command in _commands()))
     full = re.compile(r"--[a-z]\w+|(?:transformer|translate|layer|learning|optimizer|attention|num)_\w+")
     names = {name for row, _ in _rows() for name in row if full.fullmatch(name)}

@@ -1,5 +1,6 @@
 """The example plug-in: what its problem says, what its model computes; and the whole of it from two wheels."""
 
+import argparse
 import dataclasses
 import datetime
 import functools
@@ -17,8 +18,9 @@ import numpy as np
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.bin import datagen
+from t2t_lite.bin import datagen, recipe_flags
 from t2t_lite.errors import UsageError
+from t2t_lite.train.run_dir import make_model
 from tests import reference
 from tests.plain_past import PlainPast
 
@@ -165,16 +167,23 @@ def test_each_pass_through_a_layer_drops_other_activations(example: Any, monkeyp
     assert len(set(seeds)) == len(seeds) == 2
 
 
-@pytest.mark.parametrize("unique", [0, 6])
-def test_more_unique_layers_than_layers_are_refused(example: Any, unique: int) -> None:
-    with pytest.raises(UsageError, match=f"unique_layers={unique} must be between 1 and num_layers=4"):
+@pytest.mark.parametrize(("unique", "message"), [(0, "at least 1"), (6, "at most num_layers=4")])
+def test_more_unique_layers_than_layers_are_refused(example: Any, unique: int, message: str) -> None:
+    with pytest.raises(UsageError, match=f"unique_layers={unique} must be {message}"):
         config.override(registry.hparams("cyclic_tiny"), f"unique_layers={unique}")
 
 
-def test_a_recipe_without_the_field_is_refused(example: Any) -> None:
-    model = registry.MODELS.get("cyclic_transformer")
-    with pytest.raises(UsageError, match="needs an hparams set with unique_layers, such as cyclic_tiny"):
-        model.from_hparams(registry.hparams("tiny"), V, V, True)
+def test_the_field_belongs_to_the_model(example: Any) -> None:
+    """A recipe of the Transformer does not have it, and becomes one that has where --model asks for it."""
+    tiny = registry.hparams("tiny")
+    with pytest.raises(UsageError, match="the model transformer does not read 'unique_layers', a setting of cyclic_tr"):
+        config.override(tiny, "unique_layers=1")
+    with pytest.raises(UsageError, match="'cyclic_transformer' needs a recipe of the class CyclicHParams, not Transf"):
+        make_model("cyclic_transformer", tiny, V, V, True)
+    args = argparse.Namespace(model="cyclic_transformer", hparams_set="tiny", hparams_file=None, hparams=None)
+    hparams = recipe_flags.recipe(args, "").hparams
+    assert config.to_dict(hparams) == config.to_dict(tiny) | {"unique_layers": 1}
+    assert type(hparams) is type(registry.hparams("cyclic_tiny"))
 
 
 Installed = Callable[..., str]

@@ -23,6 +23,7 @@ from t2t_lite.data.tables import read_table
 from t2t_lite.decode.export_folder import read_card
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import read_parameters
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.serving.answer import hypotheses
 from t2t_lite.serving.rest import Rest
 from t2t_lite.serving.target import Target
@@ -136,8 +137,8 @@ def _table(path: Path) -> None:
 
 
 def _override(data: bytes) -> None:
-    hparams = config.override(config.HParams(), _text(data))
-    assert config.from_dict(config.HParams, config.to_dict(hparams)) == hparams
+    hparams = config.override(TransformerHParams(), _text(data))
+    assert config.from_dict(TransformerHParams, config.to_dict(hparams)) == hparams
 
 
 def _trees(data: bytes) -> None:

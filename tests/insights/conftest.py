@@ -2,14 +2,14 @@
 
 import pytest
 
-from t2t_lite import config
 from t2t_lite.decode.translate import Translator
 from t2t_lite.insights.sentence import Sentence, attend
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
 
-HPARAMS = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=3, d_k=6, d_v=6, beam_size=3, extra_length=4)
+HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=3, d_k=6, d_v=6, beam_size=3, extra_length=4)
 LINES = (
     "He said \"</script><b>hi</b><!-- & 'bye'\" $x$ ${y}",
     "A 🐕‍🦺 and שלום עולם on one line",

@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
 
-HPARAMS = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, dropout=0.3, attention_dropout=0.3)
+HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, dropout=0.3, attention_dropout=0.3)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0], [6, 5, 4, 1]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}

@@ -11,13 +11,14 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
 from tests import reference
 
 V = 12
-WINDOW = config.HParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, attention_window=8, dropout=0.1)
+WINDOW = TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, attention_window=8, dropout=0.1)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import tensorflow as tf
 from t2t_lite import config, registry
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 P100 = 9.5e12  # FLOP/s in single precision (section 6.1, footnote 5)
 GPUS = 8
@@ -43,7 +44,9 @@ def _products(graph: Any) -> int:
 
 @pytest.mark.parametrize("overrides", ["num_heads=4,d_k=3,d_v=5", "norm=pre,num_layers=1"])
 def test_the_count_is_that_of_the_products_in_the_graph(overrides: str) -> None:
-    hparams = config.override(config.HParams(num_layers=2, d_model=16, d_ff=40, num_heads=2, dropout=0.1), overrides)
+    hparams = config.override(
+        TransformerHParams(num_layers=2, d_model=16, d_ff=40, num_heads=2, dropout=0.1), overrides
+    )
     model = Transformer.from_hparams(hparams, 23, 23, True)
     batch = {"source": tf.ones([3, 6], tf.int32), "target": tf.ones([3, 5], tf.int32)}
 

@@ -11,6 +11,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,12 +26,13 @@ from t2t_lite.layers import attention, dropout, embedding, feed_forward, local_a
 import jax
 import keras
 from t2t_lite.models import decoder, encoder, flops, transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.plain_past import PlainPast
 
 assert keras.backend.backend() == "jax"
 stored = dict(np.load(sys.argv[1], allow_pickle=False))
 for name in ("post", "pre"):
-    hparams = config.override(config.HParams(), str(stored[f"{name}/hparams"]))
+    hparams = config.override(TransformerHParams(), str(stored[f"{name}/hparams"]))
     model = registry.MODELS.get("transformer").from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
     for w in model.weights:
         w.assign(stored.pop(f"{name}/{w.path}"))
@@ -69,7 +71,7 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
     pre = ",norm=pre,positions=learned,max_positions=9,d_k=5,d_v=3,attention_window=5"
     for name, more in (("post", ""), ("pre", pre)):
         text = "num_layers=1,d_model=16,d_ff=24,num_heads=2" + more
-        model = Transformer.from_hparams(config.override(config.HParams(), text), V, V, True)
+        model = Transformer.from_hparams(config.override(TransformerHParams(), text), V, V, True)
         reference.randomise(model, 2)
         stored |= {f"{name}/{w.path}": np.asarray(w) for w in model.weights}
         stored |= {

@@ -8,10 +8,11 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
 from tests.plain_past import PlainPast
 
-TINY = config.HParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, max_positions=24)
+TINY = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, max_positions=24)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [1, 0, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
 V = 20
@@ -179,12 +180,12 @@ def test_parameter_counts_of_two_layers(model: Transformer) -> None:
 
 
 def test_parameter_counts_of_the_papers_models() -> None:
-    one_layer = config.HParams(num_layers=1)  # of base; a whole base takes long to draw
+    one_layer = TransformerHParams(num_layers=1)  # of base; a whole base takes long to draw
     assert Transformer.from_hparams(one_layer, V, V, True).count_params() == _count(one_layer, V)
     # The paper's base with a vocabulary of 37,000: 63.0M. With 40,960, as its authors had: its 65M (Table 3).
-    assert _count(config.HParams(), 37000) == 63_045_632
-    assert round(_count(config.HParams(), 40960) / 1e6) == 65
-    assert _count(config.HParams(d_model=1024, d_ff=4096, num_heads=16), 37000) == 214_171_648
+    assert _count(TransformerHParams(), 37000) == 63_045_632
+    assert round(_count(TransformerHParams(), 40960) / 1e6) == 65
+    assert _count(TransformerHParams(d_model=1024, d_ff=4096, num_heads=16), 37000) == 214_171_648
 
 
 def test_paths_of_weights_are_unique_and_stable() -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from t2t_lite import config, registry
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
 from tests.serving import served_model, toy_model
 from tests.serving.server import Server, serve
@@ -49,7 +50,7 @@ class Exported(NamedTuple):
     lines: list[str]  # sources that it can read
 
 
-EXPORTED = config.HParams(
+EXPORTED = TransformerHParams(
     num_layers=1, d_model=16, d_ff=32, num_heads=2, beam_size=3, extra_length=4, max_source_length=40
 )
 

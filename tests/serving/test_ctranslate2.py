@@ -16,12 +16,13 @@ from t2t_lite.bin import exporter
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.serving.ctranslate2_export import export, length_penalty
 from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, train_vocabulary
 from tests import reference
 
 LINES, PIECES, LONGEST = 30, 9, 15  # for the search: sources of 9 pieces, outputs of 15
-SMALL = config.HParams(
+SMALL = TransformerHParams(
     num_layers=1, d_model=16, d_ff=32, num_heads=2, beam_size=4, length_penalty=0.0, extra_length=LONGEST - PIECES - 1
 )
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import HParams
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.step import TrainStep
@@ -53,7 +53,7 @@ def train(
     # On two devices layers are computed again for the gradients, which changes no more than their number does.
     remat = strategy.num_replicas_in_sync == 2
     sizes = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2}
-    hparams = HParams(**sizes, dropout=dropout, precision=precision, remat=remat, optimizer=optimizer_name)
+    hparams = TransformerHParams(**sizes, dropout=dropout, precision=precision, remat=remat, optimizer=optimizer_name)
     if rnn:
         hparams = RnnHParams(num_layers=2, d_model=32, dropout=dropout, precision=precision, optimizer=optimizer_name)
     keras.utils.set_random_seed(1)

@@ -185,10 +185,11 @@ def test_the_folders_of_a_problem_may_move(tmp_path: Path) -> None:
 
 
 PLUGIN = (
-    "from pathlib import Path\nfrom t2t_lite import config, registry\n\n\n"
+    "from pathlib import Path\nfrom t2t_lite import registry\n"
+    "from t2t_lite.models.transformer_hparams import TransformerHParams\n\n\n"
     "Path(__file__).with_suffix('.was_run').touch()\n\n\n"
     "@registry.register_hparams\ndef NAME():\n    '''A recipe.'''\n"
-    "    return config.HParams(d_model=24, num_heads=2)\n"
+    "    return TransformerHParams(d_model=24, num_heads=2)\n"
 )
 
 

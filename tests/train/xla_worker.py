@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import HParams
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.optimizers.adam import Adam
 from t2t_lite.train.step import TrainStep
@@ -35,7 +35,7 @@ def main(out: str, devices: str, clip_norm: str) -> None:
 def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> dict[str, Any]:
     """Returns losses and norms, weights and moments after STEPS, and whether a bad update changed any of them."""
     keras.utils.set_random_seed(1)
-    hparams = HParams(num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1)
+    hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1)
     with strategy.scope():
         model = Transformer.from_hparams(hparams, VOCAB, VOCAB, shared=True)
         adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)

@@ -4,23 +4,26 @@ import dataclasses
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
 @dataclasses.dataclass(frozen=True)
-class CyclicHParams(config.HParams):
-    """HParams, and how many of the `num_layers` layers have weights of their own."""
+class CyclicHParams(TransformerHParams):
+    """The Transformer's settings, and how many of the `num_layers` layers have weights of their own."""
 
-    unique_layers: int = 1  # M: layer i has the weights of layer i modulo M
+    model = "cyclic_transformer"
+
+    unique_layers: int = config.field(1, "M: layer i has the weights of layer i modulo M", (1, 256))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.unique_layers <= self.num_layers:
+        if self.unique_layers > self.num_layers:
             raise UsageError(
-                f"hparams: unique_layers={self.unique_layers} must be between 1 and num_layers={self.num_layers}."
+                f"hparams: unique_layers={self.unique_layers} must be at most num_layers={self.num_layers}."
             )
 
 
-@registry.register_hparams(model="cyclic_transformer")
+@registry.register_hparams
 def cyclic_tiny() -> CyclicHParams:
     """tiny with 4 layers that share the weights of one."""
     return config.from_dict(

@@ -4,8 +4,8 @@ import dataclasses
 import itertools
 from typing import Any
 
+from spoken_to_written.hparams import CyclicHParams
 from t2t_lite import config, registry
-from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 
 
@@ -18,11 +18,9 @@ class CyclicTransformer(Transformer):
 
     @classmethod
     def from_hparams(
-        cls, hparams: config.HParams, source_vocab_size: int, target_vocab_size: int, shared: bool
+        cls, hparams: CyclicHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> "CyclicTransformer":
         """Builds M layers, then goes through them until there are N."""
-        if not hasattr(hparams, "unique_layers"):
-            raise UsageError("cyclic_transformer needs an hparams set with unique_layers, such as cyclic_tiny.")
         unique = config.replace(hparams, num_layers=hparams.unique_layers)
         model = super().from_hparams(unique, source_vocab_size, target_vocab_size, shared)
         # Lists of layers with repeats: each place has a cache and a dropout mask of its own.

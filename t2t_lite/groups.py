@@ -1,0 +1,105 @@
+"""The groups of fields that recipes of all models have: optimizer, batch, run, decode (see config.py)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Literal
+
+from t2t_lite.fields import COUNT, COUNT_OR_NONE, FRACTION, RATE, field
+
+_of_optimizer = functools.partial(field, resume="reset", read_by="optimizer")
+_of_schedule = functools.partial(field, resume="reset", read_by="schedule")
+_steering = functools.partial(field, resume="always")  # of the run or its outputs, not of the updates
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerGroup:
+    """Optimizer, schedule and loss (sections 5.3 and 5.4)."""
+
+    optimizer: str = field("adam", "or sgd, nesterov, adafactor, or one of your own")
+    adam_beta1: float = _of_optimizer(0.9, "adam: decay of the mean of gradients", FRACTION)
+    adam_beta2: float = _of_optimizer(0.98, "adam: decay of the mean of squared gradients", FRACTION)
+    adam_epsilon: float = _of_optimizer(1e-9, "adam: added to the root of that mean", (0, 1))
+    momentum: float = _of_optimizer(0.9, "nesterov: decay of the sum of gradients", FRACTION)
+    schedule: str = field(
+        "noam", "equation (3); or inverse_sqrt, constant, halving, plateau, or one of your own", resume="reset"
+    )
+    learning_rate_factor: float = _of_schedule(1.0, "noam: multiplies equation (3)", RATE)
+    learning_rate: float = _of_schedule(0.0, "all but noam: the highest learning rate; it must be given", RATE)
+    warmup_steps: int = _of_schedule(
+        4000, "noam, inverse_sqrt, constant: updates in which the learning rate rises", COUNT
+    )
+    halve_after: int = _of_schedule(
+        0, "halving: updates before the learning rate is halved; it must be given", COUNT_OR_NONE
+    )
+    halve_every: int = _of_schedule(
+        0, "halving: updates from then on after which it is halved again; it must be given", COUNT_OR_NONE
+    )
+    patience: int = _of_schedule(
+        1, "plateau: the learning rate is halved after so many evaluations without a lower dev loss", COUNT
+    )
+    clip_norm: float = field(0.0, "largest global gradient norm; 0: no clipping, as in the paper", RATE, resume="reset")
+    label_smoothing: float = field(
+        0.1, "epsilon_ls, the share of probability that is spread over the symbols", FRACTION
+    )
+    label_smoothing_over: Literal["all", "others"] = field(
+        "all", "epsilon_ls shared by all V symbols, or by the wrong V - 1"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchGroup:
+    """Batches (section 5.1)."""
+
+    batch_tokens: int = field(25000, "padded tokens per side in one update, over all devices", (1, 100_000_000))
+    micro_batches: int = field(
+        1, "K equal parts of a batch, accumulated one after the other or spread over devices", (1, 10_000)
+    )
+    max_length: int = field(
+        256, "training leaves out pairs with a longer side; in pieces, with the end symbol", (1, 10_000_000)
+    )
+    packing: bool = field(False, "several pairs per row of max_length, instead of buckets by length")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunGroup:
+    """The run."""
+
+    train_steps: int = _steering(100000, "updates; section 5.2: 100,000 (base), 300,000 (big)", COUNT)
+    log_every: int = _steering(100, "updates between two lines of metrics.jsonl", COUNT)
+    eval_every: int = field(5000, "updates between two evaluations on dev", COUNT, resume="unless_listening")
+    eval_lines: int = _steering(
+        0, "of dev, evenly spaced, that are decoded and scored at each evaluation; 0: all", COUNT_OR_NONE
+    )
+    save_every: int = _steering(
+        0, "updates between two checkpoints; 0: only every save_minutes and at the end", COUNT_OR_NONE
+    )
+    save_minutes: float = _steering(10.0, 'section 6.1: checkpoints "written at 10-minute intervals"; 0: off', (0, 1e7))
+    keep_checkpoints: int = _steering(20, "the newest n are kept, and the best one by dev score beside them", COUNT)
+    average_checkpoints: int = _steering(
+        5, "section 6.1: the last 5 (base) or 20 (big) are averaged; 0 or 1: none", COUNT_OR_NONE
+    )
+    early_stopping: int = _steering(
+        0, "stop after this many evaluations without a better dev score or a lower dev loss; 0: never", COUNT_OR_NONE
+    )
+    seed: int = field(1, "of weights, dropout and the order of batches", (0, 2**63 - 1))
+    precision: Literal["float32", "bfloat16"] = field("float32", "of products; weights stay float32")
+    jit: Literal["auto", "on", "off"] = _steering("auto", "XLA; auto: on GPUs only")
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeGroup:
+    """Decoding (section 6.1)."""
+
+    beam_size: int = _steering(4, "hypotheses kept at each step; 1: greedy", (1, 1000))
+    length_penalty: float = _steering(0.6, "alpha", (0, 10))
+    extra_length: int = _steering(50, "an output has at most source length + this many pieces", (0, 10_000))
+    max_source_length: int = _steering(
+        512, "longer inputs are cut to this many pieces, and counted in a warning", (1, 1_000_000)
+    )
+    decode_batch_tokens: int = _steering(2048, "padded source tokens decoded at once", (1, 10_000_000))
+
+
+# In the order in which they are shown and written; "model" comes first.
+GROUPS: dict[type, str] = {OptimizerGroup: "optimizer", BatchGroup: "batch", RunGroup: "run", DecodeGroup: "decode"}
