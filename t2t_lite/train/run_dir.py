@@ -98,7 +98,8 @@ def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab
     needed = config.recipe_class(name)
     if needed is not None and not isinstance(hparams, needed):
         raise UsageError(
-            f"The model {name!r} needs a recipe of the class {needed.__name__}, not {type(hparams).__name__}."
+            f"The model {name!r} needs a recipe of the class {needed.__name__}, not {type(hparams).__name__}. "
+            "Choose an hparams set of this model."
         )
     return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
 

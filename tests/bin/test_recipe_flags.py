@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +179,22 @@ def test_a_setting_that_the_model_does_not_read_ends_the_command(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_the_settings_of_a_model_of_ones_own_are_those_of_the_contributors_page(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    [code] = re.findall(r"^## Add a model's settings\n.*?```python\n(.*?)```", page, re.MULTILINE | re.DOTALL)
+    assert code.count("\n") <= 15
+    (tmp_path / "mine").mkdir()
+    code += "registry.MODELS.register_lazily('gru', 'a_model_that_is_not_imported')\n"
+    (tmp_path / "mine" / "gru_of_mine.py").write_text(code, "utf-8")
+    flags = [f"--usr_dir={tmp_path / 'mine'}", "--hparams_set=gru_tiny"]
+    shown = call("trainer", *flags, "--registry_help=hparams").stdout
+    assert re.search(r"\nModel gru:\n  units +int +64 +1 to 65,536 +size of the states\n\nOptimizer, ", shown)
+    assert "num_heads" not in shown
+    for change, message in (
+        ("units=0", "error: hparams: units=0 must be at least 1."),
+        ("d_ff=32", "error: hparams: the model gru does not read 'd_ff', a setting of transformer; its own are units."),
+    ):
+        done = call("trainer", *flags, "--problem=toy_ende", f"--hparams={change}", f"--output_dir={tmp_path / 'run'}")
+        assert (done.returncode, done.stderr) == (2, f"{message}\n")

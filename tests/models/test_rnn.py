@@ -11,6 +11,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.train.run_dir import make_model
 from tests import reference, rnn_reference
 
 V, UNITS = 20, 8
@@ -247,5 +248,5 @@ def test_it_keeps_the_contract_and_refuses_a_recipe_of_another_model() -> None:
     check_model("rnn", registry.MODELS.get("rnn"))
     assert issubclass(Rnn, Model)
     assert not Rnn.packs
-    with pytest.raises(UsageError, match="rnn_tiny"):
-        Rnn.from_hparams(registry.hparams("tiny"), V, V, True)
+    with pytest.raises(UsageError, match="The model 'rnn' needs a recipe of the class RnnHParams, not Transformer"):
+        make_model("rnn", registry.hparams("tiny"), V, V, True)
