@@ -104,8 +104,9 @@ def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
             continue
         if readers := _other_readers(cls, name):
             own = ", ".join(declared.name for declared in model_fields(cls)) or "none"
+            reader = f"the model {cls.model}" if cls.model else f"a recipe of the class {cls.__name__}"
             raise UsageError(
-                f"hparams: the model {cls.model} does not read {name!r}, a setting of {' and '.join(readers)}; its own "
+                f"hparams: {reader} does not read {name!r}, a setting of {' and '.join(readers)}; its own "
                 f"are {own}.{did_you_mean(name, known)}"
             )
         answer = tensor2tensor_names.answer(tensor2tensor_names.HPARAMS, name)

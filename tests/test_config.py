@@ -243,6 +243,8 @@ def test_a_setting_of_another_model_is_refused_by_name() -> None:
     )
     with pytest.raises(UsageError, match="the model transformer does not read 'attention_score', a setting of rnn"):
         config.replace(DEFAULT, attention_score="additive")
+    with pytest.raises(UsageError, match="a recipe of the class HParams does not read 'd_ff', a setting of tr"):
+        config.override(config.HParams(), "d_ff=3")
     with pytest.raises(UsageError, match=r"there is no 'num_haeds'\."):
         config.override(rnn, "num_haeds=8")
     with pytest.raises(UsageError, match="num_layers=200, d_model=60000 and the like give a model of 1.2e"):
