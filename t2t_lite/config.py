@@ -106,8 +106,7 @@ def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
             own = ", ".join(declared.name for declared in model_fields(cls)) or "none"
             reader = f"the model {cls.model}" if cls.model else f"a recipe of the class {cls.__name__}"
             raise UsageError(
-                f"hparams: {reader} does not read {name!r}, a setting of {' and '.join(readers)}; its own "
-                f"are {own}.{did_you_mean(name, known)}"
+                f"hparams: {reader} does not read {name!r}, a setting of {' and '.join(readers)}; its own are {own}."
             )
         answer = tensor2tensor_names.answer(tensor2tensor_names.HPARAMS, name)
         raise UsageError(f"hparams: there is no {name!r}.{answer or did_you_mean(name, known)}")

@@ -115,8 +115,19 @@ def problem(name: str, **options: Any) -> Problem:
 
 
 def hparams(name: str) -> config.HParams:
-    """Returns the hparams set called `name`."""
-    values = HPARAMS.get(name)()
+    """Returns the hparams set called `name`.
+
+    Raises:
+        UsageError: there is none, or what is registered by that name cannot be called or does not return an HParams.
+    """
+    make = HPARAMS.get(name)
+    try:
+        values = make()
+    except TypeError as error:
+        raise UsageError(
+            f"The hparams set {name!r} cannot be made: {error}. config.HParams has what all models read; what the "
+            "Transformer alone reads, such as num_heads, is in t2t_lite.models.transformer_hparams.TransformerHParams."
+        ) from error
     if not isinstance(values, config.HParams):
         raise UsageError(f"The hparams set {name!r} returned {values!r}; it must return an HParams.")
     return values

@@ -239,7 +239,7 @@ def test_a_setting_of_another_model_is_refused_by_name() -> None:
         config.override(rnn, "num_heads=8")
     assert str(caught.value) == (
         "hparams: the model rnn does not read 'num_heads', a setting of transformer; its own are num_layers, d_model, "
-        "attention_score, input_feeding, share_embeddings, dropout. Did you mean 'num_layers'?"
+        "attention_score, input_feeding, share_embeddings, dropout."
     )
     with pytest.raises(UsageError, match="the model transformer does not read 'attention_score', a setting of rnn"):
         config.replace(DEFAULT, attention_score="additive")

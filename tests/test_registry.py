@@ -375,3 +375,9 @@ def test_an_hparams_set_knows_its_model() -> None:
     assert models == ["another", "transformer", "transformer", "rnn", "rnn"]
     with pytest.raises(UsageError, match=r"no hparams set called 'rnn_tin'. Did you mean 'rnn_tiny'"):
         registry.model_of("rnn_tin")
+
+
+def test_a_set_with_settings_that_its_class_lacks_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.HPARAMS._things, "old", lambda: config.HParams(num_heads=2))  # type: ignore[arg-type, call-arg, return-value]
+    with pytest.raises(UsageError, match=r"'old' cannot be made: .*'num_heads'.*TransformerHParams"):
+        registry.hparams("old")
