@@ -112,7 +112,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     import keras
 
     from t2t_lite.decode.int8 import quantize
-    from t2t_lite.decode.kept import keep
+    from t2t_lite.decode.prepacked import prepack
     from t2t_lite.decode.translate import Translator
 
     keras.utils.set_random_seed(SEED)
@@ -128,7 +128,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     if precision == "int8":
         quantize(model)
     elif not changing:
-        keep(model)
+        prepack(model)
     return Translator.from_hparams(model, names, names, hparams)
 
 

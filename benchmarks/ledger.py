@@ -131,7 +131,7 @@ def search_call(
 
     from t2t_lite.decode.beam_search import EOS, beam_search
     from t2t_lite.decode.int8 import quantize
-    from t2t_lite.decode.kept import keep
+    from t2t_lite.decode.prepacked import prepack
     from t2t_lite.decode.translate import FEW
 
     sentences, source_length, output_length, vocab_size = shape
@@ -145,7 +145,7 @@ def search_call(
     if int8:
         quantize(model)
     else:
-        keep(model)  # as t2t-lite-decoder does
+        prepack(model)  # as t2t-lite-decoder does
     source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
     source[:, -1] = EOS
 
@@ -174,7 +174,7 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
 
         @tf.function(autograph=False)
         def product(a: Any, b: Any) -> Any:
-            return int8_product(a, b, tf.ones(b.shape[:1]), kept=True)
+            return int8_product(a, b, tf.ones(b.shape[:1]), prepack=True)
 
         def multiply(_: int, product: Any = product, m: int = m, k: int = k, n: int = n, repeats: int = repeats) -> Any:
             a, b = tf.ones([m, k], tf.int8), tf.ones([n, k], tf.int8)

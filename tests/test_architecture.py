@@ -48,7 +48,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
     "decode": (
-        ("models", "ops", "layers.kernel", "text", *LEAVES),
+        ("models", "ops", "layers.matrix", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),
     ),
     "train": (

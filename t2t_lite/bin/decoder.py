@@ -204,7 +204,7 @@ def _content(index: Path) -> str:
 
 def _open_run(args: argparse.Namespace) -> OpenRun:
     from t2t_lite.decode.int8_product import check_machine
-    from t2t_lite.decode.kept import keep
+    from t2t_lite.decode.prepacked import prepack
     from t2t_lite.train.open_run import open_run
 
     if args.precision == "int8":
@@ -221,7 +221,7 @@ def _open_run(args: argparse.Namespace) -> OpenRun:
         decode_batch_tokens=args.decode_batch_tokens,
     )
     if args.precision != "int8":
-        keep(run.model)
+        prepack(run.model)
     return run
 
 

@@ -18,13 +18,13 @@ import tensorflow as tf
 
 from t2t_lite.decode.int8_product import LARGEST, int8_product
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.layers.kernel import Function, Kernel, places
+from t2t_lite.layers.matrix import Function, Matrix, matrices_of
 
 _LEAST_SHARE = 0.9  # below that it would be called int8 and be little smaller
 _TINY = 1e-30  # instead of the largest of zeros
 
 
-class Int8Kernel(Kernel):
+class Int8Matrix(Matrix):
     """A matrix [I, O] of int8 weights.
 
     Args:
@@ -45,20 +45,20 @@ class Int8Kernel(Kernel):
             with tf.name_scope("int8"):
                 largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
                 rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
-                return int8_product(rounded, values, scales, kept=steps) * (largest / LARGEST)
+                return int8_product(rounded, values, scales, prepack=steps) * (largest / LARGEST)
 
         return product
 
-    def beside(self, others: Sequence[Any]) -> Int8Kernel:
+    def concat(self, others: Sequence[Any]) -> Int8Matrix:
         kernels = (self, *others)
-        return Int8Kernel(tf.concat([k.values for k in kernels], 0), tf.concat([k.scales for k in kernels], 0))
+        return Int8Matrix(tf.concat([k.values for k in kernels], 0), tf.concat([k.scales for k in kernels], 0))
 
     def columns(self, ids: Any) -> Any:
         return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
 
 
 def quantize(model: Any) -> None:
-    """Puts an `Int8Kernel` in the place of each matrix of a model, which from then on can only be run.
+    """Puts an `Int8Matrix` in the place of each matrix of a model, which from then on can only be run.
 
     Args:
         model: a `models.base.Model` in float32.
@@ -67,7 +67,7 @@ def quantize(model: Any) -> None:
         UsageError: less than nine tenths of its weights are in matrices that can do it.
         DataError: a weight is not finite.
     """
-    found = list(places(model._flatten_layers()))
+    found = list(matrices_of(model._flatten_layers()))
     layers = list(model._flatten_layers())
     looked_up = {id(getattr(layer, name)) for layer in layers for name in getattr(layer, "LOOKED_UP", ())}
     matrices = [weight for weight in model.weights if len(weight.shape) > 1 and id(weight) not in looked_up]
@@ -93,14 +93,14 @@ def _numbers(weights: Sequence[Any]) -> int:
     return sum(math.prod(weight.shape) for weight in weights)
 
 
-def int8_kernels(model: Any) -> dict[str, Int8Kernel]:
+def int8_matrices(model: Any) -> dict[str, Int8Matrix]:
     """The int8 matrices of a model by their paths; none of one that was not quantized."""
-    found = {f"{layer.path}/{name}": getattr(layer, name) for layer, name, _ in places(model._flatten_layers())}
-    return {path: kernel for path, kernel in found.items() if isinstance(kernel, Int8Kernel)}
+    found = {f"{layer.path}/{name}": getattr(layer, name) for layer, name, _ in matrices_of(model._flatten_layers())}
+    return {path: kernel for path, kernel in found.items() if isinstance(kernel, Int8Matrix)}
 
 
-def _rounded(columns: np.ndarray) -> Int8Kernel:
+def _rounded(columns: np.ndarray) -> Int8Matrix:
     """float32 [O, I] -> a kernel [I, O]."""
     scales = np.maximum(np.abs(columns).max(1), _TINY) / np.float32(LARGEST)
     values = np.rint(columns / scales[:, None]).astype(np.int8)
-    return Int8Kernel(tf.Variable(values, trainable=False), tf.Variable(scales, trainable=False))
+    return Int8Matrix(tf.Variable(values, trainable=False), tf.Variable(scales, trainable=False))

@@ -16,7 +16,7 @@ _NOT_HERE = (
 )
 
 
-def int8_product(rows: Any, columns: Any, scales: Any, *, kept: bool) -> Any:
+def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
     """Adds up in 32 bits, exactly; in graphs only.
 
     TensorFlow makes this operation of a product of rounded numbers where it finds one; no function of its own does.
@@ -25,7 +25,7 @@ def int8_product(rows: Any, columns: Any, scales: Any, *, kept: bool) -> Any:
         rows: int8 [R, I], without -128.
         columns: int8 [O, I], likewise.
         scales: float32 [O].
-        kept: what oneDNN makes of the columns before it multiplies, the operation keeps from its first call on: they
+        prepack: what oneDNN makes of the columns before it multiplies, the operation keeps from its first call on: they
             must be the same in all. For few rows that takes as much time as the product.
 
     Returns:
@@ -50,8 +50,8 @@ def int8_product(rows: Any, columns: Any, scales: Any, *, kept: bool) -> Any:
                 # It has no form without a bias, here of zeros.
                 "fused_ops": AttrValue(list=AttrValue.ListValue(s=[b"BiasAdd", b"Dequantize"])),
                 "transpose_b": AttrValue(b=True),
-                "is_weight_const": AttrValue(b=kept),
-                "is_bias_const": AttrValue(b=kept),
+                "is_weight_const": AttrValue(b=prepack),
+                "is_bias_const": AttrValue(b=prepack),
             },
         )
         .outputs
@@ -83,5 +83,5 @@ def assert_exact() -> None:
 def _exact() -> Any:
     """Whether the largest of sums are right: processors without VNNI add two products in 16 bits, which are too few."""
     rows, columns = tf.fill([2, 64], LARGEST), tf.fill([64, 64], LARGEST)
-    product = int8_product(tf.cast(rows, tf.int8), tf.cast(columns, tf.int8), tf.ones([64]), kept=False)
+    product = int8_product(tf.cast(rows, tf.int8), tf.cast(columns, tf.int8), tf.ones([64]), prepack=False)
     return tf.reduce_all(product == 64 * LARGEST**2)

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import dot, leading, step_dot, step_dots
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.layers.kernel import Function, Kernel
 from t2t_lite.layers.local_attention import Window, local_attention
+from t2t_lite.layers.matmul import batch_shape, matmul, step_dot, step_dots
+from t2t_lite.layers.matrix import Function, Matrix
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 from t2t_lite.layers.step_attention import Product, step_attention
 
-Extend = Callable[[Any, Any], tuple[Any, Any]]
+Update = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -44,7 +44,7 @@ class MultiHeadAttention(keras.layers.Layer):
         [B, T, D].
     """
 
-    KERNELS: ClassVar = {"query": "IO", "key": "IO", "value": "IO", "output_kernel": "IO"}
+    MATRICES: ClassVar = {"query": "IO", "key": "IO", "value": "IO", "output_kernel": "IO"}
 
     def __init__(
         self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, gain: float = 1.0, **kwargs: Any
@@ -67,14 +67,14 @@ class MultiHeadAttention(keras.layers.Layer):
         self.output_kernel = kernel("output", (self.num_heads * self.d_v, d_model))
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, seed: Any = None) -> Any:
-        if memory is None and not isinstance(self.query, Kernel):
+        if memory is None and not isinstance(self.query, Matrix):
             product = self._heads(x, self._self_kernel(x.dtype))
             query, key, value = ops.split(product, (self.d_k, 2 * self.d_k), axis=-1)
             heads = self._attend(query, key, value, bias, seed)
         else:
             keys_values = self.project_memory(x if memory is None else memory)
             heads = self._attend(self._heads(x, self.query), *keys_values, bias, seed)
-        return dot(heads, self.output_kernel)
+        return matmul(heads, self.output_kernel)
 
     def project_memory(self, memory: Any) -> tuple[Any, Any]:
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; decoding computes them once."""
@@ -88,18 +88,18 @@ class MultiHeadAttention(keras.layers.Layer):
         project, output = step_dot(self.query, dtype), step_dot(self.output_kernel, dtype)
         return lambda x, key, value, bias: output(step_attention(self._split(project(x)), key, value, bias, product))
 
-    def self_step(self, dtype: str, product: Product | None = None) -> Callable[[Any, Extend, Any], Any]:
+    def self_step(self, dtype: str, product: Product | None = None) -> Callable[[Any, Update, Any], Any]:
         """Returns self-attention for the steps of a search; `product` as for `step_attention`.
 
-        A function of `x` [B, T, D] in `dtype`; of `extend`, which is told the keys [B, T, H, K] and values [B, T, H, V]
+        A function of `x` [B, T, D] in `dtype`; of `update`, which is told the keys [B, T, H, K] and values [B, T, H, V]
         of x and returns those that are to be seen, [B, H, S, K] and [B, H, S, V]; and of `bias`; to [B, T, D].
         """
         project = step_dots((self.query, self.key, self.value), dtype)
         output = step_dot(self.output_kernel, dtype)
 
-        def step(x: Any, extend: Extend, bias: Any) -> Any:
+        def step(x: Any, update: Update, bias: Any) -> Any:
             query, key, value = (self._split(part) for part in project(x))
-            keys, values = extend(key, value)
+            keys, values = update(key, value)
             return output(step_attention(query, keys, values, bias, product))
 
         return step
@@ -128,12 +128,12 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _heads(self, x: Any, kernel: Any) -> Any:
         """[B, T, D], [D, H * E] -> [B, H, T, E]."""
-        return ops.transpose(dot(x, kernel, self.num_heads), (0, 2, 1, 3))
+        return ops.transpose(matmul(x, kernel, self.num_heads), (0, 2, 1, 3))
 
     def _split(self, x: Any) -> Any:
         """[..., H * E] -> [..., H, E]."""
-        return ops.reshape(x, (*leading(x), self.num_heads, x.shape[-1] // self.num_heads))
+        return ops.reshape(x, (*batch_shape(x), self.num_heads, x.shape[-1] // self.num_heads))
 
     def _flat(self, x: Any) -> Any:
         """[..., H, E] -> [..., H * E]."""
-        return ops.reshape(x, (*leading(x)[:-1], x.shape[-2] * x.shape[-1]))
+        return ops.reshape(x, (*batch_shape(x)[:-1], x.shape[-2] * x.shape[-1]))

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import dot, is_bfloat16, leading, step_dot
-from t2t_lite.layers.kernel import Function, Kernel
 from t2t_lite.layers.masks import PAD
+from t2t_lite.layers.matmul import batch_shape, is_bfloat16, matmul, step_dot
+from t2t_lite.layers.matrix import Function, Matrix
 
 
 class Embedding(keras.layers.Layer):
@@ -18,7 +18,7 @@ class Embedding(keras.layers.Layer):
 
     Padding, which is also the symbol that starts the decoder, has the zero vector.
 
-    `table` is [vocab_size, d_model], or a `Kernel` [d_model, vocab_size].
+    `table` is [vocab_size, d_model], or a `Matrix` [d_model, vocab_size].
 
     Args:
         vocab_size: rows.
@@ -33,7 +33,7 @@ class Embedding(keras.layers.Layer):
         [..., d_model].
     """
 
-    KERNELS: ClassVar = {"table": "OI"}
+    MATRICES: ClassVar = {"table": "OI"}
 
     def __init__(self, vocab_size: int, d_model: int, output_dtype: str = "float32", **kwargs: Any) -> None:
         super().__init__(autocast=False, dtype="float32", **kwargs)
@@ -47,13 +47,13 @@ class Embedding(keras.layers.Layer):
     def call(self, ids: Any) -> Any:
         scale = ops.cast(ops.not_equal(ids, PAD), self.output_dtype) * math.sqrt(self.d_model)
         table = self.table
-        vectors = table.columns(ids) if isinstance(table, Kernel) else ops.take(table, ids, axis=0)
+        vectors = table.columns(ids) if isinstance(table, Matrix) else ops.take(table, ids, axis=0)
         return ops.cast(vectors, self.output_dtype) * scale[..., None]
 
     def logits(self, x: Any) -> Any:
         """[..., d_model] -> float32 [..., vocab_size]: x times the transposed table, without bias."""
-        if isinstance(self.table, Kernel):
-            return ops.cast(dot(x, self.table), "float32")
+        if isinstance(self.table, Matrix):
+            return ops.cast(matmul(x, self.table), "float32")
         return self._logits(x, ops.cast(self.table, x.dtype))
 
     def step_logits(self, dtype: str) -> Function:
@@ -62,13 +62,15 @@ class Embedding(keras.layers.Layer):
         The table does not change from step to step, so it is laid out once, as the product wants it. In float32 that is
         transposed: TensorFlow's product would do so each time, at up to ten times its own cost without oneDNN.
         """
-        if is_bfloat16(dtype) and not isinstance(self.table, Kernel):
+        if is_bfloat16(dtype) and not isinstance(self.table, Matrix):
             table = ops.cast(self.table, dtype)
             return lambda x: self._logits(x, table)
-        kernel = self.table if isinstance(self.table, Kernel) else ops.transpose(self.table)
+        kernel = self.table if isinstance(self.table, Matrix) else ops.transpose(self.table)
         product = step_dot(kernel, dtype)
         return lambda x: ops.cast(product(x), "float32")
 
     def _logits(self, x: Any, table: Any) -> Any:
         rows = ops.reshape(x, (-1, self.d_model))
-        return ops.cast(ops.reshape(ops.matmul(rows, ops.transpose(table)), (*leading(x), self.vocab_size)), "float32")
+        return ops.cast(
+            ops.reshape(ops.matmul(rows, ops.transpose(table)), (*batch_shape(x), self.vocab_size)), "float32"
+        )

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import dot, step_dot, widened
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.layers.kernel import Function, Kernel
+from t2t_lite.layers.matmul import matmul, step_dot, widened
+from t2t_lite.layers.matrix import Function, Matrix
 
 
 class FeedForward(keras.layers.Layer):
@@ -28,7 +28,7 @@ class FeedForward(keras.layers.Layer):
         [..., d_model].
     """
 
-    KERNELS: ClassVar = {"kernel_1": "IO", "kernel_2": "IO"}
+    MATRICES: ClassVar = {"kernel_1": "IO", "kernel_2": "IO"}
 
     def __init__(self, d_ff: int, dropout: float = 0.0, *, fan_in: bool = False, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -49,15 +49,15 @@ class FeedForward(keras.layers.Layer):
         self.bias_2 = self.add_weight(name="bias_2", shape=(d_model,), initializer="zeros")
 
     def call(self, x: Any, seed: Any = None) -> Any:
-        inner = ops.relu(dot(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
+        inner = ops.relu(matmul(x, self.kernel_1) + ops.cast(self.bias_1, x.dtype))
         inner = self.dropout(inner, seed=seed)
-        return dot(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)
+        return matmul(inner, self.kernel_2) + ops.cast(self.bias_2, x.dtype)
 
     def step(self, dtype: str) -> Function:
         """Returns what maps `x` in `dtype` to `self(x)`, for the steps of a search."""
         kernel_1, kernel_2 = self.kernel_1, self.kernel_2
         bias_1, bias_2 = ops.cast(self.bias_1, dtype), ops.cast(self.bias_2, dtype)
-        if not isinstance(kernel_1, Kernel):
+        if not isinstance(kernel_1, Matrix):
             # With zeros for inner units as well, the inner layer goes from one product to the other as it is.
             kernel_1, bias_1 = widened(ops.cast(kernel_1, dtype), 1), widened(bias_1, 0)
             kernel_2 = widened(ops.cast(kernel_2, dtype), 0)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.kernel import Function
+from t2t_lite.layers.matrix import Function
 
 EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 

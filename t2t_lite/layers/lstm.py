@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import dot
+from t2t_lite.layers.matmul import matmul
 
 
 def lstm_cell(gates: Any, c: Any) -> tuple[Any, Any]:
@@ -47,7 +47,7 @@ class Lstm(keras.layers.Layer):
         h of all positions [B, T, units], in the layer's precision; and the state after the last one before the padding.
     """
 
-    KERNELS: ClassVar = {"kernel": "IO", "recurrent_kernel": "IO"}
+    MATRICES: ClassVar = {"kernel": "IO", "recurrent_kernel": "IO"}
 
     def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
@@ -84,7 +84,7 @@ class Lstm(keras.layers.Layer):
     def of_input(self, x: Any) -> Any:
         """W x + b, which no state is needed for. [..., I] -> [..., 4 units]."""
         x = ops.cast(x, self.compute_dtype)
-        return dot(x, self.kernel) + ops.cast(self.bias, x.dtype)
+        return matmul(x, self.kernel) + ops.cast(self.bias, x.dtype)
 
     def after(self, of_input: Any, state: Any) -> tuple[Any, Any]:
         """Returns the state after one position.
@@ -94,5 +94,5 @@ class Lstm(keras.layers.Layer):
             state: before it.
         """
         h, c = state
-        gates = of_input + dot(ops.cast(h, self.compute_dtype), self.recurrent_kernel)
+        gates = of_input + matmul(ops.cast(h, self.compute_dtype), self.recurrent_kernel)
         return lstm_cell(ops.cast(gates, "float32"), c)

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from t2t_lite.layers.dot import dot
-from t2t_lite.layers.matrix import Matrix
+from t2t_lite.layers.linear import Linear
+from t2t_lite.layers.matmul import matmul
 
 Score = Literal["general", "additive"]
 
@@ -37,8 +37,8 @@ class RnnAttention(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.units = units
 
-        def matrix(rows: int, name: str) -> Matrix:
-            return Matrix(rows, units, dtype=self.dtype_policy, name=name)
+        def matrix(rows: int, name: str) -> Linear:
+            return Linear(rows, units, dtype=self.dtype_policy, name=name)
 
         self.keys = matrix(units, "keys")  # U m: what does not depend on the query
         self.query = matrix(units, "query") if score == "additive" else None
@@ -61,4 +61,4 @@ class RnnAttention(keras.layers.Layer):
         if self.query is None:
             return ops.matmul(query, ops.transpose(keys, (0, 2, 1)))
         inner = ops.tanh(self.query(query)[:, :, None] + keys[:, None])  # [B, Q, S, units]
-        return dot(inner, self.vector)[..., 0]
+        return matmul(inner, self.vector)[..., 0]

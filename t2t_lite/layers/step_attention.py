@@ -11,7 +11,7 @@ from typing import Any
 
 from keras import ops
 
-from t2t_lite.layers.dot import is_bfloat16
+from t2t_lite.layers.matmul import is_bfloat16
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
 Product = Callable[[Any, Any, bool], Any]

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from t2t_lite.layers.attention import Extend
+from t2t_lite.layers.attention import Update
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.step_attention import Product
@@ -59,13 +59,13 @@ class DecoderLayer(Composite, keras.layers.Layer):
             x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 4)), seed=fold_in(seed, 5)
         )
 
-    def step(self, dtype: str, product: Product | None) -> Callable[[Any, Extend, tuple[Any, Any], Any, Any], Any]:
+    def step(self, dtype: str, product: Product | None) -> Callable[[Any, Update, tuple[Any, Any], Any, Any], Any]:
         """Returns the function of one position of every hypothesis, equal to that column of `call`.
 
         Its arguments:
 
         x: [B, K, d_model] in `dtype`.
-        extend: is told the keys [B, K, H, d_k] and values [B, K, H, d_v] of this position, and returns all that there
+        update: is told the keys [B, K, H, d_k] and values [B, K, H, d_v] of this position, and returns all that there
             are to attend to, [B, H, N, d_k] and [B, H, N, d_v].
         memory_cache: keys [B, H, S, d_k] and values [B, H, S, d_v]; hypotheses share them.
         self_bias: float32 [B, 1, K, N], shows each hypothesis its own past and present.
@@ -79,10 +79,10 @@ class DecoderLayer(Composite, keras.layers.Layer):
         around_self, around_memory = self.around_self.step(), self.around_memory.step()
         around_feed_forward = self.around_feed_forward.step()
 
-        def step(x: Any, extend: Extend, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
+        def step(x: Any, update: Update, memory_cache: tuple[Any, Any], self_bias: Any, memory_bias: Any) -> Any:
             # Names as in `call`, for those who profile.
             with keras.name_scope("around_self"):
-                x = around_self(x, lambda y: attend_to_past(y, extend, self_bias))
+                x = around_self(x, lambda y: attend_to_past(y, update, self_bias))
             with keras.name_scope("around_memory"):
                 x = around_memory(x, lambda y: attend_to_memory(y, *memory_cache, memory_bias))
             with keras.name_scope("around_feed_forward"):
@@ -121,7 +121,7 @@ class Decoder(Composite, keras.layers.Layer):
     def step(self, dtype: str, product: Product | None) -> Callable[[Any, Any, list[tuple[Any, Any]], Any, Any], Any]:
         """Returns the function of one position through all layers; its arguments as those of `DecoderLayer.step`.
 
-        The `extend` of `past` is that of a layer, but for the number of the layer in front, and there is a memory cache
+        The `update` of `past` is that of a layer, but for the number of the layer in front, and there is a memory cache
         for each layer.
         """
         layers = [block.step(dtype, product) for block in self.blocks]
@@ -129,7 +129,7 @@ class Decoder(Composite, keras.layers.Layer):
 
         def step(x: Any, past: Any, memory_caches: list[tuple[Any, Any]], self_bias: Any, memory_bias: Any) -> Any:
             for i, layer in enumerate(layers):
-                x = layer(x, functools.partial(past.extend, i), memory_caches[i], self_bias, memory_bias)
+                x = layer(x, functools.partial(past.update, i), memory_caches[i], self_bias, memory_bias)
             return final_norm(x) if final_norm else x
 
         return step

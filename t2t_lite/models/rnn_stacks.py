@@ -12,8 +12,8 @@ import keras
 from keras import ops
 
 from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.layers.linear import Linear
 from t2t_lite.layers.lstm import Lstm
-from t2t_lite.layers.matrix import Matrix
 from t2t_lite.layers.rnn_attention import RnnAttention, Score
 
 
@@ -89,7 +89,7 @@ class RnnDecoder(_Stack):
         self, num_layers: int, units: int, score: Score, input_feeding: bool, dropout: float, **kwargs: Any
     ) -> None:
         super().__init__(num_layers, units, dropout, **kwargs)
-        self.feed = Matrix(units, 4 * units, dtype=self.dtype_policy, name="feed") if input_feeding else None
+        self.feed = Linear(units, 4 * units, dtype=self.dtype_policy, name="feed") if input_feeding else None
         self.attention = RnnAttention(units, score, dtype=self.dtype_policy, name="attention")
 
     def build(self, input_shape: Any = None) -> None:

@@ -200,38 +200,38 @@ class Transformer(Composite, Model):
 
     def start(self, memory: tuple[Any, Any], beam_size: int, steps: Any) -> tuple[Any, Any, Callable[..., Any]]:
         from t2t_lite.ops import kv_cache
-        from t2t_lite.ops.products import vector_product
+        from t2t_lite.ops.batched_matmul import batched_matmul
 
         states, bias = memory
-        product = vector_product(keras.backend.standardize_dtype(states.dtype), beam_size)
+        product = batched_matmul(keras.backend.standardize_dtype(states.dtype), beam_size)
         memory_caches, one = self.stepper(states, product)
         fixed = {"memory": memory_caches, "memory_bias": bias}
 
         def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
-            past = kv_cache.Past(state, index)
+            past = kv_cache.KVCache(state, index)
             # Equal to memory_bias, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add
             # for oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch,
             # and the whole search would give empty arrays (it does so for models of one layer).
             bias = ops.where(fixed["memory_bias"] < 0, fixed["memory_bias"], 0.0)
             logits = one(ids, index, past, fixed["memory"], bias)
-            return logits, past.after()
+            return logits, past.advance()
 
-        return fixed, kv_cache.empty(memory_caches, ops.shape(states)[0], beam_size, steps), step
+        return fixed, kv_cache.init(memory_caches, ops.shape(states)[0], beam_size, steps), step
 
     def reorder(self, state: Any, parents: Any) -> Any:
         from t2t_lite.ops import kv_cache
 
-        return kv_cache.reordered(state, parents)
+        return kv_cache.reorder(state, parents)
 
     def is_full(self, state: Any) -> Any:
         from t2t_lite.ops import kv_cache
 
-        return kv_cache.full(state)
+        return kv_cache.is_full(state)
 
     def renewed(self, state: Any, steps: Any) -> Any:
         from t2t_lite.ops import kv_cache
 
-        return kv_cache.renewed(state, steps)
+        return kv_cache.compact(state, steps)
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """As `Model.attention_maps`; the paper's Figures 3 to 5.
@@ -263,7 +263,7 @@ class Transformer(Composite, Model):
 
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
-            past: keeps the keys and values of the positions, as `ops.kv_cache.Past`.
+            past: keeps the keys and values of the positions, as `ops.kv_cache.KVCache`.
             memory_caches: those keys and values; rows may have been left out.
             memory_bias: float32 [B, 1, 1, S].
 

@@ -1,7 +1,7 @@
 """What a beam search remembers of the positions before: self-attention's keys and values.
 
 Hypotheses change places from step to step, and what was written of them never moves. Each step fills K slots, one for
-each hypothesis there is then, and `mine` says which of all slots are a hypothesis' own past. Attention sees the slots
+each hypothesis there is then, and `owner` says which of all slots are a hypothesis' own past. Attention sees the slots
 of all hypotheses of its sentence, and a bias hides those of the others: no copy is made when hypotheses change places.
 When the slots are used up, those that no hypothesis looks at any more are left out, and there is room again.
 
@@ -19,16 +19,16 @@ from t2t_lite.layers import masks
 
 _BLOCK = 16  # steps for which there is new room: short outputs never pay for long ones
 
-# "count": int32 scalar, the slots in use, the same for all sentences; "mine": bool [B, K, N]; "positions":
+# "count": int32 scalar, the slots in use, the same for all sentences; "owner": bool [B, K, N]; "positions":
 # int32 [B, 1, N], of what is in the slots; "slots": for each layer keys and values, [B, H, N, E].
 State = dict[str, Any]
 
 
-class Past:
+class KVCache:
     """The view of one step: what `Transformer.stepper` asks of a memory.
 
     Args:
-        state: from `empty` or the step before; not `full`.
+        state: from `init` or the step before; not `is_full`.
         index: int scalar, the position of this step.
 
     Attributes:
@@ -38,79 +38,79 @@ class Past:
 
     def __init__(self, state: State, index: Any) -> None:
         self._count, self._slots = state["count"], list(state["slots"])
-        beam_size = state["mine"].shape[1]
-        self._room = tf.shape(state["mine"])[2]
-        place = tf.range(self._room) - self._count
-        self._mine = state["mine"] | tf.equal(place, tf.range(beam_size)[:, None])
+        beam_size = state["owner"].shape[1]
+        self._capacity = tf.shape(state["owner"])[2]
+        place = tf.range(self._capacity) - self._count
+        self._owner = state["owner"] | tf.equal(place, tf.range(beam_size)[:, None])
         self._positions = tf.where((place >= 0) & (place < beam_size), index, state["positions"])
-        self.bias = masks.bias(self._mine)[:, None]
+        self.bias = masks.bias(self._owner)[:, None]
         self.positions = self._positions[:, None]
 
-    def extend(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
+    def update(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         """Writes this position's `key` and `value` [B, K, H, E] of one layer; returns all slots, [B, H, N, E]."""
         keys, values = self._slots[layer]
-        at = self._count, self._room
+        at = self._count, self._capacity
         self._slots[layer] = _written(keys, *at, key), _written(values, *at, value)
         return self._slots[layer]
 
-    def after(self) -> State:
+    def advance(self) -> State:
         """The state after this step, the hypotheses in their old order."""
         return {
-            "count": self._count + self._mine.shape[1],
-            "mine": self._mine,
+            "count": self._count + self._owner.shape[1],
+            "owner": self._owner,
             "positions": self._positions,
             "slots": self._slots,
         }
 
 
-def empty(memory_caches: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, steps: Any) -> State:
+def init(memory_caches: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, steps: Any) -> State:
     """Nothing remembered, and room for `steps` steps or a block of them.
 
     `memory_caches`: keys and values [B, H, S, E] of the layers' other attention, as wide.
     """
-    room = _room(steps, beam_size)
+    capacity = _capacity(steps, beam_size)
     return {
         "count": tf.constant(0),
-        "mine": tf.zeros([batch, beam_size, room], tf.bool),
-        "positions": tf.zeros([batch, 1, room], tf.int32),
+        "owner": tf.zeros([batch, beam_size, capacity], tf.bool),
+        "positions": tf.zeros([batch, 1, capacity], tf.int32),
         "slots": [
-            tuple(tf.zeros([batch, like.shape[1], room, like.shape[3]], like.dtype) for like in caches)
+            tuple(tf.zeros([batch, like.shape[1], capacity, like.shape[3]], like.dtype) for like in caches)
             for caches in memory_caches
         ],
     }
 
 
-def reordered(state: State, parents: Any) -> State:
+def reorder(state: State, parents: Any) -> State:
     """The state in which hypothesis k continues hypothesis parents[:, k] (int32 [B, K]); no slot is copied."""
-    return {**state, "mine": tf.gather(state["mine"], parents, batch_dims=1)}
+    return {**state, "owner": tf.gather(state["owner"], parents, batch_dims=1)}
 
 
-def full(state: State) -> Any:
+def is_full(state: State) -> Any:
     """Whether there is no room for another step, bool scalar."""
-    return state["count"] >= tf.shape(state["mine"])[2]
+    return state["count"] >= tf.shape(state["owner"])[2]
 
 
-def renewed(state: State, steps: Any) -> State:
+def compact(state: State, steps: Any) -> State:
     """Without the slots that no hypothesis looks at, and with room for `steps` more steps or a block of them."""
-    seen = tf.reduce_any(state["mine"], 1)
+    seen = tf.reduce_any(state["owner"], 1)
     count = tf.reduce_max(tf.math.count_nonzero(seen, 1, dtype=tf.int32))
     _, kept = tf.math.top_k(tf.cast(seen, tf.int32), count)  # in their old order; fewer than `count` may be seen
-    room = [[0, 0], [0, 0], [0, _room(steps, state["mine"].shape[1])]]
+    room = [[0, 0], [0, 0], [0, _capacity(steps, state["owner"].shape[1])]]
     copied = tf.pad(kept, room[1:])  # anything may be in the room, as nobody sees it before it is written
     return {
         "count": count,
-        "mine": tf.pad(tf.gather(state["mine"], kept, axis=2, batch_dims=1), room),
+        "owner": tf.pad(tf.gather(state["owner"], kept, axis=2, batch_dims=1), room),
         "positions": tf.pad(tf.gather(state["positions"], kept, axis=2, batch_dims=1), room),
         "slots": tf.nest.map_structure(lambda slots: tf.gather(slots, copied, axis=2, batch_dims=1), state["slots"]),
     }
 
 
-def _room(steps: Any, beam_size: int) -> Any:
+def _capacity(steps: Any, beam_size: int) -> Any:
     return tf.minimum(_BLOCK, steps) * beam_size
 
 
-def _written(slots: Any, first: Any, room: Any, new: Any) -> Any:
-    """`slots` [B, H, room, E] with `new` [B, K, H, E] from slot `first` on; in place, as nothing else holds the buffer.
+def _written(slots: Any, first: Any, capacity: Any, new: Any) -> Any:
+    """`slots` [B, H, capacity, E] with `new` [B, K, H, E] from slot `first` on; nothing else holds the buffer.
 
     TensorFlow's operation for it is slower with each axis more, and copies number by number: so over two axes, and if
     they come out even, with numbers of 16 bytes.
@@ -128,7 +128,7 @@ def _written(slots: Any, first: Any, room: Any, new: Any) -> Any:
     integer = tf.int32 if new.dtype.size == 4 else tf.int16
     new_BHKE = tf.transpose(tf.bitcast(new, integer), [0, 2, 1, 3])
     written = tf.raw_ops.TensorStridedSliceUpdate(
-        input=flat(slots, room),
+        input=flat(slots, capacity),
         begin=[0, first * width],
         end=[0, (first + beam_size) * width],
         strides=[1, 1],
@@ -136,4 +136,4 @@ def _written(slots: Any, first: Any, room: Any, new: Any) -> Any:
         begin_mask=0b01,  # all of the first axis
         end_mask=0b01,
     )
-    return tf.reshape(tf.bitcast(written, slots.dtype), [-1, heads, room, size])
+    return tf.reshape(tf.bitcast(written, slots.dtype), [-1, heads, capacity, size])

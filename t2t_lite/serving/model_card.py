@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from t2t_lite import __version__, config
 from t2t_lite.config import HParams
-from t2t_lite.decode.int8 import int8_kernels
+from t2t_lite.decode.int8 import int8_matrices
 from t2t_lite.decode.translate import Translator
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.problem import Problem
@@ -60,7 +60,7 @@ def model_card(
         scores: of exactly these weights, each with its split, metric, value and signature; empty where there are none.
         pairs: sentence pairs by split; empty where the prepared data is gone.
     """
-    int8 = int8_kernels(translator.model).values()
+    int8 = int8_matrices(translator.model).values()
     shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
     languages = {"source_language": problem.source_language, "target_language": problem.target_language}
     return {

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES
-from t2t_lite.decode.int8 import int8_kernels
+from t2t_lite.decode.int8 import int8_matrices
 from t2t_lite.decode.int8_product import assert_exact
 from t2t_lite.decode.score import log_probs
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
@@ -66,7 +66,7 @@ class ServedModel(tf.Module):
         self._trees = None if translator.tree_text is None else GraphTrees(target.words(), translator.tree_text.table)
         model = translator.model
         self._weights = {w.path: _stored(w, model.compute_dtype) for w in model.weights}
-        self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_kernels(model).items()}
+        self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(translator.search, SEARCH_SIGNATURE)
         self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])

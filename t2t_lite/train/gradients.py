@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_lite.train.batch_shards import batch_shards
 from t2t_lite.train.loss import added, batch_loss
-from t2t_lite.train.row_blocks import row_blocks
 
 
 def loss_and_gradients(
@@ -47,7 +47,7 @@ def loss_and_gradients(
             tape.watch(array)
         losses = [
             batch_loss(model, rows, tokens, *smoothing, rows_seed, output=apart, jit=jit)
-            for rows, rows_seed in row_blocks(batch, seed, blocks)
+            for rows, rows_seed in batch_shards(batch, seed, blocks)
         ]
         loss = tf.add_n(losses)
     sources = read if once else [weight.value for weight in weights]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
-from t2t_lite.decode.int8 import Int8Kernel, int8_kernels, quantize
+from t2t_lite.decode.int8 import Int8Matrix, int8_matrices, quantize
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -23,12 +23,12 @@ SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]]
 pytestmark = pytest.mark.usefixtures("int8_machine")
 
 
-def _kernel(draw: np.random.Generator, outputs: int, inputs: int = 24) -> Int8Kernel:
+def _kernel(draw: np.random.Generator, outputs: int, inputs: int = 24) -> Int8Matrix:
     values = draw.integers(-127, 128, (outputs, inputs)).astype(np.int8)
-    return Int8Kernel(tf.constant(values), tf.constant(draw.uniform(0.5, 2, outputs).astype(np.float32)))
+    return Int8Matrix(tf.constant(values), tf.constant(draw.uniform(0.5, 2, outputs).astype(np.float32)))
 
 
-def _dense(kernel: Int8Kernel) -> np.ndarray:
+def _dense(kernel: Int8Matrix) -> np.ndarray:
     """float64 [I, O]."""
     return np.float64(kernel.values).T * np.float64(kernel.scales)
 
@@ -49,12 +49,12 @@ def test_a_kernel_multiplies_with_rounded_rows(steps: bool) -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 24])], autograph=False)
     def products(rows: Any) -> tuple[Any, Any]:
         first, *others = kernels
-        return first.product("float32", steps=steps)(rows), first.beside(others).product("float32", steps=steps)(rows)
+        return first.product("float32", steps=steps)(rows), first.concat(others).product("float32", steps=steps)(rows)
 
     one, side_by_side = products(rows)
     reference.assert_close(one.numpy(), _rounded(rows) @ _dense(kernels[0]), 1e-6)
     whole = np.concatenate([_dense(kernel) for kernel in kernels], 1)
-    assert kernels[0].beside(kernels[1:]).shape == whole.shape
+    assert kernels[0].concat(kernels[1:]).shape == whole.shape
     reference.assert_close(side_by_side.numpy(), _rounded(rows) @ whole, 1e-6)
     for i in range(len(rows)):  # whatever the others are
         np.testing.assert_array_equal(products(rows[i : i + 1])[1][0], side_by_side[i])
@@ -67,7 +67,7 @@ def test_columns() -> None:
     reference.assert_close(kernel.columns(ids).numpy(), _dense(kernel).T[ids], 1e-6)
 
 
-class _Slow(Int8Kernel):
+class _Slow(Int8Matrix):
     """The same sums in float64."""
 
     def product(self, dtype: str, *, steps: bool = False) -> Callable[[Any], Any]:
@@ -78,8 +78,8 @@ class _Slow(Int8Kernel):
 
         return product
 
-    def beside(self, others: Sequence[Any]) -> Any:
-        joined = super().beside(others)
+    def concat(self, others: Sequence[Any]) -> Any:
+        joined = super().concat(others)
         return _Slow(joined.values, joined.scales)
 
 
@@ -95,7 +95,7 @@ def _quantized(seed: int = 4, slow: bool = False, **changes: Any) -> Transformer
     if slow:
         for layer in model._flatten_layers():
             for name, value in vars(layer).items():
-                if isinstance(value, Int8Kernel):
+                if isinstance(value, Int8Matrix):
                     setattr(layer, name, _Slow(value.values, value.scales))
     return model
 
@@ -149,8 +149,8 @@ def test_no_sentence_depends_on_its_neighbours_nor_a_model_on_another() -> None:
 def test_the_matrices_have_left_the_model() -> None:
     before = _model(positions="learned")
     model = _quantized(positions="learned")
-    found = int8_kernels(model)
-    assert int8_kernels(before) == {}
+    found = int8_matrices(model)
+    assert int8_matrices(before) == {}
     left = {weight.path for weight in model.weights}
     gone = {weight.path: weight for weight in before.weights if weight.path not in left}
     assert len(gone) == len(found) == 2 * (4 + 2) + 2 * (8 + 2) + 1

@@ -17,16 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.usefixtures("int8_machine")
-@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("prepack", [False, True])
 @pytest.mark.parametrize(("inputs", "outputs"), [(5, 3), (64, 300), (512, 70)])
-def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, kept: bool) -> None:
+def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, prepack: bool) -> None:
     draw = np.random.default_rng(1)
     columns = draw.integers(-127, 128, (outputs, inputs)).astype(np.int8)
     scales = (2.0 ** draw.integers(-3, 4, outputs)).astype(np.float32)  # powers of two round nothing
 
     @tf.function(input_signature=[tf.TensorSpec([None, inputs], tf.int8)], autograph=False)
     def product(rows: Any) -> Any:
-        return int8_product(rows, tf.constant(columns), tf.constant(scales), kept=kept)
+        return int8_product(rows, tf.constant(columns), tf.constant(scales), prepack=prepack)
 
     for number in (0, 1, 300, 4, 65, 1):
         rows = draw.integers(-127, 128, (number, inputs)).astype(np.int8)

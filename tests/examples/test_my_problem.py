@@ -22,7 +22,7 @@ from t2t_lite.bin import datagen, recipe_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.train.run_dir import make_model
 from tests import reference
-from tests.plain_past import PlainPast
+from tests.plain_cache import PlainCache
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "my_problem"
@@ -142,7 +142,7 @@ def test_cached_steps_equal_the_columns_of_decode(example: Any) -> None:
     _, model = _model("pre")
     memory, bias = model.encode({"source": SOURCE})
     wanted = np.asarray(model.decode({"target": TARGET}, memory, bias))
-    (memory_caches, step), past = model.stepper(memory), PlainPast(1)
+    (memory_caches, step), past = model.stepper(memory), PlainCache(1)
     previous = np.zeros((2, 1), "int32")
     for at in range(TARGET.shape[1]):
         logits = step(previous, at, past.at(at), memory_caches, bias)

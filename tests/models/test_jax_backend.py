@@ -27,7 +27,7 @@ import jax
 import keras
 from t2t_lite.models import decoder, encoder, flops, transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from tests.plain_past import PlainPast
+from tests.plain_cache import PlainCache
 
 assert keras.backend.backend() == "jax"
 stored = dict(np.load(sys.argv[1], allow_pickle=False))
@@ -47,7 +47,7 @@ for name in ("post", "pre"):
     memory, bias = jax.jit(model.encode)(batch)
 
     def three_steps(memory, bias):
-        (caches, step), past, columns = model.stepper(memory), PlainPast(1), []
+        (caches, step), past, columns = model.stepper(memory), PlainCache(1), []
         for at in range(3):
             previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
             columns.append(step(previous, at, past.at(at), caches, bias)[:, 0])

@@ -10,7 +10,7 @@ from t2t_lite import config
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
-from tests.plain_past import PlainPast
+from tests.plain_cache import PlainCache
 
 TINY = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, max_positions=24)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [1, 0, 0, 0, 0]], "int32")
@@ -140,7 +140,7 @@ def test_cached_steps_equal_the_columns_of_decode(model: Transformer) -> None:
     columns = []
     for beam in range(beams):
         columns.append(np.asarray(model.decode({"target": targets[:, beam]}, memory, bias)))
-    (memory_caches, step), past = model.stepper(memory), PlainPast(beams)
+    (memory_caches, step), past = model.stepper(memory), PlainCache(beams)
     previous = np.zeros((rows, beams), "int32")
     for at in range(length):
         logits = step(previous, at, past.at(at), memory_caches, bias)

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decode.export_folder import SIGNATURES
-from t2t_lite.decode.int8 import int8_kernels, quantize
+from t2t_lite.decode.int8 import int8_matrices, quantize
 from t2t_lite.decode.translate import Translator
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.serving.export import export
@@ -45,7 +45,7 @@ def test_matrices_are_stored_in_a_quarter_of_the_bytes(int8: Exported, exported:
     reader = tf.train.load_checkpoint(str(int8.version / "variables" / "variables"))
     shapes = {n: s for n, s in reader.get_variable_to_shape_map().items() if n.endswith("VARIABLE_VALUE")}
     types = reader.get_variable_to_dtype_map()
-    kernels = int8_kernels(int8.translator.model)
+    kernels = int8_matrices(int8.translator.model)
     assert {len(shape) for name, shape in shapes.items() if types[name] == tf.float32} == {1}
     stored = [reader.get_tensor(name) for name in shapes if types[name] == tf.int8]
     assert sum(array.size for array in stored) == sum(np.prod(kernel.shape) for kernel in kernels.values())

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.train import row_blocks
+from t2t_lite.train import batch_shards
 from t2t_lite.train.gradients import loss_and_gradients
 
 V, ROWS = 60, 5
@@ -137,7 +137,7 @@ def test_a_block_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], 
     whole = np.asarray(layer(ones, seed=fold_in(SEED, 3)))
     assert 0 < (whole == 0).mean() < 1
     batch = {"target": np.zeros((ROWS, 2), "int32")}
-    blocks = list(row_blocks.row_blocks(batch, SEED, 3))
+    blocks = list(batch_shards.batch_shards(batch, SEED, 3))
     assert [len(block["target"]) for block, _ in blocks] == [1, 2, 2]
     start = 0
     for block, seed in blocks:
@@ -149,6 +149,8 @@ def test_a_block_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], 
 
 
 def test_the_counter_of_random_numbers_carries() -> None:
-    low, high = row_blocks._advanced(tf.constant([2**64 - 2, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist()
+    low, high = (
+        batch_shards._advanced(tf.constant([2**64 - 2, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist()
+    )
     assert (low, high) == (3, 8)
-    assert row_blocks._advanced(tf.constant([4, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist() == [9, 7]
+    assert batch_shards._advanced(tf.constant([4, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist() == [9, 7]

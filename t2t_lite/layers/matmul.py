@@ -9,28 +9,28 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.kernel import Function, Kernel
+from t2t_lite.layers.matrix import Function, Matrix
 
 _MORE = 16
 _APART = 256  # numbers: rows whose distance is a multiple of it fall into few sets of a cache
 
 
-def dot(x: Any, kernel: Any, heads: int | None = None) -> Any:
+def matmul(x: Any, kernel: Any, heads: int | None = None) -> Any:
     """Matrix product over the last axis in x's dtype. [..., I], [I, O] -> [..., O], or [..., heads, O / heads].
 
     Args:
-        kernel: an array, or a `Kernel`.
+        kernel: an array, or a `Matrix`.
     """
     rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
     size = kernel.shape[-1]
-    if isinstance(kernel, Kernel):
+    if isinstance(kernel, Matrix):
         product = kernel.product(x.dtype)(rows)
     else:
         product = ops.matmul(rows, ops.cast(kernel, x.dtype))
-    return ops.reshape(product, (*leading(x), *((heads, size // heads) if heads else (size,))))
+    return ops.reshape(product, (*batch_shape(x), *((heads, size // heads) if heads else (size,))))
 
 
-def leading(x: Any) -> tuple[Any, ...]:
+def batch_shape(x: Any) -> tuple[Any, ...]:
     """The sizes of all axes of `x` [B, ..., I] but the last, as `ops.reshape` takes them.
 
     Where the others are known, the first is -1: nothing has to be looked up when the graph runs.
@@ -46,21 +46,21 @@ def step_dot(kernel: Any, dtype: str) -> Function:
 
 
 def step_dots(kernels: Sequence[Any], dtype: str) -> Callable[[Any], Sequence[Any]]:
-    """Returns the function that maps x to `dot(x, kernel)` of each kernel, for the many steps of a search.
+    """Returns the function that maps x to `matmul(x, kernel)` of each kernel, for the many steps of a search.
 
     With few rows in x, reading the kernel is what takes time. It does not change during a search, so it is cast and
     laid out once, as the product likes it best: bfloat16 transposed, as two numbers of a column are multiplied at once,
     and float32 `widened`.
 
     Args:
-        kernels: [I, O] each, O may differ; side by side they are one product. Arrays, or a `Kernel` each.
+        kernels: [I, O] each, O may differ; side by side they are one product. Arrays, or a `Matrix` each.
         dtype: of what the function will be given.
     """
     ends = [0, *itertools.accumulate(kernel.shape[-1] for kernel in kernels)]
     multiply, size = _laid_out(kernels, dtype)
 
     def products(x: Any) -> list[Any]:
-        product = ops.reshape(multiply(ops.reshape(x, (-1, x.shape[-1]))), (*leading(x), size))
+        product = ops.reshape(multiply(ops.reshape(x, (-1, x.shape[-1]))), (*batch_shape(x), size))
         if size == kernels[0].shape[-1]:
             return [product]
         return [product[..., start:end] for start, end in itertools.pairwise(ends)]
@@ -71,8 +71,8 @@ def step_dots(kernels: Sequence[Any], dtype: str) -> Callable[[Any], Sequence[An
 def _laid_out(kernels: Sequence[Any], dtype: str) -> tuple[Function, int]:
     """What multiplies rows [R, I] with the kernels side by side; and how many columns that has."""
     first, *others = kernels
-    if isinstance(first, Kernel):
-        whole = first.beside(others) if others else first
+    if isinstance(first, Matrix):
+        whole = first.concat(others) if others else first
         return whole.product(dtype, steps=True), whole.shape[-1]
     cast = [ops.cast(kernel, dtype) for kernel in kernels]
     array = widened(ops.concatenate(cast, axis=1) if others else cast[0], 1)

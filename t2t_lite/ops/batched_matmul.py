@@ -11,7 +11,7 @@ from t2t_lite.layers.step_attention import Product
 _FEW = 8
 
 
-def vector_product(dtype: str, beam_size: int) -> Product | None:
+def batched_matmul(dtype: str, beam_size: int) -> Product | None:
     """The `product` for `Transformer.stepper`; None where queries should not be taken one by one.
 
     TensorFlow gives its older operations of this kind to oneDNN, which for so small matrices takes up to five times as

@@ -10,7 +10,7 @@ from keras import ops
 from t2t_lite.layers import masks
 
 
-class PlainPast:
+class PlainCache:
     """Keeps all keys and values in lists.
 
     The first slot is hidden, as those that are not yet written are. After it come K for each position.
@@ -20,16 +20,16 @@ class PlainPast:
         self._beam_size = beam_size
         self._kept: dict[int, tuple[list[Any], list[Any]]] = {}
 
-    def at(self, index: int) -> PlainPast:
+    def at(self, index: int) -> PlainCache:
         """The view of one step."""
         places = np.arange(self._beam_size)
         owners = np.concatenate([[-1], np.tile(places, index + 1)])
-        mine = owners[None, :] == places[:, None]
-        self.bias = masks.bias(mine[None, None])
+        owner = owners[None, :] == places[:, None]
+        self.bias = masks.bias(owner[None, None])
         self.positions = np.concatenate([[0], np.repeat(np.arange(index + 1), self._beam_size)])
         return self
 
-    def extend(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
+    def update(self, layer: int, key: Any, value: Any) -> tuple[Any, Any]:
         key, value = ops.swapaxes(key, 1, 2), ops.swapaxes(value, 1, 2)
         hidden = [ops.zeros_like(key[:, :, :1])], [ops.zeros_like(value[:, :, :1])]
         keys, values = self._kept.setdefault(layer, hidden)

@@ -12,13 +12,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
-from t2t_lite.layers.kernel import Function, Kernel, places
+from t2t_lite.layers.matrix import Function, Matrix, matrices_of
 from t2t_lite.models.transformer import Transformer
 
 _CPUINFO = Path("/proc/cpuinfo")
 
 
-class KeptKernel(Kernel):
+class PrepackedMatrix(Matrix):
     """Weights side by side, as the steps of a search multiply with them.
 
     Args:
@@ -37,24 +37,24 @@ class KeptKernel(Kernel):
             return lambda rows: _product(rows, array, transpose)
         return lambda rows: tf.matmul(rows, array, transpose_b=transpose)
 
-    def beside(self, others: Sequence[Any]) -> KeptKernel:
-        return KeptKernel([weight for kernel in (self, *others) for weight in kernel._weights], self._axes)
+    def concat(self, others: Sequence[Any]) -> PrepackedMatrix:
+        return PrepackedMatrix([weight for kernel in (self, *others) for weight in kernel._weights], self._axes)
 
     def columns(self, ids: Any) -> Any:
         (table,) = self._weights
         return tf.gather(tf.convert_to_tensor(table), ids)
 
 
-def keep(model: Any) -> None:
-    """Puts a `KeptKernel` in the place of each matrix of the decoder and of the softmax; they must change no more.
+def prepack(model: Any) -> None:
+    """Puts a `PrepackedMatrix` in the place of each matrix of the decoder and of the softmax; they must change no more.
 
     Does nothing to models other than `Transformer`, which may have other uses for them, nor where there is a GPU, or no
     oneDNN that multiplies in the model's precision. It is not for what is exported, which must run there, too.
     """
     if type(model) is not Transformer or tf.config.list_physical_devices("GPU") or not _works(model.compute_dtype):
         return
-    for layer, name, axes in places((*model.decoder._flatten_layers(), model.softmax)):
-        setattr(layer, name, KeptKernel([getattr(layer, name)], axes))
+    for layer, name, axes in matrices_of((*model.decoder._flatten_layers(), model.softmax)):
+        setattr(layer, name, PrepackedMatrix([getattr(layer, name)], axes))
 
 
 def _works(dtype: str) -> bool:

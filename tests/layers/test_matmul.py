@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.dot import dot, step_dot, step_dots
+from t2t_lite.layers.matmul import matmul, step_dot, step_dots
 from tests import reference
 
 
@@ -16,7 +16,7 @@ def test_both_are_the_product(columns: int, dtype: str) -> None:
     draw = np.random.default_rng(5)
     x, kernel = draw.standard_normal((2, 3, 16)).astype(dtype), draw.standard_normal((16, columns)).astype("float32")
     wanted = np.float64(x) @ np.float64(kernel)
-    for got in (dot(x, kernel), step_dot(kernel, dtype)(x)):
+    for got in (matmul(x, kernel), step_dot(kernel, dtype)(x)):
         assert got.dtype == dtype
         assert tuple(got.shape) == (2, 3, columns)
         reference.assert_close(np.float32(got), wanted, 1e-6 if dtype == "float32" else 2**-7)
@@ -46,7 +46,7 @@ def test_the_product_of_training_and_its_gradients(columns: int, dtype: str, jit
         weights = tf.constant(kernel)
         with tf.GradientTape() as tape:
             tape.watch((x, weights))
-            product = dot(x, weights)
+            product = matmul(x, weights)
         return product, tape.gradient(product, (x, weights), tf.constant(upstream))
 
     product, (of_x, of_kernel) = trained(x)
@@ -67,7 +67,7 @@ def test_whatever_sizes_a_graph_leaves_open(open_sizes: tuple[int, ...], rows: i
 
     @tf.function(input_signature=[spec], autograph=False)
     def both(x: Any) -> tuple[Any, Any]:
-        return dot(x, kernel), dot(x, kernel, heads=2)
+        return matmul(x, kernel), matmul(x, kernel, heads=2)
 
     whole, heads = both(x)
     reference.assert_close(whole, np.float64(x) @ np.float64(kernel), 1e-6)

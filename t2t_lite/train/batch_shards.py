@@ -14,7 +14,7 @@ _PHILOX = 1
 _AT_A_TIME = 4  # numbers that Philox makes of one count
 
 
-def row_blocks(batch: Mapping[str, Any], seed: Any, number: int) -> Iterator[tuple[dict[str, Any], Any]]:
+def batch_shards(batch: Mapping[str, Any], seed: Any, number: int) -> Iterator[tuple[dict[str, Any], Any]]:
     """Cuts a micro-batch into blocks of rows, of which some are empty where there are fewer rows.
 
     Args:
