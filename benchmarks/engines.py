@@ -25,8 +25,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from t2t_lite import config, registry, threads
+from t2t_lite import config, registry
 from t2t_lite.bin import cli
+from t2t_lite.ops import threads
 
 ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "t2t-lite int8", "CTranslate2 float32", "CTranslate2 int8")
 PIECES_IN, PIECES_OUT, BEAM, THREADS = 32, 40, 4, 2
@@ -111,9 +112,9 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     """
     import keras
 
-    from t2t_lite.decode.int8 import quantize
     from t2t_lite.decode.prepacked import prepack
     from t2t_lite.decode.translate import Translator
+    from t2t_lite.ops.int8 import quantize
 
     keras.utils.set_random_seed(SEED)
     decoding = {"beam_size": BEAM, "extra_length": PIECES_OUT - PIECES_IN}

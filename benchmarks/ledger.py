@@ -23,8 +23,9 @@ from typing import Any
 
 from train_step import PRODUCTS, beside, matrix_products, seconds_of, training_step
 
-from t2t_lite import config, registry, threads
+from t2t_lite import config, registry
 from t2t_lite.bin import cli
+from t2t_lite.ops import threads
 
 TRAINING = {
     "T1": ("", (32, 32, 32, 37000)),
@@ -130,9 +131,9 @@ def search_call(
     import tensorflow as tf
 
     from t2t_lite.decode.beam_search import EOS, beam_search
-    from t2t_lite.decode.int8 import quantize
     from t2t_lite.decode.prepacked import prepack
     from t2t_lite.decode.translate import FEW
+    from t2t_lite.ops.int8 import quantize
 
     sentences, source_length, output_length, vocab_size = shape
     threads.one_per_operation(at_most=sentences // FEW)
@@ -166,7 +167,7 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
     """As `matrix_products`, of integers of 8 bits whose second matrix stays the same."""
     import tensorflow as tf
 
-    from t2t_lite.decode.int8_product import int8_product
+    from t2t_lite.ops.int8_product import int8_product
 
     calls: list[tuple[Callable[[], Any], float]] = []
     for m, k, n in PRODUCTS:

@@ -85,8 +85,8 @@ def _without_arithmetic() -> config.HParams:
 
 
 def _export(base: Path, vocabulary: Any, hparams: config.HParams, precision: str) -> None:
-    from t2t_lite.decode.int8 import quantize
     from t2t_lite.decode.translate import Translator
+    from t2t_lite.ops.int8 import quantize
     from t2t_lite.serving.export import export
     from t2t_lite.serving.saved_model import ServedModel
 

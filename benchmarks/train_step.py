@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from t2t_lite import config, registry, threads
+from t2t_lite import config, registry
 from t2t_lite.bin import cli
+from t2t_lite.ops import threads
 
 # rows x (source + target) pieces and the vocabulary of each workload; "base" is the one the peers were timed on.
 WORKLOADS = {"base": (32, 32, 32, 37000), "tiny": (64, 32, 32, 800), "multi30k": (400, 20, 20, 8000)}

@@ -44,8 +44,8 @@ def shared_data() -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def int8_machine() -> None:
     """Skips the test where models of int8 weights are refused."""
-    from t2t_lite.decode.int8_product import check_machine
     from t2t_lite.errors import UsageError
+    from t2t_lite.ops.int8_product import check_machine
 
     try:
         check_machine()

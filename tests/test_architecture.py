@@ -23,7 +23,7 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
 # "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
-LEAVES = ("config", "fields", "languages", "progress", "recipe_text", "registry", "metrics", "threads")
+LEAVES = ("config", "fields", "languages", "progress", "recipe_text", "registry", "metrics", "ops.threads")
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
@@ -34,12 +34,14 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "name_table": (("problem", "tensor2tensor_names"), ()),  # problem: to set the name of a class that is registered
     "registry": (("config", "name_table", "problem", "tensor2tensor_names"), ("numpy",)),
     "progress": ((), ("tqdm?",)),
-    "threads": ((), ("tensorflow?",)),
     "languages": ((), ()),
     "metrics": (("languages",), ("numpy", "sacrebleu", "sacremoses")),
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": ((), ("keras", "numpy")),
-    "ops": (("layers.masks", "layers.step_attention"), ("tensorflow",)),
+    "ops": (
+        ("layers.masks", "layers.matrix", "layers.dropout", "layers.step_attention"),
+        ("numpy", "tensorflow", "tensorflow?"),
+    ),
     # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
     "models": (("layers", "ops", "config", "fields", "registry"), ("keras", "numpy")),
     "problem": (("text", "metrics"), ()),
@@ -53,12 +55,12 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "train": (
         # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
-        ("models", "layers.dropout", "data", "problem", "decode", "text", "name_table", *LEAVES),
+        ("models", "ops", "layers.dropout", "data", "problem", "decode", "text", "name_table", *LEAVES),
         ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm", "tqdm?"),
     ),
     "serving": (
         # layers.positions: another engine is given the sinusoids as a table.
-        ("models", "layers.positions", "decode", "text", "problem", *LEAVES),
+        ("models", "ops", "layers.positions", "decode", "text", "problem", *LEAVES),
         ("keras", "numpy", "tensorflow", "ctranslate2?", "grpc?", "tensorflow_serving?"),
     ),
     "insights": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "matplotlib?")),
@@ -68,7 +70,8 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "bin": (
         (
-            *("models", "layers", "data", "problem", "decode", "text", "train", "serving", "insights", "demo", *LEAVES),
+            *("models", "ops", "layers", "data", "problem", "decode", "text", "train"),
+            *("serving", "insights", "demo", *LEAVES),
             "tensor2tensor_names",
         ),
         # Inside functions only, so that --help answers at once.

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite import threads
 from t2t_lite.bin import cli, line_source, output, progress
 from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.ops import threads
 
 if TYPE_CHECKING:
     from t2t_lite.decode.exported import ExportedTranslator
@@ -203,8 +203,8 @@ def _content(index: Path) -> str:
 
 
 def _open_run(args: argparse.Namespace) -> OpenRun:
-    from t2t_lite.decode.int8_product import check_machine
     from t2t_lite.decode.prepacked import prepack
+    from t2t_lite.ops.int8_product import check_machine
     from t2t_lite.train.open_run import open_run
 
     if args.precision == "int8":

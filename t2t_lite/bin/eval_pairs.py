@@ -7,9 +7,9 @@ import dataclasses
 import json
 import sys
 
-from t2t_lite import threads
 from t2t_lite.bin import cli, progress
 from t2t_lite.errors import DataError
+from t2t_lite.ops import threads
 
 
 def score_pairs(args: argparse.Namespace) -> int:

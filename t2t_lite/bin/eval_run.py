@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from t2t_lite import threads
 from t2t_lite.bin import cli, eval_scores, eval_trees, run_scores
 from t2t_lite.errors import UsageError
+from t2t_lite.ops import threads
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.metric import Metric

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite import threads
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator, padded
+from t2t_lite.ops import threads
 from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite import threads
 from t2t_lite.config import HParams
 from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.ops import threads
 from t2t_lite.text.linearize import sentence
 from t2t_lite.text.tag_table import TagTable
 from t2t_lite.text.tree_text import TreeText

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from t2t_lite import __version__, config
 from t2t_lite.config import HParams
-from t2t_lite.decode.int8 import int8_matrices
 from t2t_lite.decode.translate import Translator
 from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
 from t2t_lite.text.tree_text import TreeText
 

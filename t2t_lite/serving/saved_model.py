@@ -13,11 +13,11 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES
-from t2t_lite.decode.int8 import int8_matrices
-from t2t_lite.decode.int8_product import assert_exact
 from t2t_lite.decode.score import log_probs
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator
 from t2t_lite.errors import UsageError
+from t2t_lite.ops.int8 import int8_matrices
+from t2t_lite.ops.int8_product import assert_exact
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.graph_trees import GraphTrees
 from t2t_lite.text.tag_table import TagTable

@@ -11,8 +11,8 @@ import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 from tensorflow.python.eager import context
 
-from t2t_lite import threads
 from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.ops import threads
 from t2t_lite.train.cluster import VARIABLE, read_cluster
 from t2t_lite.train.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
 from t2t_lite.train.signals import take_back

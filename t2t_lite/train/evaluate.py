@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite import threads
 from t2t_lite.data.pipeline import assemble
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
@@ -22,6 +21,7 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.metrics.evalb_report import TreeScore
 from t2t_lite.metrics.metric import Score
+from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 from t2t_lite.train.loss import batch_loss
 

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_lite.train.batch_shards import batch_shards
+from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.train.loss import added, batch_loss
 
 

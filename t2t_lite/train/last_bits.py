@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite import threads
+from t2t_lite.ops import threads
 from t2t_lite.train.checkpoint_files import list_checkpoints
 from t2t_lite.train.run_log import read_starts
 from t2t_lite.train.workers import Workers

@@ -11,8 +11,8 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
-from t2t_lite.decode.int8 import quantize
 from t2t_lite.decode.translate import Translator
+from t2t_lite.ops.int8 import quantize
 from t2t_lite.text.tag_table import load_table
 from t2t_lite.text.vocabulary import Vocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite import threads
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import Store
+from t2t_lite.ops import threads
 from t2t_lite.train.report import BOARD_FOLDER, METRICS_FILE
 from t2t_lite.train.run_dir import RunSpec
 

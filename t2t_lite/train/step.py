@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite import threads
 from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
+from t2t_lite.ops import threads
 from t2t_lite.train.devices import turns
 from t2t_lite.train.gradients import loss_and_gradients
 from t2t_lite.train.optimizer import Optimizer

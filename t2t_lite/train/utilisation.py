@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite import threads
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.models.flops import Sizes
+from t2t_lite.ops import threads
 from t2t_lite.train.devices import on_gpus
 
 _MEASURED_SECONDS = 0.3

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decode.export_folder import SIGNATURES
-from t2t_lite.decode.int8 import int8_matrices, quantize
 from t2t_lite.decode.translate import Translator
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.ops.int8 import int8_matrices, quantize
 from t2t_lite.serving.export import export
 from t2t_lite.serving.saved_model import ServedModel
 from tests.serving.conftest import EXPORTED, Exported

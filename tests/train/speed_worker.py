@@ -3,7 +3,7 @@
 import statistics
 import sys
 
-from t2t_lite import threads
+from t2t_lite.ops import threads
 from t2t_lite.train.devices import Devices, make_strategy
 from t2t_lite.train.utilisation import device_flops_per_second
 

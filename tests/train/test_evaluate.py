@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite import registry, threads
+from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.decode.translate import Hypothesis, Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics import bleu
+from t2t_lite.ops import threads
 from t2t_lite.text.vocabulary import EOS
 from t2t_lite.train import evaluate
 from t2t_lite.train.evaluate import Evaluator, Scores

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.train import batch_shards
+from t2t_lite.ops import batch_shards
 from t2t_lite.train.gradients import loss_and_gradients
 
 V, ROWS = 60, 5

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decode.int8_product import int8_product
+from t2t_lite.ops.int8_product import int8_product
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +36,7 @@ def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, p
 
 
 CHECK = """
-from t2t_lite.decode.int8_product import assert_exact, check_machine
+from t2t_lite.ops.int8_product import assert_exact, check_machine
 import tensorflow as tf
 from t2t_lite.errors import UsageError
 try:

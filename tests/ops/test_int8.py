@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
-from t2t_lite.decode.int8 import Int8Matrix, int8_matrices, quantize
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.ops.int8 import Int8Matrix, int8_matrices, quantize
 from tests import reference
 
 V, EOS = 30, 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from t2t_lite import threads
+from t2t_lite.ops import threads
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
@@ -17,7 +17,7 @@ def _printed(code: str) -> list[str]:
     """What a Python of its own prints: TensorFlow can be told of threads only once."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_NUM_INTRAOP_THREADS", None)
-    code = f"import os\nimport tensorflow as tf\nfrom t2t_lite import threads\n{code}"
+    code = f"import os\nimport tensorflow as tf\nfrom t2t_lite.ops import threads\n{code}"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
 

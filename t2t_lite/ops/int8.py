@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.decode.int8_product import LARGEST, int8_product
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.matrix import Function, Matrix, matrices_of
+from t2t_lite.ops.int8_product import LARGEST, int8_product
 
 _LEAST_SHARE = 0.9  # below that it would be called int8 and be little smaller
 _TINY = 1e-30  # instead of the largest of zeros
