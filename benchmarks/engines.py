@@ -112,9 +112,9 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     """
     import keras
 
-    from t2t_lite.decode.prepacked import prepack
     from t2t_lite.decode.translate import Translator
     from t2t_lite.ops.int8 import quantize
+    from t2t_lite.ops.prepacked import is_supported
 
     keras.utils.set_random_seed(SEED)
     decoding = {"beam_size": BEAM, "extra_length": PIECES_OUT - PIECES_IN}
@@ -128,9 +128,9 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     model.softmax.table.assign(table)
     if precision == "int8":
         quantize(model)
-    elif not changing:
-        prepack(model)
-    return Translator.from_hparams(model, names, names, hparams)
+    made = Translator.from_hparams(model, names, names, hparams)
+    made.prepack = not changing and is_supported(model.compute_dtype)
+    return made
 
 
 def search(hparams_set: str, precision: str, batch: int) -> Call:

@@ -131,9 +131,9 @@ def search_call(
     import tensorflow as tf
 
     from t2t_lite.decode.beam_search import EOS, beam_search
-    from t2t_lite.decode.prepacked import prepack
     from t2t_lite.decode.translate import FEW
     from t2t_lite.ops.int8 import quantize
+    from t2t_lite.ops.prepacked import is_supported
 
     sentences, source_length, output_length, vocab_size = shape
     threads.one_per_operation(at_most=sentences // FEW)
@@ -145,15 +145,15 @@ def search_call(
     model.target_embedding.table.assign(table)
     if int8:
         quantize(model)
-    else:
-        prepack(model)  # as t2t-lite-decoder does
+    prepack = is_supported(model.compute_dtype)  # as t2t-lite-decoder does
     source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
     source[:, -1] = EOS
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def search(ids: Any) -> Any:
         extra = output_length - source_length
-        return beam_search(model, ids, beam_size=beam_size, alpha=0.6, extra_length=extra, early_stop=False)
+        settings = {"beam_size": beam_size, "alpha": 0.6, "extra_length": extra, "early_stop": False}
+        return beam_search(model, ids, **settings, prepack=prepack)
 
     def call(length: int | None = None) -> list[Any]:
         batches = np.array_split(source[:, :length], threads.at_a_time())

@@ -39,8 +39,9 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": ((), ("keras", "numpy")),
     "ops": (
-        ("layers.masks", "layers.matrix", "layers.dropout", "layers.step_attention"),
-        ("numpy", "tensorflow", "tensorflow?"),
+        # layers.layer_norm, layers.scaled_dot_product: a fast form of each; layers.dropout: seeds of a shard's rows.
+        tuple(f"layers.{name}" for name in ("matrix", "masks", "dropout", "layer_norm", "scaled_dot_product")),
+        ("keras", "numpy", "tensorflow", "tensorflow?"),
     ),
     # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
     "models": (("layers", "ops", "config", "fields", "registry"), ("keras", "numpy")),
@@ -50,7 +51,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
     "decode": (
-        ("models", "ops", "layers.matrix", "text", *LEAVES),
+        ("models", "ops", "text", *LEAVES),
         ("keras", "numpy", "tensorflow", "tensorflow_text?"),
     ),
     "train": (

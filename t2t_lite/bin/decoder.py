@@ -203,8 +203,8 @@ def _content(index: Path) -> str:
 
 
 def _open_run(args: argparse.Namespace) -> OpenRun:
-    from t2t_lite.decode.prepacked import prepack
     from t2t_lite.ops.int8_product import check_machine
+    from t2t_lite.ops.prepacked import is_supported
     from t2t_lite.train.open_run import open_run
 
     if args.precision == "int8":
@@ -220,8 +220,7 @@ def _open_run(args: argparse.Namespace) -> OpenRun:
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
-    if args.precision != "int8":
-        prepack(run.model)
+    run.translator.prepack = is_supported(run.model.compute_dtype)
     return run
 
 

@@ -91,11 +91,11 @@ def _backend(args: argparse.Namespace) -> Backend:
     cli.check_run(args)
     cli.load_tensorflow()
     from t2t_lite.bin.exporter import run_card
-    from t2t_lite.decode.prepacked import prepack
+    from t2t_lite.ops.prepacked import is_supported
     from t2t_lite.train.open_run import open_run
 
     run = open_run(args.output_dir, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
-    prepack(run.model)
+    run.translator.prepack = is_supported(run.model.compute_dtype)
     return backends.Run(run.translator, run_card(run))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from t2t_lite.ops.top_k import top_k
 
 PAD, EOS = 0, 1
@@ -21,7 +22,14 @@ def length_penalty(length: Any, alpha: float) -> Any:
 
 
 def beam_search(
-    model: Any, source: Any, *, beam_size: int, alpha: float, extra_length: int, early_stop: Any = True
+    model: Any,
+    source: Any,
+    *,
+    beam_size: int,
+    alpha: float,
+    extra_length: int,
+    early_stop: Any = True,
+    prepack: bool = False,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -37,12 +45,16 @@ def beam_search(
         alpha: exponent of the length penalty, at least 0.
         extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
         early_stop: bool or bool scalar; done when the best output is settled; otherwise when all K are.
+        prepack: the model's weights change no more, and `ops.prepacked.is_supported`.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
-    return _Search(model, source, beam_size, alpha, extra_length, early_stop).run()
+    with weights_read_once(model):
+        search = _Search(model, source, beam_size, alpha, extra_length, early_stop)
+        with prepare_weights(model, prepack=prepack):
+            return search.run()
 
 
 State = dict[str, Any]

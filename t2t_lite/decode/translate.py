@@ -161,6 +161,7 @@ class Translator(LineTranslator):
 
     Attributes:
         tree_text: makes the trees; None where outputs are text.
+        prepack: see `beam_search`; to be set before the first translation, and not for a graph that is exported.
     """
 
     def __init__(
@@ -182,6 +183,7 @@ class Translator(LineTranslator):
         self.model, self.target_vocabulary = model, target_vocabulary
         self.tree_text = None if trees is None else TreeText(target_vocabulary, trees)
         self.length_penalty, self.extra_length = length_penalty, extra_length
+        self.prepack = False
         # One graph for all shapes.
         self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
@@ -217,6 +219,7 @@ class Translator(LineTranslator):
             alpha=self.length_penalty,
             extra_length=self.extra_length,
             early_stop=early_stop,
+            prepack=self.prepack,
         )
 
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:

@@ -31,14 +31,9 @@ def fold_in(seed: Any, index: int | Any) -> Any:
 
 
 class Seed(abc.ABC):
-    """What may stand for a seed where masks are not simply drawn from it.
+    """What may stand for a seed int32 [2], its `values`, where masks are not simply drawn from it."""
 
-    Attributes:
-        values: int32 [2].
-    """
-
-    def __init__(self, values: Any) -> None:
-        self.values = values
+    values: Any
 
     @abc.abstractmethod
     def replaced(self, values: Any) -> Seed:
@@ -46,12 +41,7 @@ class Seed(abc.ABC):
 
     @abc.abstractmethod
     def integers(self, like: Any, levels: int, axis: int) -> Any:
-        """Returns int32 in [0, levels), all equally likely, in the shape of `like`.
-
-        Args:
-            like: [...], with the batch's rows on `axis`.
-            levels: a power of two.
-        """
+        """Returns int32 in [0, levels), a power of two, all equally likely; `like` has their shape, rows on `axis`."""
 
 
 class _GivenSeed(keras.random.SeedGenerator):

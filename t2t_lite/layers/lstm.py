@@ -84,7 +84,7 @@ class Lstm(keras.layers.Layer):
     def of_input(self, x: Any) -> Any:
         """W x + b, which no state is needed for. [..., I] -> [..., 4 units]."""
         x = ops.cast(x, self.compute_dtype)
-        return matmul(x, self.kernel) + ops.cast(self.bias, x.dtype)
+        return matmul(x, self.kernel, self.bias)
 
     def after(self, of_input: Any, state: Any) -> tuple[Any, Any]:
         """Returns the state after one position.

@@ -1,43 +1,42 @@
-"""A weight matrix that is no array, and makes its products itself.
+"""A weight matrix that multiplies: what may stand in a variable's place while nothing is trained.
 
-A layer's class names in `MATRICES` the weights that may be one, and their axes: I is summed over, O are outputs. A
-class derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the weights of
-which it only takes rows.
+A layer's class names in `MATRICES` the weights in whose place one may stand, and their axes: I is summed over, O are
+outputs. It names in `INNER` a pair of them of which the first's outputs are the second's inputs, so that both may have
+zeros more. A class derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the
+weights of which it only takes rows.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from keras import ops
 
 Function = Callable[[Any], Any]
 
 
 class Matrix(abc.ABC):
-    """A matrix [I, O], such as one of int8 weights; where it takes an array's place there are no gradients.
+    """A matrix without gradients, such as one of int8 weights.
 
     Attributes:
-        shape: (I, O).
+        outputs: O.
     """
 
-    shape: tuple[int, int]
+    outputs: int
 
     @abc.abstractmethod
-    def product(self, dtype: str, *, steps: bool = False) -> Function:
-        """Returns the function of x [R, I] in `dtype` to x times the matrix, [R, O].
-
-        Args:
-            steps: it is for the many steps of a search.
-        """
+    def multiply(self, rows: Any, *others: Any) -> list[Any]:
+        """Returns x [R, I] times this matrix and `others` of its kind, [R, O] each in the dtype of x; one product."""
 
     @abc.abstractmethod
-    def concat(self, others: Sequence[Any]) -> Matrix:
-        """Returns this matrix and `others`, of its own kind and [I, ...] each, side by side."""
+    def take(self, ids: Any) -> Any:
+        """Returns the vectors of outputs: int [...] -> float32 [..., I]."""
 
-    @abc.abstractmethod
-    def columns(self, ids: Any) -> Any:
-        """Returns columns: int [...] to float32 [..., I]."""
+    def bias(self, values: Any, dtype: Any) -> Any:
+        """Returns a bias [O] as it is added to products."""
+        return ops.cast(values, dtype)
 
 
 def matrices_of(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:

@@ -38,10 +38,3 @@ class Residual(Composite, keras.layers.Layer):
         if self.norm_first:
             return x + self.dropout(sublayer(self.layer_norm(x)), seed=seed)
         return self.layer_norm(x + self.dropout(sublayer(x), seed=seed))
-
-    def step(self) -> Callable[[Any, Callable[[Any], Any]], Any]:
-        """Returns the function of `x` and `sublayer` that `call` is without dropout, for the steps of a search."""
-        norm = self.layer_norm.step()
-        if self.norm_first:
-            return lambda x, sublayer: x + sublayer(norm(x))
-        return lambda x, sublayer: norm(x + sublayer(x))

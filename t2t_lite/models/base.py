@@ -17,6 +17,7 @@ import keras
 from keras import ops
 
 from t2t_lite.errors import UsageError
+from t2t_lite.layers.matmul import matmul
 
 
 class Cost(abc.ABC):
@@ -137,7 +138,7 @@ class Model(keras.Model, abc.ABC):
     def logits(self, hidden: Any) -> Any:
         """Returns float32 logits [..., V] of what `hidden` returns; the product is made in its precision."""
         table, bias = self.output()
-        logits = ops.cast(ops.matmul(hidden, ops.transpose(ops.cast(table, hidden.dtype))), "float32")
+        logits = ops.cast(matmul(hidden, table, transposed=True), "float32")
         return logits if bias is None else logits + ops.cast(bias, "float32")
 
 

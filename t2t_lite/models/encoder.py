@@ -8,7 +8,7 @@ import keras
 
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.models.sublayers import Sublayers, apply_layer
+from t2t_lite.models.sublayers import Stack, Sublayers
 
 
 class EncoderLayer(Composite, keras.layers.Layer):
@@ -44,24 +44,10 @@ class EncoderLayer(Composite, keras.layers.Layer):
         )
 
 
-class Encoder(Composite, keras.layers.Layer):
-    """N encoder layers; pre-norm stacks end in a layer normalisation of their own.
+class Encoder(Stack):
+    """N encoder layers. Call arguments and result: as `EncoderLayer`."""
 
-    Args:
-        num_layers: N.
-        sublayers: makes the parts of each `EncoderLayer`.
-        remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
-
-    Call arguments and result: as `EncoderLayer`.
-    """
-
-    def __init__(self, num_layers: int, sublayers: Sublayers, remat: bool, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.remat = remat
-        self.blocks = [EncoderLayer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
-        self.final_norm = sublayers.final_norm()
+    layer = EncoderLayer
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
-        for i, block in enumerate(self.blocks):
-            x = apply_layer(block, x, remat=self.remat, bias=bias, seed=fold_in(seed, i))
-        return self.final_norm(x) if self.final_norm else x
+        return self.run(x, bias=bias, seed=seed)

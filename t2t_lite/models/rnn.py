@@ -117,10 +117,6 @@ class Rnn(base.Model):
         memory, states = self.encoder(self.source_embedding(source), lengths, seed=fold_in(seed, 0))
         return {"memory": memory, "bias": masks.padding_bias(source)[:, 0], "states": states}
 
-    def logits(self, hidden: Any) -> Any:
-        """Float32 logits [..., V] of what `hidden` returns."""
-        return self.softmax.logits(hidden) + ops.cast(self.softmax_bias, "float32")
-
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """Attentional vectors [B, T, units] of all positions."""
         return self._decoded(batch, seed, maps=False)[0]

@@ -1,13 +1,16 @@
-"""What all layers of a model have in common, and the sub-layers made of it."""
+"""What encoder and decoder have in common: sub-layers of one kind, and a stack of N layers that are made of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import keras
 
 from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.composite import Composite
+from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.layer_norm import LayerNorm
 from t2t_lite.layers.residual import Residual
@@ -32,27 +35,36 @@ class Sublayers:
         return MultiHeadAttention(self.num_heads, self.d_k, self.d_v, self.attention_dropout, gain, name=name)
 
     def feed_forward(self) -> FeedForward:
-        return FeedForward(
-            self.d_ff, self.relu_dropout, fan_in=self.initial_weights == "fairseq012", name="feed_forward"
-        )
+        fan_in = self.initial_weights == "fairseq012"
+        return FeedForward(self.d_ff, self.relu_dropout, fan_in=fan_in, name="feed_forward")
 
     def residual(self, name: str) -> Residual:
         return Residual(self.norm, self.dropout, name=name)
 
-    def final_norm(self) -> LayerNorm | None:
-        """The layer normalisation after the last layer of a pre-norm stack."""
-        return LayerNorm(name="final_norm") if self.norm == "pre" else None
 
-
-def apply_layer(layer: Any, *inputs: Any, remat: bool, **given: Any) -> Any:
-    """Returns layer(*inputs, **given).
+class Stack(Composite, keras.layers.Layer):
+    """N layers, one after the other; those with pre-norm end in a layer normalisation of their own.
 
     Args:
-        remat: in training (`given` has a seed), keep nothing but the inputs, and compute the rest again for the
-            gradients, which are those of the inputs and of the layer's weights.
+        num_layers: N.
+        sublayers: makes the parts of each layer.
+        remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
     """
 
-    def call(*inputs: Any) -> Any:
-        return layer(*inputs, **given)
+    layer: ClassVar[Any]
 
-    return (keras.remat(call) if remat and given["seed"] is not None else call)(*inputs)
+    def __init__(self, num_layers: int, sublayers: Sublayers, remat: bool, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.remat = remat
+        self.blocks = [self.layer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
+        self.final_norm = LayerNorm(name="final_norm") if sublayers.norm == "pre" else None
+
+    def run(self, x: Any, *memory: Any, seed: Any, caches: Sequence[Any] | None = None, **biases: Any) -> Any:
+        for i, block in enumerate(self.blocks):
+            given = {**biases, **({"cache": caches[i]} if caches else {}), "seed": fold_in(seed, i)}
+
+            def layer(*inputs: Any, block: Any = block, given: Any = given) -> Any:
+                return block(*inputs, **given)
+
+            x = (keras.remat(layer) if self.remat and seed is not None else layer)(x, *memory)
+        return self.final_norm(x) if self.final_norm else x

@@ -1,4 +1,4 @@
-"""The Transformer (Figure 1): embeddings, encoder, decoder, tied softmax; and its cached step for decoding.
+"""The Transformer (Figure 1): embeddings, encoder, decoder, tied softmax.
 
 Legend: B batch, S source length, T target length.
 """
@@ -19,7 +19,6 @@ from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.positions import LearnedPositions, sinusoids
-from t2t_lite.layers.step_attention import Product
 from t2t_lite.models.attention_maps import watched
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
@@ -44,14 +43,6 @@ class Transformer(Composite, Model):
         max_positions: rows of a table of learned positions; 0: sinusoids.
         remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
         window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
-
-    Call arguments:
-        batch: "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Packed rows
-            add "source_segment", "source_position", "target_segment", "target_position" of the same shapes.
-        seed: int32 [2] for dropout, or None for inference.
-
-    Returns:
-        float32 logits [B, T, target_vocab_size]; position t has seen the targets before t.
     """
 
     packs = True
@@ -107,11 +98,6 @@ class Transformer(Composite, Model):
     def from_hparams(
         cls, hparams: TransformerHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> Transformer:
-        """Builds the model of a recipe, in its precision.
-
-        Args:
-            shared: the problem has one vocabulary for both sides.
-        """
         dtype = "mixed_bfloat16" if hparams.precision == "bfloat16" else "float32"
         policy = keras.dtype_policies.DTypePolicy(dtype)
         per_head = hparams.d_model // hparams.num_heads
@@ -151,13 +137,19 @@ class Transformer(Composite, Model):
     def output(self) -> tuple[Any, None]:
         return self.softmax.table, None
 
-    def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        return self.softmax.logits(self.hidden(batch, seed))
-
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """Returns what the softmax layer is given, [B, T, d_model] in the layers' precision; arguments as of a call."""
         memory, memory_bias = self.encode(batch, fold_in(seed, 0))
-        return self._decode(batch, memory, memory_bias, fold_in(seed, 1))
+        target, segments, positions = batch["target"], batch.get("target_segment"), batch.get("target_position")
+        shifted = ops.pad(target[:, :-1], ((0, 0), (1, 0)))
+        if segments is not None:
+            shifted = ops.where(positions == 0, 0, shifted)
+        if self.window:
+            bias = Window(self.window, causal=True, segments=ops.ones_like(target) if segments is None else segments)
+        else:
+            bias = masks.causal_bias(ops.shape(target)[1])
+            if segments is not None:
+                bias = bias + masks.segment_bias(segments, segments)
+        return self._decode(shifted, positions, memory, bias, memory_bias, seed=fold_in(seed, 1))
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
         """Returns the encoder's output [B, S, d_model] and the float32 bias [B, 1, 1, S] that hides padding."""
@@ -176,62 +168,43 @@ class Transformer(Composite, Model):
         x = self._embed(self.source_embedding, self.source_positions, source, positions, fold_in(seed, 0))
         return self.encoder(x, bias=bias, seed=fold_in(seed, 1)), memory_bias
 
-    def decode(self, batch: Mapping[str, Any], memory: Any, memory_bias: Any) -> Any:
-        """Returns float32 logits [B, T, target_vocab_size] for all positions at once (teacher forcing)."""
-        return self.softmax.logits(self._decode(batch, memory, memory_bias, None))
-
-    def _decode(self, batch: Mapping[str, Any], memory: Any, memory_bias: Any, seed: Any) -> Any:
-        """-> [B, T, d_model]."""
-        target = batch["target"]
-        segments = batch.get("target_segment")
-        shifted = ops.pad(target[:, :-1], ((0, 0), (1, 0)))
-        if segments is not None:
-            shifted = ops.where(batch["target_position"] == 0, 0, shifted)
-        if self.window:
-            bias = Window(self.window, causal=True, segments=ops.ones_like(target) if segments is None else segments)
-        else:
-            bias = masks.causal_bias(ops.shape(target)[1])
-            if segments is not None:
-                bias = bias + masks.segment_bias(segments, segments)
-        x = self._embed(
-            self.target_embedding, self.target_positions, shifted, batch.get("target_position"), fold_in(seed, 0)
-        )
-        return self.decoder(x, memory, self_bias=bias, memory_bias=memory_bias, seed=fold_in(seed, 1))
-
     def start(self, memory: tuple[Any, Any], beam_size: int, steps: Any) -> tuple[Any, Any, Callable[..., Any]]:
-        from t2t_lite.ops import kv_cache
-        from t2t_lite.ops.batched_matmul import batched_matmul
-
         states, bias = memory
-        product = batched_matmul(keras.backend.standardize_dtype(states.dtype), beam_size)
-        memory_caches, one = self.stepper(states, product)
-        fixed = {"memory": memory_caches, "memory_bias": bias}
+        fixed = {"memory": self.decoder.keys_values(states), "memory_bias": bias}
 
         def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
-            past = kv_cache.KVCache(state, index)
-            # Equal to memory_bias, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add
-            # for oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch,
-            # and the whole search would give empty arrays (it does so for models of one layer).
-            bias = ops.where(fixed["memory_bias"] < 0, fixed["memory_bias"], 0.0)
-            logits = one(ids, index, past, fixed["memory"], bias)
-            return logits, past.advance()
+            cache = self._kv_cache.KVCache(state, index, **fixed)
+            return self.logits(self.next_hidden(ids, index, cache)), cache.advance()
 
-        return fixed, kv_cache.init(memory_caches, ops.shape(states)[0], beam_size, steps), step
+        return fixed, self._kv_cache.init(fixed["memory"], ops.shape(states)[0], beam_size, steps), step
+
+    def next_hidden(self, ids: Any, index: Any, cache: Any) -> Any:
+        """Returns one position of K hypotheses of each sentence, [B, K, d_model]; equal to that column of `hidden`.
+
+        Args:
+            ids: int [B, K], the symbols before this position; 0 at position 0.
+            index: int scalar, the position.
+            cache: has what came before, as `ops.kv_cache.KVCache`.
+        """
+        bias = cache.bias
+        if self.window:
+            bias = bias + masks.bias(masks.near(index, cache.positions, self.window, causal=True))
+        return self._decode(ids, ops.ones_like(ids) * index, None, bias, cache.memory_bias, cache.layers)
 
     def reorder(self, state: Any, parents: Any) -> Any:
-        from t2t_lite.ops import kv_cache
-
-        return kv_cache.reorder(state, parents)
+        return self._kv_cache.reorder(state, parents)
 
     def is_full(self, state: Any) -> Any:
-        from t2t_lite.ops import kv_cache
-
-        return kv_cache.is_full(state)
+        return self._kv_cache.is_full(state)
 
     def renewed(self, state: Any, steps: Any) -> Any:
-        from t2t_lite.ops import kv_cache
+        return self._kv_cache.compact(state, steps)
 
-        return kv_cache.compact(state, steps)
+    @property
+    def _kv_cache(self) -> Any:
+        from t2t_lite.ops import kv_cache  # for TensorFlow only
+
+        return kv_cache
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """As `Model.attention_maps`; the paper's Figures 3 to 5.
@@ -250,36 +223,12 @@ class Transformer(Composite, Model):
             self(batch)
         return {name: ops.stack(weights, axis=1) for name, weights in seen.items()}
 
-    def stepper(self, memory: Any, product: Product | None = None) -> tuple[list[tuple[Any, Any]], Callable[..., Any]]:
-        """What the steps of a search need, whatever keeps the past.
-
-        Args:
-            memory: [B, S, d_model], of `encode`.
-            product: for attention's many small products, as for `step_attention`.
-
-        Returns:
-            Each layer's keys [B, H, S, d_k] and values [B, H, S, d_v] of the memory, which hypotheses share; and a
-            function for one position of K hypotheses of each sentence, equal to that column of a call. Its arguments:
-
-            ids: int [B, K], the symbols before this position; 0 at position 0.
-            index: int scalar, the position.
-            past: keeps the keys and values of the positions, as `ops.kv_cache.KVCache`.
-            memory_caches: those keys and values; rows may have been left out.
-            memory_bias: float32 [B, 1, 1, S].
-
-            It returns float32 logits [B, K, target_vocab_size].
-        """
-        logits = self.softmax.step_logits(memory.dtype)
-        layers = self.decoder.step(memory.dtype, product)
-
-        def step(ids: Any, index: Any, past: Any, memory_caches: list[tuple[Any, Any]], memory_bias: Any) -> Any:
-            x = self._embed(self.target_embedding, self.target_positions, ids, ops.ones_like(ids) * index)
-            bias = past.bias
-            if self.window:
-                bias = bias + masks.bias(masks.near(index, past.positions, self.window, causal=True))
-            return logits(layers(x, past, memory_caches, bias, memory_bias))
-
-        return self.decoder.memory_caches(memory), step
+    def _decode(
+        self, ids: Any, positions: Any, memory: Any, bias: Any, memory_bias: Any, caches: Any = None, seed: Any = None
+    ) -> Any:
+        x = self._embed(self.target_embedding, self.target_positions, ids, positions, fold_in(seed, 0))
+        biases = {"self_bias": bias, "memory_bias": memory_bias}
+        return self.decoder(x, memory, **biases, caches=caches, seed=fold_in(seed, 1))
 
     def _embed(self, embedding: Embedding, learned: Any, ids: Any, positions: Any, seed: Any = None) -> Any:
         if positions is None:

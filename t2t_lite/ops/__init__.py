@@ -1,1 +1,1 @@
-"""Operations that TensorFlow has not, or not as fast: the cache of keys and values, many small products, top k."""
+"""Speed: operations that TensorFlow has not, or not as fast, and fast forms of what the layers define."""

@@ -1,4 +1,7 @@
-"""A micro-batch in blocks of rows, which several processors compute side by side."""
+"""A micro-batch in blocks of rows, which several processors compute side by side.
+
+Earns (benchmarks/README.md), with `threads`: T1 0.93 to 0.99 of the time, T2 0.81 to 0.94.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class _RowsSeed(Seed):
     """Draws for some rows of an array, from `first` on, what would be drawn for them within all `rows`."""
 
     def __init__(self, values: Any, first: Any, rows: Any) -> None:
-        super().__init__(values)
+        self.values = values
         self._first, self._rows = first, rows
 
     def replaced(self, values: Any) -> Seed:

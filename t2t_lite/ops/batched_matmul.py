@@ -1,4 +1,7 @@
-"""Many small products at once."""
+"""Many small products at once.
+
+Earns (benchmarks/README.md): D2 0.87 of the time and D3 0.90, in float32.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,26 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.step_attention import Product
-
 _FEW = 8
 
 
-def batched_matmul(dtype: str, beam_size: int) -> Product | None:
-    """The `product` for `Transformer.stepper`; None where queries should not be taken one by one.
+def is_faster(dtype: Any, vectors: int) -> bool:
+    """Whether vectors should be multiplied one by one, with `batched_matmul`.
+
+    Args:
+        dtype: of the arguments. In other precisions than float32 each product would first copy all keys and values.
+        vectors: how many meet the same matrix; past 8 of them, to read it for each costs more than it saves.
+    """
+    return bool(dtype == tf.float32 and vectors <= _FEW)
+
+
+def batched_matmul(x: Any, y: Any, *, transpose: bool = False) -> Any:
+    """Products of vectors [..., 1, I] and matrices [..., I, O]; leading axes are broadcast.
 
     TensorFlow gives its older operations of this kind to oneDNN, which for so small matrices takes up to five times as
     long, most of it for handing the work to its threads.
 
     Args:
-        dtype: of the arguments. In other precisions than float32 each product would first copy all keys and values.
-        beam_size: how many vectors meet the same matrix; past 8 of them, to read it for each costs more than it saves.
+        transpose: the matrices are [..., O, I].
     """
-    return _product if dtype == "float32" and beam_size <= _FEW else None
-
-
-def _product(x: Any, y: Any, transpose: bool) -> Any:
     return tf.raw_ops.BatchMatMulV3(x=x, y=y, Tout=x.dtype, adj_y=transpose)

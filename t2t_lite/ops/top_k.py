@@ -1,4 +1,7 @@
-"""The largest of very many numbers."""
+"""The largest of very many numbers.
+
+Earns (benchmarks/README.md): 30 ms of a step of D1.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.ops.batch_shards import batch_shards
+from t2t_lite.ops.layer_norm import gradients_by_hand
 from t2t_lite.train.loss import added, batch_loss
 
 
@@ -42,16 +43,17 @@ def loss_and_gradients(
     # gradients for variables only, and a model that changes variables by itself could not do so.
     once = not (model.remat or model.non_trainable_variables)
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
-    with tf.GradientTape() as tape, scope:
-        for array in (*read, *apart):
-            tape.watch(array)
-        losses = [
-            batch_loss(model, rows, tokens, *smoothing, rows_seed, output=apart, jit=jit)
-            for rows, rows_seed in batch_shards(batch, seed, blocks)
-        ]
-        loss = tf.add_n(losses)
-    sources = read if once else [weight.value for weight in weights]
-    gradients, of_softmax = tape.gradient(loss, [sources, apart])
+    with gradients_by_hand(model):
+        with tf.GradientTape() as tape, scope:
+            for array in (*read, *apart):
+                tape.watch(array)
+            losses = [
+                batch_loss(model, rows, tokens, *smoothing, rows_seed, output=apart, jit=jit)
+                for rows, rows_seed in batch_shards(batch, seed, blocks)
+            ]
+            loss = tf.add_n(losses)
+        sources = read if once else [weight.value for weight in weights]
+        gradients, of_softmax = tape.gradient(loss, [sources, apart])
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     return loss, [
         _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)

@@ -138,17 +138,18 @@ def test_equals_a_transformer_with_repeated_weights(example: Any, norm: str) -> 
     reference.assert_close(model({"source": SOURCE, "target": TARGET}), wanted, 1e-5)
 
 
-def test_cached_steps_equal_the_columns_of_decode(example: Any) -> None:
+def test_cached_steps_equal_the_columns_of_a_call(example: Any) -> None:
     _, model = _model("pre")
     memory, bias = model.encode({"source": SOURCE})
-    wanted = np.asarray(model.decode({"target": TARGET}, memory, bias))
-    (memory_caches, step), past = model.stepper(memory), PlainCache(1)
+    wanted = np.asarray(model({"source": SOURCE, "target": TARGET}))
+    keys_values = model.decoder.keys_values(memory)
+    cache = PlainCache(1, keys_values, bias)
     previous = np.zeros((2, 1), "int32")
     for at in range(TARGET.shape[1]):
-        logits = step(previous, at, past.at(at), memory_caches, bias)
+        logits = model.logits(model.next_hidden(previous, at, cache.at(at)))
         np.testing.assert_allclose(np.asarray(logits)[:, 0], wanted[:, at], rtol=0, atol=2e-5)
         previous = TARGET[:, at : at + 1]
-    assert len(memory_caches) == 3
+    assert len(keys_values) == 3
 
 
 def test_it_has_the_weights_of_a_few_layers_and_the_arithmetic_of_all(example: Any) -> None:

@@ -5,8 +5,8 @@ import pytest
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.masks import ILLEGAL
-from t2t_lite.layers.step_attention import Product
 from tests import reference
+from tests.plain_cache import PlainCache
 
 B, T, S, D, H, K, V = 3, 5, 7, 16, 4, 3, 6
 
@@ -87,37 +87,19 @@ def test_self_attention_in_one_product_gives_the_same() -> None:
     reference.assert_close(layer(x, x), wanted, 1e-5)
 
 
-def _product(x: np.ndarray, y: np.ndarray, transpose: bool) -> np.ndarray:
-    return np.matmul(x, np.swapaxes(y, -1, -2) if transpose else y)
-
-
-def _swapped(*arrays: np.ndarray) -> list[np.ndarray]:
-    return [np.swapaxes(x, 1, 2) for x in arrays]
-
-
-@pytest.mark.parametrize("product", [None, _product])
-def test_steps_give_the_same(product: Product | None) -> None:
+def test_with_a_cache_it_gives_the_same() -> None:
     layer, x, memory = _layer(), _draw(B, T, D), _draw(B, S, D)
-    keys, values = layer.project_memory(memory)
+    keys, values = layer.keys_values(memory)
     assert tuple(keys.shape) == (B, H, S, K)
     assert tuple(values.shape) == (B, H, S, V)
+    (cache,) = PlainCache(T, [(keys, values)], None).layers
     allowed = np.random.default_rng(1).random((B, 1, T, S)) < 0.5
-    for bias in (None, np.where(allowed[:, :, :1], 0, ILLEGAL), np.where(allowed, 0, ILLEGAL)):
-        bias = bias if bias is None else bias.astype("float32")
-        got = layer.memory_step("float32", product)(x, keys, values, bias)
-        reference.assert_close(got, layer(x, memory, bias=bias), 1e-6)
-    got = layer.self_step("float32", product)(x, _swapped, None)
-    reference.assert_close(got, layer(x), 1e-6)
-
-
-def test_steps_in_bfloat16_are_within_its_rounding() -> None:
-    layer, x, memory = _layer("mixed_bfloat16"), _draw(B, T, D).astype("bfloat16"), _draw(B, S, D).astype("bfloat16")
-    for got, wanted in (
-        (layer.memory_step("bfloat16")(x, *layer.project_memory(memory), None), _wanted(layer, x, memory, None)),
-        (layer.self_step("bfloat16")(x, _swapped, None), _wanted(layer, x, x, None)),
-    ):
-        assert got.dtype == "bfloat16"
-        reference.assert_close(np.float32(got), wanted, 2**-6)
+    for bias in (None, np.where(allowed, 0, ILLEGAL).astype("float32")):
+        got = layer(x, (keys, values), bias, cache=cache)
+        reference.assert_close(got, np.float64(layer(x, memory, bias)), 1e-6)
+    first = np.where(np.arange(T + 1) == 0, ILLEGAL, 0).astype("float32")  # hides the slot that is not written
+    got = layer(x, bias=np.broadcast_to(first, (B, 1, T, T + 1)), cache=cache)
+    reference.assert_close(got, np.float64(layer(x)), 1e-6)
 
 
 def test_attention_dropout_needs_a_seed() -> None:

@@ -1,11 +1,14 @@
 """Layer normalisation against Keras' own, and its gradients against those that are derived from the equation."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.layer_norm import EPSILON, LayerNorm
+from t2t_lite.layers.layer_norm import EPSILON, LayerNorm, layer_norm
+from t2t_lite.ops.layer_norm import gradients_by_hand, layer_norm_with_gradients
 from tests import reference
 
 
@@ -18,8 +21,9 @@ def _layer(width: int, dtype: str = "float32") -> LayerNorm:
     return layer
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize("shape", [(7, 16), (2, 3, 16), (2, 2, 3, 5)])
-def test_values_and_gradients_are_those_of_the_equation(shape: tuple[int, ...]) -> None:
+def test_values_and_gradients_are_those_of_the_equation(shape: tuple[int, ...], by_hand: bool) -> None:
     layer = _layer(shape[-1])
     draw = np.random.default_rng(1).standard_normal
     x, weights = tf.constant(3 + 2 * draw(shape), tf.float64), tf.constant(draw(shape), tf.float64)
@@ -32,11 +36,14 @@ def test_values_and_gradients_are_those_of_the_equation(shape: tuple[int, ...]) 
     wanted_gradients = tape.gradient(loss, [x, gamma, beta])
 
     x = tf.cast(x, tf.float32)
-    with tf.GradientTape() as tape:
+    model = keras.Sequential([keras.Input(shape[1:]), layer])
+    with gradients_by_hand(model) if by_hand else contextlib.nullcontext(), tf.GradientTape() as tape:
+        assert (layer.function is layer_norm_with_gradients) is by_hand
         tape.watch(x)
         got = layer(x)
         loss = tf.reduce_sum(got * tf.cast(weights, tf.float32))
     gradients = tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])
+    assert layer.function is layer_norm
     reference.assert_close(got.numpy(), wanted.numpy(), 1e-6)
     for gradient, wanted_gradient in zip(gradients, wanted_gradients, strict=True):
         reference.assert_close(gradient.numpy(), wanted_gradient.numpy(), 2e-6)

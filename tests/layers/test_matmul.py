@@ -1,4 +1,4 @@
-"""Products with weight matrices, plain and laid out for the steps of a search."""
+"""Products with weights that are arrays; those with prepared ones are in tests/ops."""
 
 from typing import Any
 
@@ -6,29 +6,34 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.matmul import matmul, step_dot, step_dots
+from t2t_lite.layers.matmul import matmul, matmul_many
 from tests import reference
 
 
-@pytest.mark.parametrize("columns", [7, 256, 300, 512])  # 256 and 512 are laid out with columns more
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_both_are_the_product(columns: int, dtype: str) -> None:
+def test_a_product_with_and_without_a_bias_of_either_layout(dtype: str) -> None:
     draw = np.random.default_rng(5)
-    x, kernel = draw.standard_normal((2, 3, 16)).astype(dtype), draw.standard_normal((16, columns)).astype("float32")
-    wanted = np.float64(x) @ np.float64(kernel)
-    for got in (matmul(x, kernel), step_dot(kernel, dtype)(x)):
+    x, weights = draw.standard_normal((2, 3, 16)).astype(dtype), draw.standard_normal((16, 7)).astype("float32")
+    bias = draw.standard_normal(7).astype("float32")
+    wanted = np.float64(x) @ np.float64(weights)
+    for got, more in (
+        (matmul(x, weights), 0.0),
+        (matmul(x, weights.T, transposed=True), 0.0),
+        (matmul(x, weights, bias), bias),
+    ):
         assert got.dtype == dtype
-        assert tuple(got.shape) == (2, 3, columns)
-        reference.assert_close(np.float32(got), wanted, 1e-6 if dtype == "float32" else 2**-7)
+        assert tuple(got.shape) == (2, 3, 7)
+        reference.assert_close(np.float32(got), wanted + more, 1e-6 if dtype == "float32" else 2**-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_several_kernels_side_by_side_are_their_products(dtype: str) -> None:
+def test_several_products_at_once_are_each_ones_heads(dtype: str) -> None:
     draw = np.random.default_rng(6)
     x = draw.standard_normal((2, 3, 16)).astype(dtype)
-    kernels = [draw.standard_normal((16, columns)).astype("float32") for columns in (256, 5, 251)]
-    for kernel, got in zip(kernels, step_dots(kernels, dtype)(x), strict=True):
-        wanted = np.float64(x) @ np.float64(kernel)
+    several = [draw.standard_normal((16, columns)).astype("float32") for columns in (8, 8, 20)]
+    for weights, got in zip(several, matmul_many(x, several, 4), strict=True):
+        assert tuple(got.shape) == (2, 3, 4, weights.shape[1] // 4)
+        wanted = np.reshape(np.float64(x) @ np.float64(weights), got.shape)
         reference.assert_close(np.float32(got), wanted, 1e-6 if dtype == "float32" else 2**-7)
 
 

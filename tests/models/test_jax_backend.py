@@ -47,10 +47,10 @@ for name in ("post", "pre"):
     memory, bias = jax.jit(model.encode)(batch)
 
     def three_steps(memory, bias):
-        (caches, step), past, columns = model.stepper(memory), PlainCache(1), []
+        cache, columns = PlainCache(1, model.decoder.keys_values(memory), bias), []
         for at in range(3):
             previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
-            columns.append(step(previous, at, past.at(at), caches, bias)[:, 0])
+            columns.append(model.logits(model.next_hidden(previous, at, cache.at(at)))[:, 0])
         return columns
 
     for at, got in enumerate(jax.jit(three_steps)(memory, bias)):

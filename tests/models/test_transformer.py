@@ -132,23 +132,22 @@ def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
     assert np.isfinite(got).all()
 
 
-def test_cached_steps_equal_the_columns_of_decode(model: Transformer) -> None:
+def test_cached_steps_equal_the_columns_of_a_call(model: Transformer) -> None:
     beams, length = 3, 18
     rows = len(SOURCE)
     targets = np.random.default_rng(3).integers(1, V, (rows, beams, length), "int32")
     memory, bias = model.encode({"source": SOURCE})
-    columns = []
-    for beam in range(beams):
-        columns.append(np.asarray(model.decode({"target": targets[:, beam]}, memory, bias)))
-    (memory_caches, step), past = model.stepper(memory), PlainCache(beams)
+    columns = [_logits(model, SOURCE, targets[:, beam]) for beam in range(beams)]
+    keys_values = model.decoder.keys_values(memory)
+    cache = PlainCache(beams, keys_values, bias)
     previous = np.zeros((rows, beams), "int32")
     for at in range(length):
-        logits = step(previous, at, past.at(at), memory_caches, bias)
+        logits = model.logits(model.next_hidden(previous, at, cache.at(at)))
         for beam in range(beams):
             np.testing.assert_allclose(np.asarray(logits)[:, beam], columns[beam][:, at], rtol=0, atol=2e-5)
         previous = targets[:, :, at]
-    assert len({tuple(k.shape) for k, _ in memory_caches}) == 1
-    assert memory_caches[0][0].shape[0] == rows  # beams share the source's keys
+    assert len({tuple(k.shape) for k, _ in keys_values}) == 1
+    assert keys_values[0][0].shape[0] == rows  # beams share the source's keys
 
 
 def test_an_empty_batch_has_empty_logits(model: Transformer) -> None:

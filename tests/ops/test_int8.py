@@ -1,6 +1,6 @@
-"""Int8 weights: a kernel against NumPy, and a model of them against one that makes the same sums in float64."""
+"""Int8 weights: a matrix against NumPy, and a model of them against one that makes the same sums in float64."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,6 +14,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops.int8 import Int8Matrix, int8_matrices, quantize
+from t2t_lite.ops.outer_graph import OuterGraph
 from tests import reference
 
 V, EOS = 30, 1
@@ -23,14 +24,14 @@ SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]]
 pytestmark = pytest.mark.usefixtures("int8_machine")
 
 
-def _kernel(draw: np.random.Generator, outputs: int, inputs: int = 24) -> Int8Matrix:
+def _matrix(draw: np.random.Generator, outputs: int, inputs: int = 24) -> Int8Matrix:
     values = draw.integers(-127, 128, (outputs, inputs)).astype(np.int8)
     return Int8Matrix(tf.constant(values), tf.constant(draw.uniform(0.5, 2, outputs).astype(np.float32)))
 
 
-def _dense(kernel: Int8Matrix) -> np.ndarray:
+def _dense(matrix: Int8Matrix) -> np.ndarray:
     """float64 [I, O]."""
-    return np.float64(kernel.values).T * np.float64(kernel.scales)
+    return np.float64(matrix.values).T * np.float64(matrix.scales)
 
 
 def _rounded(rows: np.ndarray) -> np.ndarray:
@@ -40,47 +41,42 @@ def _rounded(rows: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_a_kernel_multiplies_with_rounded_rows(steps: bool) -> None:
+def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
     draw = np.random.default_rng(2)
-    kernels = [_kernel(draw, outputs) for outputs in (40, 7, 3)]
+    matrices = [_matrix(draw, outputs) for outputs in (40, 7, 3)]
     rows = np.float32(draw.standard_normal((6, 24)) * 10.0 ** draw.integers(-3, 4, (6, 1)))
     rows[4] = 0
 
     @tf.function(input_signature=[tf.TensorSpec([None, 24])], autograph=False)
-    def products(rows: Any) -> tuple[Any, Any]:
-        first, *others = kernels
-        return first.product("float32", steps=steps)(rows), first.concat(others).product("float32", steps=steps)(rows)
+    def products(rows: Any) -> list[Any]:
+        outer = OuterGraph()
+        first, *others = (matrix.for_steps(outer) if steps else matrix for matrix in matrices)
+        return [*first.multiply(rows), *first.multiply(rows, *others)]
 
-    one, side_by_side = products(rows)
-    reference.assert_close(one.numpy(), _rounded(rows) @ _dense(kernels[0]), 1e-6)
-    whole = np.concatenate([_dense(kernel) for kernel in kernels], 1)
-    assert kernels[0].concat(kernels[1:]).shape == whole.shape
-    reference.assert_close(side_by_side.numpy(), _rounded(rows) @ whole, 1e-6)
+    alone, *together = products(rows)
+    for got, matrix in zip((alone, *together), (matrices[0], *matrices), strict=True):
+        reference.assert_close(got.numpy(), _rounded(rows) @ _dense(matrix), 1e-6)
     for i in range(len(rows)):  # whatever the others are
-        np.testing.assert_array_equal(products(rows[i : i + 1])[1][0], side_by_side[i])
-    assert not one[4].numpy().any()
+        for one, whole in zip(products(rows[i : i + 1])[1:], together, strict=True):
+            np.testing.assert_array_equal(one[0], whole[i])
+    assert not alone[4].numpy().any()
 
 
-def test_columns() -> None:
-    kernel = _kernel(np.random.default_rng(3), 9)
+def test_vectors_of_outputs() -> None:
+    matrix = _matrix(np.random.default_rng(3), 9)
     ids = np.array([[0, 8], [3, 3]])
-    reference.assert_close(kernel.columns(ids).numpy(), _dense(kernel).T[ids], 1e-6)
+    reference.assert_close(matrix.take(ids).numpy(), _dense(matrix).T[ids], 1e-6)
 
 
 class _Slow(Int8Matrix):
     """The same sums in float64."""
 
-    def product(self, dtype: str, *, steps: bool = False) -> Callable[[Any], Any]:
-        def product(rows: Any) -> Any:
-            unit = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), 1e-30) / 127
-            whole = tf.cast(tf.round(rows / unit), tf.float64) @ tf.cast(tf.transpose(self.values), tf.float64)
-            return tf.cast(whole, tf.float32) * unit * self.scales
-
-        return product
-
-    def concat(self, others: Sequence[Any]) -> Any:
-        joined = super().concat(others)
-        return _Slow(joined.values, joined.scales)
+    def multiply(self, rows: Any, *others: Any) -> list[Any]:
+        unit = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), 1e-30) / 127
+        rounded = tf.cast(tf.round(rows / unit), tf.float64)
+        wholes = [rounded @ tf.cast(tf.transpose(matrix.values), tf.float64) for matrix in (self, *others)]
+        scales = [matrix.scales for matrix in (self, *others)]
+        return [tf.cast(whole, tf.float32) * unit * scale for whole, scale in zip(wholes, scales, strict=True)]
 
 
 def _model(seed: int = 4, **changes: Any) -> Transformer:
@@ -156,11 +152,11 @@ def test_the_matrices_have_left_the_model() -> None:
     assert len(gone) == len(found) == 2 * (4 + 2) + 2 * (8 + 2) + 1
     assert [path for path in left if "kernel" in path or "query" in path] == []
     for path, weight in gone.items():
-        kernel, array = found[path.replace("/output", "/output_kernel")], np.asarray(weight)
+        matrix, array = found[path.replace("/output", "/output_kernel")], np.asarray(weight)
         array = array if path.endswith("table") else array.T  # [O, I]
         unit = np.abs(array).max(1, keepdims=True) / 127
-        assert np.abs(_dense(kernel).T - array).max() <= 0.5001 * unit.max()
-        assert (np.abs(kernel.values.numpy()).max(1) == 127).all()
+        assert np.abs(_dense(matrix).T - array).max() <= 0.5001 * unit.max()
+        assert (np.abs(matrix.values.numpy()).max(1) == 127).all()
 
 
 def test_a_model_of_other_layers_is_refused() -> None:

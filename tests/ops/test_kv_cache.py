@@ -7,6 +7,7 @@ import tensorflow as tf
 from t2t_lite.ops import kv_cache
 
 B, K, H, STEPS = 3, 4, 2, 75
+BIAS = tf.zeros([B, 1, 1, 1])
 SIZES = (8, 3)  # of keys, which are copied as wide numbers, and of values, which cannot be
 
 
@@ -36,10 +37,10 @@ def test_each_hypothesis_sees_its_own_past(dtype: str) -> None:
     for step in range(STEPS):
         if kv_cache.is_full(state):
             state = kv_cache.compact(state, STEPS - step)
-        view = kv_cache.KVCache(state, step)
-        for layer in range(2):
+        view = kv_cache.KVCache(state, step, _caches(dtype), BIAS)
+        for layer in view.layers:
             new = [tf.cast(draw.standard_normal((B, K, H, size)), dtype) for size in SIZES]
-            slots = view.update(layer, *new)
+            slots = layer.update(*new)
         for row in range(B):
             for beam in range(K):
                 wanted[row][beam][step] = [np.float32(x)[row, beam] for x in new]
@@ -58,6 +59,6 @@ def test_each_hypothesis_sees_its_own_past(dtype: str) -> None:
 def test_there_is_no_room_for_steps_that_will_not_be_made() -> None:
     state = kv_cache.init(_caches("float32"), B, K, 5)
     assert state["slots"][0][0].shape == (B, H, 5 * K, SIZES[0])
-    view = kv_cache.KVCache(state, 0)
+    view = kv_cache.KVCache(state, 0, _caches("float32"), BIAS)
     state = kv_cache.compact(kv_cache.reorder(view.advance(), tf.tile([[0, 1, 2, 3]], [B, 1])), 2)
     assert state["slots"][1][1].shape == (B, H, K + 2 * K, SIZES[1])

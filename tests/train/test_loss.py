@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.train.loss import smoothed_cross_entropy
+from t2t_lite.hparams.rnn import RnnHParams
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.train.loss import batch_loss, plain_cross_entropy, smoothed_cross_entropy
 from tests import reference
 
 N, V, D = 7, 11, 5
@@ -95,6 +97,60 @@ def test_gradients_of_both_sides_of_the_product(over: str, dtype: str, relative:
     assert [gradient.dtype for gradient in got] == [dtype, "float32"]
     for gradient, wanted in zip(got, (of_logits @ table_VD, of_logits.T @ x_ND), strict=True):
         reference.assert_close(np.float32(tf.cast(gradient, tf.float32)), wanted, relative)
+
+
+@pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("bfloat16", 2**-6)])
+@pytest.mark.parametrize("over", ["all", "others"])
+@pytest.mark.parametrize("shape", [(1, 2, 1), (7, 11, 5), (40, 300, 16)])  # N, V, D
+def test_values_and_gradients_are_those_of_the_plain_one(
+    shape: tuple[int, int, int], over: str, dtype: str, relative: float
+) -> None:
+    positions, vocab_size, width = shape
+    draw = np.random.default_rng(positions)
+    x = tf.constant(draw.standard_normal((positions, width)).astype(dtype))
+    table = tf.constant(np.float32(draw.standard_normal((vocab_size, width)).astype(dtype)))  # the same in either
+    labels = tf.constant(draw.integers(0, vocab_size, positions), tf.int32)
+    weights = tf.constant(draw.choice([0, 0.5, 1], positions), tf.float32)
+
+    def both(loss_of: Any) -> tuple[Any, list[Any]]:
+        with tf.GradientTape() as tape:
+            tape.watch((x, table))
+            loss = loss_of()
+        return loss, tape.gradient(loss, [x, table])
+
+    def plain() -> Any:
+        logits = tf.matmul(x, tf.cast(table, dtype), transpose_b=True)  # rounded in bfloat16, as in a model
+        return plain_cross_entropy(logits, labels, weights, 0.1, over)
+
+    wanted, wanted_gradients = both(plain)
+    got, gradients = both(lambda: smoothed_cross_entropy(x, table, labels, weights, 0.1, over))
+    np.testing.assert_allclose(got, wanted, rtol=relative, atol=1e-6)
+    for gradient, other in zip(gradients, wanted_gradients, strict=True):
+        reference.assert_close(np.float32(gradient), np.float64(np.float32(other)), relative)
+
+
+@pytest.mark.parametrize("over", ["all", "others"])
+def test_with_the_bias_of_a_softmax_layer_it_is_the_plain_one_of_the_logits(over: str) -> None:
+    model = Rnn.from_hparams(RnnHParams(num_layers=1, d_model=8), 20, 20, True)
+    reference.randomise(model, 1)
+    batch = {"source": np.array([[5, 9, 1], [7, 1, 0]]), "target": np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32")}
+    tables = [w for w in model.trainable_weights if w.path.endswith(("table", "softmax_bias"))]
+
+    def both(loss_of: Any) -> tuple[Any, list[Any]]:
+        with tf.GradientTape() as tape:
+            loss = loss_of()
+        return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, [w.value for w in tables])]
+
+    def plain() -> Any:
+        labels = tf.reshape(batch["target"], [-1])
+        weights = tf.cast(labels > 0, tf.float32) / 7.0
+        return plain_cross_entropy(tf.reshape(model(batch), [-1, 20]), labels, weights, 0.1, over)
+
+    (wanted, wanted_gradients), (got, gradients) = both(plain), both(lambda: batch_loss(model, batch, 7.0, 0.1, over))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    assert len(tables) == 2
+    for gradient, other in zip(gradients, wanted_gradients, strict=True):
+        reference.assert_close(gradient.numpy(), np.float64(other), 1e-5)
 
 
 @pytest.mark.parametrize("over", ["all", "others"])

@@ -1,0 +1,43 @@
+"""Layer normalisation whose gradients are written by hand.
+
+A row's mean is taken away once, for the variance and for the result, and the gradients keep one array: for 1,024 rows
+of 512 both take seven tenths of the time of keras.layers.LayerNormalization.
+
+Earns (benchmarks/README.md): T1 0.96 of the processor time, T2 0.93.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.layers.layer_norm import LayerNorm, standardised
+from t2t_lite.ops.replaced import replaced
+
+
+@tf.custom_gradient
+def layer_norm_with_gradients(x: Any, gamma: Any, beta: Any) -> Any:
+    """As `layers.layer_norm.layer_norm`."""
+    standard, inverse = standardised(x)
+
+    def gradients(upstream: Any) -> tuple[Any, Any, Any]:
+        rows = list(range(len(x.shape) - 1))
+        times_standard = upstream * standard
+        scaled = upstream * gamma
+        # What moves the mean or the variance of a row has no effect.
+        scaled_on_standard = tf.reduce_mean(scaled * standard, -1, keepdims=True)
+        x_gradient = inverse * (scaled - tf.reduce_mean(scaled, -1, keepdims=True) - standard * scaled_on_standard)
+        return x_gradient, tf.reduce_sum(times_standard, rows), tf.reduce_sum(upstream, rows)
+
+    return standard * gamma + beta, gradients
+
+
+@contextlib.contextmanager
+def gradients_by_hand(model: Any) -> Iterator[None]:
+    """Gives the layer normalisation of a model that is trained the gradients above."""
+    norms = [layer for layer in model._flatten_layers() if type(layer) is LayerNorm]
+    with replaced({layer: {"function": layer_norm_with_gradients} for layer in norms}):
+        yield

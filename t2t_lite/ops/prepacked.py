@@ -1,0 +1,70 @@
+"""Weights that change no more: what oneDNN makes of a matrix before it multiplies is kept from one search to the next.
+
+For the few rows of a search's step that takes up to as much time as the product itself.
+
+Earns (benchmarks/README.md): D3 0.88 of the time, with bfloat16 0.79; D2 with bfloat16 0.87.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+
+from t2t_lite.ops.packed import VariableMatrix, columns
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+class PrepackedMatrix(VariableMatrix):
+    """A variable's value, as the steps of a search multiply with it; in graphs only."""
+
+    def multiply(self, rows: Any, *others: Any) -> list[Any]:
+        matrices, dtype = (self, *others), rows.dtype
+
+        def array() -> Any:
+            arrays = [tf.cast(tf.convert_to_tensor(matrix.weight), dtype) for matrix in matrices]
+            return tf.concat(arrays, self.axes.index("O")) if others else arrays[0]
+
+        product = _product(rows, self.outer.once((dtype, *matrices), array), self.axes == "OI")
+        return columns(product, (matrix.outputs for matrix in matrices))
+
+
+def is_supported(dtype: str) -> bool:
+    """Whether prepacked weights work here: without a GPU, and with a oneDNN that multiplies in `dtype`."""
+    if tf.config.list_physical_devices("GPU"):
+        return False
+    if dtype == "bfloat16" and not (_CPUINFO.exists() and " avx512f " in _CPUINFO.read_text(encoding="utf-8")):
+        return False  # as TensorFlow decides for its own products; oneDNN might end the process
+    x = tf.cast(tf.ones([2, 16]), dtype)
+    try:
+        product = tf.function(_product, autograph=False)(x, tf.transpose(x), False)
+    except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow has it not for this processor, or not any more
+        return False
+    return bool(tf.reduce_all(product == 16))
+
+
+def _product(rows: Any, array: Any, transpose: bool) -> Any:
+    """[R, I], [I, O] (or [O, I], to be transposed) -> [R, O]; in graphs only.
+
+    TensorFlow makes this operation of a product and a bias where the matrix is a constant; no function of its own does.
+    """
+    outputs = array.shape[0 if transpose else 1]
+    kind = AttrValue(type=rows.dtype.as_datatype_enum)
+    operation = tf.compat.v1.get_default_graph().create_op(
+        "_MklNativeFusedMatMul",
+        [rows, array, tf.zeros([outputs], rows.dtype)],
+        [rows.dtype],
+        name="MatMul",
+        attrs={
+            "T": kind,
+            "num_args": AttrValue(i=1),
+            "fused_ops": AttrValue(list=AttrValue.ListValue(s=[b"BiasAdd"])),  # it has no form without a bias
+            "transpose_b": AttrValue(b=transpose),
+            "is_filter_const": AttrValue(b=True),
+            "_kernel": AttrValue(s=b"MklNameChangeOp"),
+        },
+    )
+    return tf.ensure_shape(operation.outputs[0], [rows.shape[0], outputs])

@@ -1,0 +1,52 @@
+"""Weights prepared for a search: what its many steps multiply with is cast and laid out once, not in every step."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.ops.int8 import Int8Matrix
+from t2t_lite.ops.outer_graph import OuterGraph
+from t2t_lite.ops.packed import PackedMatrix
+from t2t_lite.ops.prepacked import PrepackedMatrix
+from t2t_lite.ops.replaced import replaced
+
+
+@contextlib.contextmanager
+def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
+    """Puts prepared matrices into all layers that declare them, and takes them out again.
+
+    A variable's place takes a `PackedMatrix` or a `PrepackedMatrix`, and that of an int8 matrix one that keeps what
+    oneDNN makes of it. Arrays are made when a layer first needs them, but in the graph in which this function is
+    called: so once for all rounds of a loop inside.
+
+    Args:
+        model: a Keras model; see `layers.matrix` for what its layers declare.
+        prepack: weights change no more, and `prepacked.is_supported`.
+    """
+    outer = OuterGraph()
+
+    def prepared(layer: Any, name: str, axes: str) -> Matrix:
+        weight = getattr(layer, name)
+        if isinstance(weight, Int8Matrix):
+            return weight.for_steps(outer)
+        if prepack:
+            return PrepackedMatrix(weight, axes, outer)
+        inner = vars(type(layer)).get("INNER", ())
+        return PackedMatrix(weight, axes, outer, inner="OI"[inner.index(name)] if name in inner else "")
+
+    new: dict[Any, dict[str, Any]] = {}
+    for layer, name, axes in matrices_of(dict.fromkeys(model._flatten_layers())):
+        new.setdefault(layer, {})[name] = prepared(layer, name, axes)
+    with replaced(new):
+        yield
+
+
+def weights_read_once(model: Any) -> keras.StatelessScope:
+    """Returns the scope in which a model's variables are the values that they have where this function is called."""
+    return keras.StatelessScope([(weight, tf.convert_to_tensor(weight.value)) for weight in model.weights])

@@ -1,0 +1,29 @@
+"""Attributes of layers, replaced while a graph is traced."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_LOCK = threading.RLock()  # of two graphs of a model that are traced at a time, one waits
+
+
+@contextlib.contextmanager
+def replaced(attributes: Mapping[Any, Mapping[str, Any]]) -> Iterator[None]:
+    """Gives layers other attributes, by name, and takes them back at the end; Keras tracks none of them."""
+    missing = object()
+    with _LOCK:
+        old = {layer: {name: vars(layer).get(name, missing) for name in new} for layer, new in attributes.items()}
+        try:
+            for layer, new in attributes.items():
+                vars(layer).update(new)
+            yield
+        finally:
+            for layer, values in old.items():
+                for name, value in values.items():
+                    if value is missing:
+                        del vars(layer)[name]
+                    else:
+                        vars(layer)[name] = value

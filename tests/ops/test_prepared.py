@@ -1,0 +1,168 @@
+"""Weights prepared for a search: products against NumPy's, a search with them against the slow definition."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.errors import UsageError
+from t2t_lite.hparams.rnn import RnnHParams
+from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.matmul import matmul
+from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.ops import prepacked
+from t2t_lite.ops.outer_graph import OuterGraph
+from t2t_lite.ops.packed import PackedMatrix
+from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
+from t2t_lite.ops.prepared import prepare_weights
+from tests import reference
+
+V, EOS = 30, 1
+MODEL = config.HParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are laid out with some more
+SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
+
+
+def _model(seed: int = 4, **changes: Any) -> Transformer:
+    model = Transformer.from_hparams(config.replace(MODEL, **changes), V, V, True)
+    reference.randomise(model, seed, 2.0)
+    return model
+
+
+def _need(dtype: str) -> None:
+    if not is_supported(dtype):
+        pytest.skip(f"TensorFlow has no oneDNN here, or none that multiplies {dtype}")
+
+
+@pytest.mark.parametrize("kind", [PackedMatrix, PrepackedMatrix])
+@pytest.mark.parametrize("axes", ["IO", "OI"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_products_for_all_numbers_of_rows(dtype: str, axes: str, kind: Any) -> None:
+    if kind is PrepackedMatrix:
+        _need(dtype)
+    draw = np.random.default_rng(1)
+    matrix = np.float32(draw.standard_normal((32, 256)))
+    parts = [tf.Variable(part if axes == "IO" else part.T) for part in (matrix[:, :200], matrix[:, 200:], matrix)]
+    bias = np.float32(draw.standard_normal(256))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 32], dtype)], autograph=False)
+    def products(rows: Any) -> Any:
+        outer = OuterGraph()
+        first, second, whole = (kind(part, axes, outer) for part in parts)
+        return [*first.multiply(rows, second), *first.multiply(rows), matmul(rows, whole, bias)]
+
+    for number in (0, 1, 300, 4, 65, 1):
+        rows = np.float32(draw.standard_normal((number, 32))).astype(dtype)
+        wanted = np.float64(rows) @ np.float64(matrix)
+        pieces = wanted[:, :200], wanted[:, 200:], wanted[:, :200], wanted + bias
+        for got, piece in zip(products(rows), pieces, strict=True):
+            assert got.dtype == dtype
+            reference.assert_close(np.float32(got), piece, 1e-6 if dtype == "float32" else 2**-6)
+
+
+@pytest.mark.parametrize("kind", [PackedMatrix, PrepackedMatrix])
+def test_vectors_of_outputs(kind: Any) -> None:
+    table = np.float32(np.random.default_rng(2).standard_normal((9, 4)))
+    np.testing.assert_array_equal(kind(tf.Variable(table), "OI", OuterGraph()).take([[8, 0]]), table[[[8, 0]]])
+
+
+def test_what_a_loop_needs_is_made_outside_of_it_and_once() -> None:
+    model = _model()
+    x = np.float32(np.random.default_rng(3).standard_normal((3, 1, 16)))
+    feed_forward = model.decoder.blocks[0].feed_forward
+
+    @tf.function(autograph=False)
+    def loop() -> Any:
+        with prepare_weights(model):
+            return tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, feed_forward(y)), (0, tf.constant(x)))[1]
+
+    wanted = np.asarray(feed_forward(feed_forward(feed_forward(x))), np.float64)
+    reference.assert_close(loop().numpy(), wanted, 1e-5)
+    functions = loop.get_concrete_function().graph.as_graph_def().library.function
+    (body,) = [function for function in functions if "body" in function.signature.name]
+    assert not [node.name for node in body.node_def if node.op in ("Pad", "ReadVariableOp", "Cast")]
+
+
+def test_matrices_are_put_back_whatever_happens() -> None:
+    model = _model()
+    paths = [w.path for w in model.weights]
+
+    def matrices() -> list[Any]:
+        return [getattr(layer, name) for layer, name, _ in matrices_of(model._flatten_layers())]
+
+    def fail() -> None:
+        with prepare_weights(model):
+            assert all(isinstance(matrix, Matrix) for matrix in matrices())
+            assert [w.path for w in model.weights] == paths
+            raise UsageError("wrong")
+
+    before = matrices()
+    with pytest.raises(UsageError, match="wrong"):
+        fail()
+    assert [id(matrix) for matrix in matrices()] == [id(matrix) for matrix in before]
+    assert [w.path for w in model.weights] == paths
+
+
+def _search(model: Any, beam_size: int, prepack: bool) -> Any:
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(source: Any) -> Any:
+        return beam_search(model, source, beam_size=beam_size, alpha=0.6, extra_length=8, prepack=prepack)
+
+    return search
+
+
+def _rnn(seed: int = 4, **changes: Any) -> Rnn:
+    model = Rnn.from_hparams(config.replace(RnnHParams(num_layers=1, d_model=16), **changes), V, V, True)
+    reference.randomise(model, seed, 2.0)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "changes"),
+    [
+        (_model, {}),
+        (_model, {"precision": "bfloat16"}),
+        (_model, {"norm": "pre", "positions": "learned"}),
+        (_model, {"share_embeddings": False, "d_v": 12}),
+        (_rnn, {}),
+    ],
+    ids=str,
+)
+def test_a_search_with_prepacked_weights_finds_the_same(make: Any, changes: dict[str, Any]) -> None:
+    _need(changes.get("precision", "float32"))
+    for beam_size in (1, 3):
+        plain, packed = (_search(make(**changes), beam_size, prepack) for prepack in (False, True))
+        other = _search(make(5, **changes), beam_size, True)  # what one keeps is none of the other's
+        for sources in (SOURCES, SOURCES[:1], SOURCES):
+            (ids, scores), (again, theirs), (different, _) = (search(sources) for search in (plain, packed, other))
+            np.testing.assert_array_equal(again, ids)
+            np.testing.assert_allclose(theirs, scores, rtol=1e-5 if "precision" not in changes else 2e-2)
+            assert different.shape != ids.shape or not np.array_equal(different, ids)
+
+
+def test_where_there_is_a_gpu_nothing_is_prepacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["GPU:0"])
+    assert not is_supported("float32")
+
+
+@pytest.mark.parametrize("text", [None, "flags : fpu sse avx2 avx512fx\n"])
+def test_bfloat16_is_for_processors_that_have_it(
+    text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if text:
+        (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(prepacked, "_CPUINFO", tmp_path / "cpuinfo")
+    assert not is_supported("bfloat16")
+    _need("float32")  # which is for all
+
+
+def test_layers_of_others_stay_as_they_are() -> None:
+    class Gated(FeedForward):
+        """Has uses of its own for the matrices."""
+
+    assert [name for _, name, _ in matrices_of([FeedForward(8), Gated(8)])] == ["kernel_1", "kernel_2"]
