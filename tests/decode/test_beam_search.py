@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -243,10 +244,11 @@ def test_scores_are_log_probabilities_over_the_penalty_finished_or_not(searches:
     assert ends == {True, False}
 
 
-class _Chain:
-    """In place of a model: the next symbol depends on the last one alone, by a table of logits [V, V]."""
+class _Chain(keras.Model):
+    """A model whose next symbol depends on the last one alone, by a table of logits [V, V]."""
 
     def __init__(self, logits: np.ndarray) -> None:
+        super().__init__()
         self._logits = tf.constant(logits, tf.float32)
 
     def encode(self, batch: dict[str, Any]) -> tuple[Any, Any]:
