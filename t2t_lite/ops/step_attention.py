@@ -47,7 +47,7 @@ def _one_by_one(query_BTHK: Any, key: Any, value: Any, bias: Any) -> Any:
     query = tf.expand_dims(query_BTHK, 3) * tf.cast(1 / math.sqrt(query_BTHK.shape[-1]), query_BTHK.dtype)
     scores = batched_matmul(query, tf.expand_dims(key, 1), transpose=True)
     if bias is not None:
-        scores = scores + tf.squeeze(bias, 1)[:, :, None, None]
+        scores = scores + tf.expand_dims(tf.expand_dims(tf.squeeze(bias, 1), 2), 3)
     # Where numbers are this few, an engine's softmax takes longer than its parts.
     powers = tf.exp(scores - tf.reduce_max(scores, axis=-1, keepdims=True))
     weights = powers / tf.reduce_sum(powers, axis=-1, keepdims=True)
