@@ -3,9 +3,9 @@
     git worktree add ../before 295e56e
     python benchmarks/versions.py ../before . --rounds=5
 
-Each version's own `benchmarks/ledger.py` makes its calls in a process of its own, so both see the same machine at almost the
-same time; who goes first changes from round to round. A round's figure is the median of some calls. Prints medians of the
-rounds and the median of the ratios within a round, as a table.
+Each version's own `benchmarks/ledger.py` makes its calls in a process of its own, so both see the same machine at
+almost the same time; who goes first changes from round to round. A round's figure is the median of some calls. Prints
+medians of the rounds and the median of the ratios within a round, as a table.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)  # the process that is timed
     args = parser.parse_args()
     if args.work:
-        return work(*args.work)
+        work(*args.work)
+        return
     if args.after is None:
         parser.error("give the folders of two versions")
     print("| workload | precision | before, s | after, s | after / before | rounds |\n|---|---|---|---|---|---|")
@@ -85,7 +86,8 @@ def start(tree: Path, workload: str, precision: str) -> subprocess.Popen[str]:
 
 def measure(process: subprocess.Popen[str]) -> float:
     """Asks a process for the seconds of a call; the median of some."""
-    assert process.stdin and process.stdout
+    assert process.stdin
+    assert process.stdout
     process.stdin.write("\n")
     process.stdin.flush()
     for line in process.stdout:

@@ -10,12 +10,14 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.errors import UsageError
-from t2t_lite.hparams.rnn import RnnHParams
+
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops import prepacked
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
@@ -24,7 +26,7 @@ from t2t_lite.ops.prepared import prepare_weights
 from tests import reference
 
 V, EOS = 30, 1
-MODEL = config.HParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are laid out with some more
+MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are laid out with some more
 SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
 
 
