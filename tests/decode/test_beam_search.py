@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.decode.beam_search import beam_search, length_penalty
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference

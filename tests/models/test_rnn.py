@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.train.run_dir import make_model
 from tests import reference, rnn_reference
 

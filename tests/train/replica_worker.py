@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.train.choices import make_optimizer

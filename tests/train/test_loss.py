@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.train.loss import batch_loss, plain_cross_entropy, smoothed_cross_entropy
 from tests import reference
 
