@@ -132,7 +132,7 @@ def _rnn(seed: int = 4, **changes: Any) -> Rnn:
         (_model, {"share_embeddings": False, "d_v": 12}),
         (_rnn, {}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_a_search_with_prepacked_weights_finds_the_same(make: Any, changes: dict[str, Any]) -> None:
     _need(changes.get("precision", "float32"))
