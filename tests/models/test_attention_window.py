@@ -72,7 +72,6 @@ def test_greedy_search_follows_the_whole_decoder(model: Transformer) -> None:
 
     found = tf.function(search, autograph=False)(source).numpy()[:, 0]
     assert found.shape[1] > 20  # longer than the first block of the caches, and than the window
-    memory, bias = model.encode({"source": source})
-    logits = np.asarray(model.decode({"target": found}, memory, bias))[..., 1:]  # padding is no output
+    logits = np.asarray(model({"source": source, "target": found}))[..., 1:]  # padding is no output
     going_on = np.cumsum(np.pad(found == 1, ((0, 0), (1, 0))), axis=1)[:, :-1] == 0
     np.testing.assert_array_equal(np.where(going_on, 1 + logits.argmax(-1), 0), found)
