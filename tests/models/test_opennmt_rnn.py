@@ -1,0 +1,54 @@
+"""The LSTM encoder-decoder against OpenNMT-py's, with its weights (tests/golden/opennmt_rnn.py wrote the numbers)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.hparams.rnn import RnnHParams
+from t2t_lite.models.rnn import Rnn
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "opennmt_rnn.npz"
+CASES: dict[str, dict[str, Any]] = {
+    "general": {},
+    "additive": {"attention_score": "additive"},
+    "no_feeding": {"input_feeding": False},
+}
+EXTRA = 6
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request: Any) -> tuple[Rnn, dict[str, np.ndarray]]:
+    """Our model with OpenNMT's weights, and what OpenNMT computed with them."""
+    with np.load(GOLDEN, allow_pickle=False) as file:
+        start = f"{request.param}/"
+        golden = {name.removeprefix(start): file[name] for name in file if name.startswith((start, "source", "target"))}
+    weights = {name.removeprefix("weights/"): golden.pop(name) for name in list(golden) if name.startswith("weights/")}
+    (sources, units), targets = weights["source_embedding/table"].shape, len(weights["target_embedding/table"])
+    hparams = RnnHParams(
+        num_layers=2, d_model=units, dropout=0.0, share_embeddings=False, extra_length=EXTRA, **CASES[request.param]
+    )
+    model = Rnn.from_hparams(hparams, sources, targets, False)
+    for weight in model.weights:
+        weight.assign(weights.pop(weight.path.removeprefix(f"{model.name}/")))
+    assert not weights
+    return model, golden
+
+
+def test_logits_and_attention_are_those_of_opennmt(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
+    model, golden = case
+    batch = {side: golden[side] for side in ("source", "target")}
+    logits, maps = np.asarray(model(batch)), np.asarray(model.attention_maps(batch)["memory"])[:, 0, 0]
+    there = golden["target"] > 0
+    assert there.sum() == 16
+    np.testing.assert_allclose(logits[there], golden["logits"][there], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(maps[there], golden["attention"][there], rtol=0, atol=1e-5)
+
+
+def test_a_greedy_search_finds_what_that_of_opennmt_finds(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
+    model, golden = case
+    ids, _ = beam_search(model, golden["source"], beam_size=1, alpha=0.6, extra_length=EXTRA)
+    np.testing.assert_array_equal(ids[:, 0], golden["greedy"])
+    assert len(np.unique(golden["greedy"])) >= 4
