@@ -5,7 +5,7 @@
     opennmt/bin/pip install --no-deps OpenNMT-py==3.5.1
     opennmt/bin/python tests/golden/opennmt_rnn.py
 
-Everything computed here is OpenNMT-py's own (RNNEncoder, InputFeedRNNDecoder, StdRNNDecoder, GlobalAttention) on torch's
+What computes here is OpenNMT-py's own: RNNEncoder, InputFeedRNNDecoder, StdRNNDecoder and GlobalAttention, on torch's
 LSTM, in float64, with random weights and without dropout. The weights are stored under the names of our checkpoints.
 What differs between the two, and what is done about it:
 
@@ -40,8 +40,8 @@ CASES = {"general": ("general", True), "additive": ("mlp", True), "no_feeding": 
 def without_tokenizers() -> None:
     """Makes OpenNMT's modules importable one by one: its packages import tokenizers that no model needs."""
     found = importlib.util.find_spec("onmt")
-    assert found is not None and found.origin is not None
-    root = Path(found.origin).parent
+    assert found is not None
+    root = Path(str(found.origin)).parent
     for name in ("onmt", "onmt.decoders", "onmt.encoders", "onmt.utils"):
         package = types.ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
