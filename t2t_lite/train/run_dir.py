@@ -86,12 +86,16 @@ class RunSpec:
 
 
 def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
-    """Builds the registered model `name`; `shared` says that both sides have one vocabulary.
+    """Builds the registered model `name`, and checks that it keeps its contract.
+
+    Args:
+        shared: both sides have one vocabulary.
 
     Raises:
         UsageError: there is none, it does not keep the contract, or the recipe is not one of its own.
     """
     from t2t_lite.models.base import check_model
+    from t2t_lite.train.model_check import make_checked
 
     model_class: Any = registry.MODELS.get(name)
     check_model(name, model_class)
@@ -101,7 +105,7 @@ def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab
             f"The model {name!r} needs a recipe of the class {needed.__name__}, not {type(hparams).__name__}. "
             "Choose an hparams set of this model."
         )
-    return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
+    return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared)
 
 
 def has_run(output_dir: str | os.PathLike[str]) -> bool:

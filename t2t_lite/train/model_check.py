@@ -1,0 +1,184 @@
+"""A model's shapes, checked before a run begins: its members are traced on a tiny batch, and nothing is computed.
+
+Else what breaks the contract of `base.Model` would end in a traceback at the first update, or, in the search, hours
+later at the first evaluation.
+
+Legend: B sentences, S source length, T target length, K hypotheses, V target vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.models.base import Cost, Model
+
+B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can stand in for another
+_KINDS = ("encoder", "decoder", "memory")
+
+
+def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
+    """Builds a registered model as `Model.from_hparams` and checks its shapes.
+
+    Args:
+        sizes: of the source vocabulary and of the target vocabulary.
+
+    Raises:
+        UsageError: in a sentence, which member broke the contract, what it gave and what it had to.
+    """
+    file = getattr(sys.modules.get(model_class.__module__), "__file__", None) or ""
+    check = _Check(f"The model {name!r} ({model_class.__qualname__})", file)
+    model = check.call("from_hparams", model_class.from_hparams, hparams, *sizes, shared)
+    if not isinstance(model, Model):
+        raise check.fault(f"from_hparams returned a {type(model).__name__}, not a model")
+    cost = check.call("cost", lambda: model.cost)
+    if not isinstance(cost, Cost):
+        raise check.fault(f"cost is a {type(cost).__name__}, not a t2t_lite.models.base.Cost")
+    if not set(model.attention_kinds) <= set(_KINDS):
+        raise check.fault(f"attention_kinds is {model.attention_kinds!r}; there are {', '.join(_KINDS)}")
+    before = {weight.path for weight in model.weights}
+
+    @tf.function(autograph=False)
+    def trace(source: Any, target: Any, ids: Any, parents: Any, number: Any) -> None:
+        batch = {"source": source, "target": target}
+        memory = check.call("encode", model.encode, {"source": source})
+        check.sentences_first("encode's result", memory, scalars=False)
+        check.training(model, batch, sizes[1])
+        check.search(model, memory, ids, parents, number, sizes[1])
+
+    try:
+        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in ((B, S), (B, T), (B, K), (B, K), ())))
+    except UsageError:
+        if late := sorted({weight.path for weight in model.weights} - before):
+            raise check.fault(
+                f"from_hparams has to make all weights; {', '.join(late)} came with a later call"
+            ) from None
+        raise
+    return model
+
+
+class _Check:
+    """The checks of one model; see `make_checked`.
+
+    Args:
+        who: the model, as sentences begin.
+        file: where its class stands.
+    """
+
+    def __init__(self, who: str, file: str) -> None:
+        self._who, self._file = who, file
+
+    def fault(self, what: str) -> UsageError:
+        """What broke the contract, in a sentence."""
+        return UsageError(f"{self._who} does not keep the contract of t2t_lite.models.base.Model: {what}.")
+
+    def call(self, member: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a member; what it raises becomes a sentence that names the line."""
+        try:
+            return function(*arguments)
+        except T2TError:
+            raise
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame for frame in frames if frame.filename == self._file] or frames
+            text = " ".join(str(error).split())
+            raise UsageError(
+                f"{self._who}: {member} raised {type(error).__name__}: {text:.500} ({own[-1].filename}, line "
+                f"{own[-1].lineno})."
+            ) from error
+
+    def training(self, model: Model, batch: dict[str, Any], vocab_size: int) -> None:
+        """`output` and `hidden`."""
+        output = self.call("output", model.output)
+        if not (isinstance(output, tuple) and len(output) == 2):
+            raise self.fault(f"output returned a {type(output).__name__}, not (table, bias or None)")
+        for what, weight, axes in zip(("table", "bias"), output, ("[V, D]", "[V]"), strict=True):
+            if weight is None and what == "bias":
+                continue
+            if not isinstance(weight, keras.Variable):
+                raise self.fault(f"output's {what} is a {type(weight).__name__}, not a weight of the model")
+            wanted = (vocab_size, None)[: axes.count(",") + 1]
+            self._shape(f"output's {what}", weight, wanted, axes)
+        hidden = self.call("hidden", model.hidden, batch)
+        self._shape("hidden's result", hidden, (B, T, output[0].shape[1]), "[B, T, D], D as in output's table")
+
+    def search(self, model: Model, memory: Any, ids: Any, parents: Any, number: Any, vocab_size: int) -> None:
+        """`start`, its step, `reorder` and `is_full`."""
+        begun = self.call("start", model.start, memory, K, number)
+        if not (isinstance(begun, tuple) and len(begun) == 3 and callable(begun[2])):
+            raise self.fault("start has to return (fixed, state, step), the last of them a function")
+        fixed, state, step = begun
+        self.sentences_first("start's fixed", fixed, scalars=False)
+        self.sentences_first("start's state", state, scalars=True)
+        if type(model).reorder is Model.reorder:
+            for where, value in _leaves(state):
+                if len(value.shape) > 1:
+                    self._shape(f"start's state{where}", value, (B, K, *value.shape[2:]), "[B, K, ...]")
+        stepped = self.call("step", step, ids, number, fixed, state)
+        if not (isinstance(stepped, tuple) and len(stepped) == 2):
+            raise self.fault("step has to return (logits, state)")
+        logits, after = stepped
+        self._shape("step's logits", logits, (B, K, vocab_size), "[B, K, V]")
+        if _dtype(logits) != "float32":
+            raise self.fault(f"step's logits are {_dtype(logits)}, not float32")
+        self._same("step", state, after)
+        self._same("reorder", state, self.call("reorder", model.reorder, after, parents))
+        full = self.call("is_full", model.is_full, state)
+        if _dtype(full) != "bool" or len(full.shape):
+            raise self.fault(f"is_full returned {_shown(full)}, not a bool scalar")
+
+    def _shape(self, what: str, value: Any, wanted: tuple[int | None, ...], axes: str) -> None:
+        """None: any size; sizes that the graph does not know are let pass."""
+        shape = tuple(getattr(value, "shape", ("no array",)))
+        if len(shape) != len(wanted) or any(None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=True)):
+            sizes = ", ".join("any" if size is None else str(size) for size in wanted)
+            raise self.fault(
+                f"{what} is {_shown(value)}, not [{sizes}], which is {axes} with B={B}, S={S}, T={T} and K={K}"
+            )
+
+    def sentences_first(self, what: str, nest: Any, *, scalars: bool) -> None:
+        """All arrays have sentences on their first axis; `scalars`: or no axis at all."""
+        for where, value in _leaves(nest):
+            if not hasattr(value, "shape"):
+                raise self.fault(f"{what}{where} is a {type(value).__name__}, not an array")
+            if not (scalars and len(value.shape) == 0):
+                wanted = (B, *value.shape[1:]) if len(value.shape) else (B,)
+                self._shape(f"{what}{where}", value, wanted, "sentences on the first axis")
+
+    def _same(self, member: str, state: Any, after: Any) -> None:
+        """The state has the structure, the dtypes and the sizes that it had."""
+        try:
+            keras.tree.assert_same_structure(state, after)
+        except (TypeError, ValueError):
+            raise self.fault(f"{member} has to return a state of the structure that it was given") from None
+        for (where, one), (_, other) in zip(_leaves(state), _leaves(after), strict=True):
+            same = len(one.shape) == len(other.shape) and all(
+                None in (a, b) or a == b for a, b in zip(one.shape, other.shape, strict=True)
+            )
+            if not same or _dtype(one) != _dtype(other):
+                raise self.fault(
+                    f"{member} made {_shown(other)} of state{where}, which was {_shown(one)}; its sizes and dtype may "
+                    "not change"
+                )
+
+
+def _leaves(nest: Any) -> list[tuple[str, Any]]:
+    """(where, array) of a nest: ("['layers'][0]", h)."""
+    return [("".join(f"[{key!r}]" for key in path), value) for path, value in keras.tree.flatten_with_path(nest)]
+
+
+def _dtype(value: Any) -> str:
+    return str(keras.backend.standardize_dtype(value.dtype)) if hasattr(value, "dtype") else type(value).__name__
+
+
+def _shown(value: Any) -> str:
+    """ "float32 [2, 7, 16]"."""
+    if not hasattr(value, "shape"):
+        return f"a {type(value).__name__}"
+    return f"{_dtype(value)} [{', '.join('any' if size is None else str(size) for size in value.shape)}]"
