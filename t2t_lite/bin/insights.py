@@ -45,7 +45,9 @@ def _parser() -> cli.Parser:
     parser.add_argument("--tree", metavar="FILE.svg", help="of a parser: the tree of --sentence, as a picture")
     shown = parser.add_argument_group("what the picture shows, and the page at first")
     shown.add_argument(
-        "--attention", choices=_KINDS, default="memory", help="memory: the decoder's over the source; default: memory"
+        "--attention",
+        choices=_KINDS,
+        help="memory: the decoder's over the source; default: memory, or what the model has of the others",
     )
     shown.add_argument("--layer", type=_one_or_all, metavar="N|all", help="counted from 1; default: the last")
     shown.add_argument("--head", type=_one_or_all, metavar="N|all", default=0, help="counted from 1; default: all")
@@ -94,7 +96,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.tree is not None and run.translator.tree_text is None:
         raise UsageError(f"--tree: {args.output_dir} writes text, not trees.")
     sentences = attend(run.translator, texts, args.target)
-    _check_shown(args, *sentences[0].encoder.shape[:2])
+    _choose_attention(args, type(run.model).__name__, sentences[0])
+    _check_shown(args, *sentences[0].maps()[args.attention].shape[:2])
     if args.page is not None:
         _write_page(args, run, sentences)
     if args.picture is not None:
@@ -132,6 +135,16 @@ def _texts(args: argparse.Namespace) -> list[str]:
     if len(texts) > _MAX_SENTENCES:
         raise DataError(f"{args.input} has {len(texts):,} sentences; a page shows at most {_MAX_SENTENCES}.")
     return texts
+
+
+def _choose_attention(args: argparse.Namespace, model: str, sentence: Sentence) -> None:
+    """Sets the default kind of attention; raises UsageError for one that the model does not have."""
+    there = list(sentence.maps())
+    args.attention = args.attention or there[0]
+    if args.attention not in there:
+        raise UsageError(
+            f"--attention={args.attention}: a {model} has attention of the kind {' and '.join(there)} only."
+        )
 
 
 def _check_shown(args: argparse.Namespace, num_layers: int, num_heads: int) -> None:

@@ -118,11 +118,14 @@ def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
     text, source, target = (_texts(outputs[name][0]) for name in ("outputs", "source_pieces", "target_pieces"))
     if max(len(source), len(target)) > MAX_PIECES:  # exports of before there was a limit
         raise UsageError(f"{max(len(source), len(target))} pieces; attention is shown for at most {MAX_PIECES}.")
-    encoder, decoder, memory = (
-        np.round(np.asarray(outputs[name][0], np.float64), 3).tolist() for name in ("encoder", "decoder", "memory")
-    )
-    translation = {"text": text, "score": None, "target": target, "decoder": decoder, "memory": memory}
-    return {"text": line, "source": source, "encoder": encoder, "translations": [translation]}
+    maps = {
+        kind: np.round(np.asarray(outputs[kind][0], np.float64), 3).tolist()
+        for kind in ("encoder", "decoder", "memory")
+        if kind in outputs
+    }
+    encoder = {kind: maps.pop(kind) for kind in ("encoder",) if kind in maps}
+    translation = {"text": text, "score": None, "target": target, **maps}
+    return {"text": line, "source": source, **encoder, "translations": [translation]}
 
 
 def _texts(value: Any) -> Any:

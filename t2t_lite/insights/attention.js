@@ -1,4 +1,4 @@
-/* Draws the attention of a Transformer. One function without dependencies; it loads nothing and makes no HTML of text.
+/* Draws the attention of a model. One function without dependencies; it loads nothing and makes no HTML of text.
 
    drawAttention(element, data, show)
 
@@ -17,6 +17,9 @@
    show = {attention: "memory", layer: 1, heads: [1, 2], view: "lines"}
                                              what is shown at first, each optional; layers and heads count from 1;
                                              attention: memory | encoder | decoder; view: lines | maps | layers
+   A model that has no attention of a kind leaves `encoder`, `decoder` or `memory` out. The kinds that there are have the
+   same layers and heads.
+
    Returns a function that tells what is shown now, as `show`: to draw other data in the same way.
 */
 const drawAttention = (() => {
@@ -33,11 +36,12 @@ const drawAttention = (() => {
     constructor(element, data, show) {
       this.data = data;
       this.name = `attention-${++drawings}`;
-      this.kind = show.attention ?? "memory";
-      this.view = show.view ?? "lines";
       this.translation = data.translations[0];
-      this.layer = (show.layer ?? data.encoder.length) - 1;
-      this.numHeads = data.encoder[0].length;
+      this.kinds = Object.keys(KINDS).filter((kind) => this.weightsOf(kind));
+      this.kind = show.attention ?? this.kinds[0];
+      this.view = show.view ?? "lines";
+      this.layer = (show.layer ?? this.allWeights().length) - 1;
+      this.numHeads = this.allWeights()[0].length;
       this.heads = new Set(show.heads?.map((head) => head - 1) ?? this.allHeads());
       this.hoveredHead = null;
       this.root = make("section", { class: "attention", "aria-label": "Attention" });
@@ -57,9 +61,13 @@ const drawAttention = (() => {
       return [...Array(this.numHeads).keys()];
     }
 
-    /* [layer][head][query][key] */
+    /* [layer][head][query][key], or undefined */
+    weightsOf(kind) {
+      return kind === "encoder" ? this.data.encoder : this.translation[kind];
+    }
+
     allWeights() {
-      return this.kind === "encoder" ? this.data.encoder : this.translation[this.kind];
+      return this.weightsOf(this.kind);
     }
 
     /* [head][query][key] */
@@ -91,9 +99,9 @@ const drawAttention = (() => {
       const chooser = (title, field, options) =>
         choice(title, `${this.name}-${field}`, options, (value) => this.set({ [field]: value }));
       return {
-        kind: chooser("Attention", "kind", KINDS),
+        kind: chooser("Attention", "kind", Object.fromEntries(this.kinds.map((kind) => [kind, KINDS[kind]]))),
         view: chooser("View", "view", VIEWS),
-        layer: chooser("Layer", "layer", Object.fromEntries(this.data.encoder.map((_, i) => [i, i + 1]))),
+        layer: chooser("Layer", "layer", Object.fromEntries(this.allWeights().map((_, i) => [i, i + 1]))),
       };
     }
 

@@ -46,7 +46,7 @@ def attention_figure(sentence: Sentence, attention: str, *, layer: int, head: in
     """Draws the attention over a sentence and its best translation, as a `matplotlib.figure.Figure`.
 
     Args:
-        attention: "memory", "encoder" or "decoder".
+        attention: one of the kinds that `Sentence.maps` has.
         layer, head: counted from 1; 0 for all.
         style: "lines": a panel per layer, a colour per head. "maps": a heat map per layer and head.
     """
@@ -67,11 +67,8 @@ def _parts(sentence: Sentence, attention: str) -> tuple[np.ndarray, list[str], l
     """Weights [layer, head, query, key] and what stands at the queries and keys."""
     best = sentence.translations[0]
     source, target = ([_label(piece) for piece in pieces] for pieces in (sentence.source, best.target))
-    return {
-        "encoder": (sentence.encoder, source, source),
-        "decoder": (best.decoder, target, ["⟨start⟩", *target[:-1]]),
-        "memory": (best.memory, target, source),
-    }[attention]
+    sides = {"encoder": (source, source), "decoder": (target, ["⟨start⟩", *target[:-1]]), "memory": (target, source)}
+    return sentence.maps()[attention], *sides[attention]
 
 
 def _label(piece: str) -> str:

@@ -16,8 +16,8 @@ from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.text.vocabulary import EOS, Vocabulary
 
+KINDS = ("memory", "encoder", "decoder")  # the one shown first, first
 # Nobody can read a picture of more, and the weights grow with the square. Longer outputs are cut.
-_KINDS = ("encoder", "decoder", "memory")
 MAX_PIECES = 120
 
 
@@ -25,50 +25,53 @@ MAX_PIECES = 120
 class Translation:
     """A translation, its pieces [T] with the end symbol, and the decoder's float32 weights; `score` None: given.
 
-    decoder: [L, H, T, T] and memory: [L, H, T, S], their rows and columns as in `attention_maps`.
+    decoder: [L, H, T, T] and memory: [L, H, T, S], their rows and columns as in `attention_maps`; None where the model
+    has no attention of that kind.
     """
 
     text: str
     score: float | None
     target: list[str]
-    decoder: np.ndarray
-    memory: np.ndarray
+    decoder: np.ndarray | None
+    memory: np.ndarray | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """A sentence, its pieces [S] with the end symbol, the encoder's float32 weights [L, H, S, S]; translations."""
+    """A sentence, its pieces [S] with the end symbol, the encoder's float32 weights [L, H, S, S]; translations.
+
+    encoder is None where the encoder has no attention.
+    """
 
     text: str
     source: list[str]
-    encoder: np.ndarray
+    encoder: np.ndarray | None
     translations: list[Translation]
 
+    def maps(self) -> dict[str, np.ndarray]:
+        """The weights there are by kind, in the order of KINDS; of the best translation."""
+        best = self.translations[0]
+        every = {"memory": best.memory, "encoder": self.encoder, "decoder": best.decoder}
+        return {kind: weights for kind, weights in every.items() if weights is not None}
+
     def to_json(self) -> dict[str, Any]:
-        """The data that attention.js draws, as plain lists; weights with three digits."""
-        translations = [
-            dataclasses.asdict(t) | {"decoder": _rounded(t.decoder), "memory": _rounded(t.memory)}
-            for t in self.translations
-        ]
-        return dataclasses.asdict(self) | {"encoder": _rounded(self.encoder), "translations": translations}
+        """The data that attention.js draws, as plain lists; weights with three digits, of the kinds that there are."""
+        translations = [_plain(dataclasses.asdict(t), "decoder", "memory") for t in self.translations]
+        return _plain(dataclasses.asdict(self), "encoder") | {"translations": translations}
 
 
 def attend(translator: Translator, texts: Sequence[str], target: str | None = None) -> list[Sentence]:
     """Translates each text, as many ways as the beam is wide, and computes the attention over it and its translations.
 
     Args:
-        translator: whose model has attention in the encoder, in the decoder and between them.
+        translator: whose model has attention of any kind.
         target: a translation to use instead of what the model finds.
 
     Raises:
-        UsageError: another kind of model; a text of too many pieces.
+        UsageError: a model without attention; a text of too many pieces.
     """
-    missing = [kind for kind in _KINDS if kind not in translator.model.attention_kinds]
-    if missing:
-        raise UsageError(
-            "Attention is shown in the encoder, in the decoder and between them; a "
-            f"{type(translator.model).__name__} has none of the kind {' and '.join(missing)}."
-        )
+    if not translator.model.attention_kinds:
+        raise UsageError(f"A {type(translator.model).__name__} has no attention to show.")
     return [_attend(translator, text, target) for text in texts]
 
 
@@ -88,15 +91,16 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     else:
         targets = np.array([_checked("target", target, vocabulary, MAX_PIECES)], np.int32)
     maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
-    encoder, decoder, memory = (np.asarray(maps[name]) for name in _KINDS)
+    memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
     translations = []
     for i, (words, score) in enumerate(found):
         length = np.count_nonzero(targets[i])
         pieces = vocabulary.pieces(targets[i, :length])
-        translations.append(
-            Translation(words, score, pieces, decoder[i, :, :, :length, :length], memory[i, :, :, :length])
-        )
-    return Sentence(text, translator.source_vocabulary.pieces(source), encoder[0], translations)
+        own = None if decoder is None else decoder[i, :, :, :length, :length]
+        over_source = None if memory is None else memory[i, :, :, :length]
+        translations.append(Translation(words, score, pieces, own, over_source))
+    pieces = translator.source_vocabulary.pieces(source)
+    return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 
 def _checked(what: str, text: str, vocabulary: Vocabulary, limit: int) -> list[int]:
@@ -105,6 +109,12 @@ def _checked(what: str, text: str, vocabulary: Vocabulary, limit: int) -> list[i
     if len(ids) > limit:
         raise UsageError(f"The {what} has {len(ids)} pieces; attention is shown for at most {limit}: {text!r:.200}")
     return ids
+
+
+def _plain(values: dict[str, Any], *kinds: str) -> dict[str, Any]:
+    """`values`, in which the weights of `kinds` are rounded lists, or left out where they are None."""
+    weights = {kind: _rounded(values[kind]) for kind in kinds if values[kind] is not None}
+    return {name: value for name, value in values.items() if name not in kinds} | weights
 
 
 def _rounded(weights: np.ndarray) -> list[Any]:

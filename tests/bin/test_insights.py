@@ -5,10 +5,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from t2t_lite.bin import insights
 from t2t_lite.errors import UsageError
+from t2t_lite.insights.sentence import Sentence, Translation
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import train_vocabulary
@@ -93,6 +95,15 @@ def test_several_sentences_on_the_default_page(
     data = _data(Path("attention.html"))
     assert [(s["text"], len(s["translations"])) for s in data["sentences"]] == [("a cat", 1), ("the dog", 1)]
     assert data["show"] == {"attention": "memory", "view": "layers"}
+
+
+def test_a_kind_of_attention_that_the_model_does_not_have() -> None:
+    sentence = Sentence("a", ["a"], None, [Translation("b", None, ["b"], None, np.ones((1, 1, 1, 1)))])
+    args = argparse.Namespace(attention=None)
+    insights._choose_attention(args, "Rnn", sentence)
+    assert args.attention == "memory"
+    with pytest.raises(UsageError, match="--attention=encoder: a Rnn has attention of the kind memory only."):
+        insights._choose_attention(argparse.Namespace(attention="encoder"), "Rnn", sentence)
 
 
 @pytest.mark.parametrize(("layer", "head", "message"), [(3, 1, "--layer=3: .* 2 layers"), (None, 9, "--head=9: .* 8")])

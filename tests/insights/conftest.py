@@ -3,7 +3,9 @@
 import pytest
 
 from t2t_lite.decode.translate import Translator
+from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.insights.sentence import Sentence, attend
+from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import train_vocabulary
@@ -23,6 +25,16 @@ def translator() -> Translator:
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     reference.randomise(model, 1, scale=2)
     return Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS)
+
+
+@pytest.fixture(scope="session")
+def rnn_sentence(translator: Translator) -> Sentence:
+    """A line through a model that has attention to the source alone."""
+    vocabulary = translator.source_vocabulary
+    hparams = RnnHParams(num_layers=1, d_model=16, dropout=0.0, beam_size=3, extra_length=4)
+    model = Rnn.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
+    reference.randomise(model, 1, scale=2)
+    return attend(Translator.from_hparams(model, vocabulary, vocabulary, hparams), LINES[:1])[0]
 
 
 @pytest.fixture(scope="session")

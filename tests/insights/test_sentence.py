@@ -68,10 +68,21 @@ def test_what_cannot_be_shown(translator: Translator, text: str, target: str | N
         attend(translator, [text], target)
 
 
-def test_a_model_of_another_kind() -> None:
-    model = SimpleNamespace(attention_kinds=("memory",))
-    with pytest.raises(UsageError, match="a SimpleNamespace has none of the kind encoder and decoder"):
-        attend(SimpleNamespace(model=model, target_vocabulary=None), ["a"])  # type: ignore[arg-type]
+def test_a_model_with_attention_to_the_source_alone(rnn_sentence: Sentence) -> None:
+    data = rnn_sentence.to_json()
+    assert list(rnn_sentence.maps()) == ["memory"]
+    assert "encoder" not in data
+    for translation, plain in zip(rnn_sentence.translations, data["translations"], strict=True):
+        assert plain.keys() == {"text", "score", "target", "memory"}
+        assert np.shape(plain["memory"]) == (1, 1, len(translation.target), len(rnn_sentence.source))
+        np.testing.assert_allclose(np.sum(plain["memory"], -1), 1, atol=0.01)
+    assert len(data["translations"]) == 3
+
+
+def test_a_model_without_attention() -> None:
+    model = SimpleNamespace(attention_kinds=())
+    with pytest.raises(UsageError, match="A SimpleNamespace has no attention to show."):
+        attend(SimpleNamespace(model=model), ["a"])  # type: ignore[arg-type]
 
 
 def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:
