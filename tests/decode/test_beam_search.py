@@ -90,8 +90,9 @@ class _Searches:
 class _RnnSearches(_Searches):
     """The same of an LSTM: a state that follows its hypothesis, and a softmax layer with a bias."""
 
-    def __init__(self, seed: int = 4) -> None:
-        self.model = Rnn.from_hparams(RnnHParams(num_layers=2, d_model=16, dropout=0.0), V, V, True)
+    def __init__(self, seed: int = 4, **changes: Any) -> None:
+        hparams = RnnHParams(num_layers=2, d_model=16, dropout=0.0, **changes)
+        self.model = Rnn.from_hparams(hparams, V, V, True)
         reference.randomise(self.model, seed, 2.0)
         specs = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._call = tf.function(
@@ -131,9 +132,9 @@ def searches() -> _Searches:
     return _Searches()
 
 
-@pytest.fixture(scope="module")
-def rnn_searches() -> _RnnSearches:
-    return _RnnSearches()
+@pytest.fixture(scope="module", params=["general", "additive"])
+def rnn_searches(request: pytest.FixtureRequest) -> _RnnSearches:
+    return _RnnSearches(attention_score=request.param)
 
 
 def _hypotheses(ids: np.ndarray) -> list[tuple[int, ...]]:

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite.decode.exported import ExportedTranslator
 from t2t_lite.decode.translate import Translator
 from t2t_lite.demo.backends import Backend, Export, Run, Server
 from t2t_lite.errors import UsageError
+from t2t_lite.hparams.rnn import RnnHParams
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.serving.export import write_card
 from t2t_lite.serving.failures import NoAnswerError, ServerError, UnknownModelError
+from t2t_lite.serving.saved_model import ServedModel
+from tests import reference
 from tests.demo.conftest import CARD, HPARAMS, LINES
 from tests.serving import server as serving_server
 from tests.serving.served_model import Fault
@@ -121,3 +127,24 @@ def test_servers_that_cannot_be_used(served: serving_server.Server) -> None:
         with pytest.raises(ServerError, match="no n-best list; was it exported with t2t-lite-exporter"):
             Server(served.rest, "toy")
     served.model.reset()
+
+
+def test_a_model_with_attention_to_the_source_alone(translator: Translator, tmp_path: Path) -> None:
+    vocabulary = translator.source_vocabulary
+    hparams = RnnHParams(num_layers=1, d_model=16, dropout=0.0, beam_size=3, extra_length=4, max_source_length=50)
+    model = Rnn.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
+    reference.randomise(model, 1, scale=2)
+    of_rnn = Translator.from_hparams(model, vocabulary, vocabulary, hparams)
+    served = ServedModel(of_rnn, ("serving_default", "nbest", "attention"))
+    tf.saved_model.save(served, str(tmp_path / "1"), signatures=served.signatures)
+    vocabulary.save(tmp_path / "1" / "assets" / "vocabulary.model")
+    write_card(tmp_path / "1" / "assets", CARD)
+    run, export = Run(of_rnn, CARD), Export(ExportedTranslator(tmp_path))
+    line = LINES[0]
+    assert [h.text for h in run.translate([line])[0]] == [h.text for h in export.translate([line])[0]]
+    expected, found = run.attention(line), export.attention(line)
+    assert found.keys() == expected.keys() == {"text", "source", "translations"}
+    best, only = expected["translations"][0], found["translations"][0]
+    assert only.keys() == best.keys() == {"text", "score", "target", "memory"}
+    assert np.shape(only["memory"]) == (1, 1, len(only["target"]), len(found["source"]))
+    assert np.array(only["memory"]) == pytest.approx(np.array(best["memory"]), abs=0.0021)

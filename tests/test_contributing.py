@@ -1,0 +1,129 @@
+"""What CONTRIBUTING.md says an addition touches is what the additions there are touch."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "t2t_lite"
+TREES = {
+    str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+    for folder in (PACKAGE, ROOT / "hparams", ROOT / "problems")
+    for path in sorted(folder.rglob("*.py"))
+    if not {"hparams", "problems"} & set(path.relative_to(PACKAGE).parts if path.is_relative_to(PACKAGE) else ())
+}
+ONE_FILE = {
+    "problem": (
+        "from t2t_lite import problem, registry\n\n@registry.register_problem\nclass Mine(problem.Problem): ...\n"
+    ),
+    "hparams set": (
+        "from t2t_lite import config, registry\n\n@registry.register_hparams\ndef mine(): return config.HParams()\n"
+    ),
+    "model": (
+        "from t2t_lite import config, registry\nfrom t2t_lite.models.rnn import Rnn\n\n"
+        "@registry.register_model\nclass Mine(Rnn): ...\n\n"
+        '@registry.register_hparams(model="mine")\ndef mine_tiny(): return config.HParams()\n'
+    ),
+    "optimizer": (
+        "from t2t_lite import registry\nfrom t2t_lite.train.optimizer import Optimizer\n\n"
+        "@registry.register_optimizer\nclass Mine(Optimizer): ...\n"
+    ),
+    "schedule": (
+        "from t2t_lite import registry\nfrom t2t_lite.train.schedule import Schedule\n\n"
+        "@registry.register_schedule\nclass Mine(Schedule): ...\n"
+    ),
+}
+TABLES = {
+    "problem": registry.PROBLEMS,
+    "hparams set": registry.HPARAMS,
+    "model": registry.MODELS,
+    "optimizer": registry.OPTIMIZERS,
+    "schedule": registry.SCHEDULES,
+}
+
+
+def _rows() -> dict[str, tuple[str, str]]:
+    """What is added -> the two cells about it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    part = text[text.index("## What an addition touches") : text.index("## Add a problem")]
+    return {
+        row[0]: (row[1], row[2]) for row in re.findall(r"^\| an? ([\w ]+?) \| (.+?) \| (.+?) \|$", part, re.MULTILINE)
+    }
+
+
+def _naming(name: str) -> set[str]:
+    """Files with a string that is `name`, or a list of names between spaces that has it."""
+    return {
+        file
+        for file, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split()
+        if all(word.isidentifier() for word in node.value.split())
+    }
+
+
+def _importing(module: str) -> set[str]:
+    return {
+        file
+        for file, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        if module in {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    }
+
+
+@pytest.mark.parametrize("kind", ONE_FILE)
+def test_one_file_of_ones_own_is_enough(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in TABLES.values():
+        table.load()
+        for names in ("_things", "_lazy"):
+            monkeypatch.setattr(table, names, dict(getattr(table, names)))
+    monkeypatch.setattr(registry, "_models_of_sets", dict(registry._models_of_sets))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / f"only_{kind.replace(' ', '_')}.py"
+    file.write_text(ONE_FILE[kind], encoding="utf-8")
+    assert "mine" not in TABLES[kind].names()
+    registry.load_plugins(str(tmp_path))
+    assert "mine" in TABLES[kind].names()
+    assert kind != "model" or registry.model_of("mine_tiny") == "mine"
+    sys.modules.pop(file.stem)
+    said = next(cells[0] for name, cells in _rows().items() if name.startswith(kind))
+    assert said.startswith("1: its file")
+
+
+@pytest.mark.parametrize(("kind", "names"), [("optimizer", "adafactor nesterov"), ("schedule", "plateau halving")])
+def test_an_optimizer_and_a_schedule_are_named_in_the_registry_alone(kind: str, names: str) -> None:
+    for name in names.split():
+        own = f"t2t_lite/train/{kind}s/{name}.py"
+        assert own in TREES
+        assert _naming(name) - {own} == {"t2t_lite/registry.py"}
+    assert _rows()[kind][1] == "2: its file, `registry.py`"
+
+
+def test_a_model_is_named_in_the_registry_and_by_its_recipes() -> None:
+    assert {file for file in _naming("rnn") if not file.startswith("t2t_lite/models/rnn")} == {
+        "t2t_lite/registry.py",
+        "hparams/rnn.py",
+    }
+    assert _importing("t2t_lite.hparams.rnn") == {"hparams/__init__.py"}
+    assert _rows()["model with its recipe"][1].startswith(
+        "4: its file, `registry.py`, the recipe's file, `hparams/__init"
+    )
+
+
+@pytest.mark.parametrize("layer", ["lstm", "rnn_attention"])
+def test_a_layer_is_used_by_its_model_alone(layer: str) -> None:
+    users = _importing(f"t2t_lite.layers.{layer}")
+    assert users
+    assert all(file.startswith("t2t_lite/models/rnn") for file in users)
+    assert _rows()["layer"][1].startswith("2: ")
+
+
+def test_build_files_list_their_folders_by_a_pattern() -> None:
+    for folder in ("layers", "models", "hparams", "problems"):
+        assert 'glob(["*.py"])' in (PACKAGE / folder / "BUILD").read_text(encoding="utf-8")
