@@ -112,7 +112,7 @@ def test_a_model_is_named_in_the_registry_and_by_its_recipes() -> None:
     }
     assert _importing("t2t_lite.hparams.rnn") == {"hparams/__init__.py"}
     assert _rows()["model with its recipe"][1].startswith(
-        "4: its file, `registry.py`, the recipe's file, `hparams/__init"
+        "4: its file, `registry.py`, the recipe's, `hparams/__init__.py`"
     )
 
 
