@@ -11,8 +11,8 @@ from t2t_lite.decode.exported import ExportedTranslator
 from t2t_lite.decode.translate import Translator
 from t2t_lite.demo.backends import Backend, Export, Run, Server
 from t2t_lite.errors import UsageError
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.serving.export import write_card
 from t2t_lite.serving.failures import NoAnswerError, ServerError, UnknownModelError
 from t2t_lite.serving.saved_model import ServedModel

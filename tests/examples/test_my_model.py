@@ -23,7 +23,7 @@ SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
 HPARAMS = (
-    "d_model=32,batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=5,eval_every=60,eval_lines=8,"
+    "units=32,batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=5,eval_every=60,eval_lines=8,"
     "average_checkpoints=2,save_every=5,extra_length=2"
 )
 
@@ -45,7 +45,7 @@ def example() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    made = make_model("gru", config.replace(registry.hparams("gru_tiny"), d_model=UNITS), V, V, shared=True)
+    made = make_model("gru", config.replace(registry.hparams("gru_tiny"), units=UNITS), V, V, shared=True)
     reference.randomise(made, 1, 2.0)
     return made
 

@@ -3,9 +3,9 @@
 import pytest
 
 from t2t_lite.decode.translate import Translator
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.insights.sentence import Sentence, attend
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import train_vocabulary

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from t2t_lite.decode.beam_search import beam_search
-from t2t_lite.hparams.rnn import RnnHParams
 from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "opennmt_rnn.npz"
 CASES: dict[str, dict[str, Any]] = {

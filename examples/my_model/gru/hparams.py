@@ -1,14 +1,23 @@
-"""A recipe of the model `gru`."""
+"""A recipe of the model `gru`, and the setting that is the model's own."""
+
+import dataclasses
 
 from t2t_lite import config, registry
 
 
-@registry.register_hparams(model="gru")
-def gru_tiny() -> config.HParams:
-    """GRUs of 256 without attention: learns short lines of toy_reverse in a few minutes."""
-    return config.HParams(
-        d_model=256,
-        dropout=0.0,
+@dataclasses.dataclass(frozen=True)
+class GruHParams(config.HParams):
+    """A recipe of an encoder-decoder of two GRUs."""
+
+    model = "gru"
+
+    units: int = config.field(256, "size of embeddings and states", (1, 65_536))
+
+
+@registry.register_hparams
+def gru_tiny() -> GruHParams:
+    """GRUs of 256 for short lines, such as those of toy_reverse."""
+    return GruHParams(
         clip_norm=5.0,
         batch_tokens=2048,
         max_length=64,

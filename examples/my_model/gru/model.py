@@ -23,7 +23,7 @@ class Gru(base.Model):
     @classmethod
     def from_hparams(cls, hparams, source_vocab_size, target_vocab_size, shared):
         sizes = {"source": source_vocab_size, "target": target_vocab_size}
-        return cls(sizes, hparams.d_model, {"bfloat16": "mixed_bfloat16"}.get(hparams.precision, "float32"))
+        return cls(sizes, hparams.units, {"bfloat16": "mixed_bfloat16"}.get(hparams.precision, "float32"))
 
     cost = property(lambda self: self.cost_per_symbol)
 
