@@ -55,6 +55,8 @@ class Vocabulary:
         DataError: no SentencePiece model, or one with other special ids.
     """
 
+    unknown = UNK  # id of the piece that stands for characters without one
+
     def __init__(self, model_proto: bytes) -> None:
         try:
             if not model_proto:
@@ -80,16 +82,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the SentencePiece model; the file is there whole or not at all."""
-        path = Path(path)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with open(aside, "wb") as file:
-                file.write(self.model_proto)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+        write_whole(path, self.model_proto)
 
     @property
     def size(self) -> int:
@@ -112,7 +105,7 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of `ids` up to the first EOS, PAD left out; UNK is written as ' ⁇ '."""
-        return str(self._processor.decode(_before_end(ids)))
+        return str(self._processor.decode(before_end(ids)))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of each id, special ones included."""
@@ -123,7 +116,22 @@ class Vocabulary:
         return [piece.removeprefix("\u2581") for piece in self.pieces(range(self.size))]  # its mark for a space
 
 
-def _before_end(ids: Iterable[int]) -> list[int]:
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file; it is there whole or not at all."""
+    path = Path(path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(aside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def before_end(ids: Iterable[int]) -> list[int]:
+    """Returns `ids` up to the first EOS, PAD left out."""
     kept = []
     for i in ids:
         if i == EOS:

@@ -1,0 +1,112 @@
+"""What tensor2tensor's three kinds of vocabulary have in common: a file, PAD and EOS, no unknown piece of their own."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.vocabulary import EOS, before_end, write_whole
+
+_SHOWN = 40  # characters of a line in a message
+
+
+class ImportedVocabulary(abc.ABC):
+    """A vocabulary of tensor2tensor, with the methods of `text.vocabulary.Vocabulary`.
+
+    `encode` and `text_of` are tensor2tensor's own encode and decode. Its t2t-datagen and t2t-decoder strip a line of
+    white space before they encode it; here that is for the caller, too.
+
+    Args:
+        data: the bytes of the vocabulary's file.
+
+    Raises:
+        DataError: no such vocabulary, or a damaged one.
+    """
+
+    suffix: ClassVar[str]  # of the name of its file in a run's folder
+    unknown: int | None = None  # id of the piece that stands for what has none, where there is one
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads a vocabulary file; DataError, with the path, where there is none or it is damaged."""
+        try:
+            return cls(Path(path).read_bytes())
+        except FileNotFoundError:
+            raise DataError(f"{path}: there is no such vocabulary file.") from None
+        except OSError as error:
+            raise DataError(f"{path}: this vocabulary file cannot be read ({error.strerror}).") from error
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file that was read, byte for byte; it is there whole or not at all."""
+        write_whole(path, self.data)
+
+    @functools.cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the file, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of ids, PAD and EOS included."""
+
+    @abc.abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of a text as it is, without EOS."""
+
+    def encode_many(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each line, without EOS."""
+        return [self.encode(line) for line in lines]
+
+    @abc.abstractmethod
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Returns the text of all `ids`, as tensor2tensor's decode: PAD and EOS are written by their names."""
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Returns the text of `ids` up to the first EOS, PAD left out."""
+        return self.text_of(before_end(ids))
+
+    @abc.abstractmethod
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the piece of each id, special ones included."""
+
+
+def lines_of(data: bytes, what: str) -> list[str]:
+    """The lines of a vocabulary file, cut at newlines only: pieces may hold U+0085 and U+2028.
+
+    Args:
+        what: the kind of file, for messages: "a subword vocabulary".
+
+    Raises:
+        DataError: an empty file, or bytes that are no UTF-8.
+    """
+    if not data:
+        raise DataError(f"The file is empty; {what} of tensor2tensor has a piece on each line.")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(f"Line {line} is not UTF-8 text, so this is not {what} of tensor2tensor.") from error
+    return text.removesuffix("\n").split("\n")
+
+
+def check_first(pieces: Sequence[str], what: str) -> None:
+    """DataError unless the first two ids are PAD's and EOS's, under the names that tensor2tensor gave them."""
+    found = [piece.removesuffix("_") for piece in pieces[: EOS + 1]]
+    if found != ["<pad>", "<EOS>"]:
+        shown = " and ".join(repr(piece[:_SHOWN]) for piece in pieces[: EOS + 1])
+        raise DataError(
+            f"The file begins with {shown}; {what} of tensor2tensor begins with '<pad>' and '<EOS>'. "
+            "Its files are named vocab.PROBLEM.SIZE[.subwords] and lie in the folder given to t2t-datagen --data_dir."
+        )

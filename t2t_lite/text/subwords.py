@@ -1,0 +1,130 @@
+r"""Subword vocabulary of tensor2tensor: its SubwordTextEncoder's files, ids and texts.
+
+trax and the official models of TensorFlow's model garden have files of the same form. A text is cut into tokens, which
+are runs of letters and digits and runs of all else; a token is escaped ("_" is \u, "\" is \\, a character without a
+piece is \CODE;), ended by "_", and cut into the longest pieces from the left. So each text has ids, without an unknown
+piece, and the ids give the text again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
+
+ESCAPES = frozenset("\\_u;0123456789")  # the characters that escapes are written in
+IMPOSSIBLE = "\u3013"  # what an escaped code point that no character has is decoded as
+
+_WHAT = "a subword vocabulary"
+# \w is the categories L* and N*, which tensor2tensor asks for, and "_": tests/text/test_subwords.py compares them all.
+_TOKENS = re.compile(r"[^\W_]+|[\W_]+")
+_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_CACHED_TOKENS = 1 << 18
+
+
+class SubwordVocabulary(ImportedVocabulary):
+    """A subword vocabulary, equal to tensor2tensor's SubwordTextEncoder(FILE).
+
+    Args:
+        data: the file's bytes: a piece on each line, in quotes or not; its id is the line's number, from 0.
+
+    Raises:
+        DataError: no such file, or characters in it that are no piece of their own: not every text could be encoded.
+    """
+
+    suffix = ".subwords"
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._pieces = [_unquoted(line) for line in lines_of(data, _WHAT)]
+        check_first(self._pieces, _WHAT)
+        self.ids = {piece: i for i, piece in enumerate(self._pieces) if piece}  # of equal ones the last counts
+        self.alphabet = ESCAPES.union(*self._pieces)
+        if lacking := sorted(char for char in self.alphabet if char not in self.ids):
+            shown = ", ".join(map(repr, lacking[:8])) + (", ..." if len(lacking) > 8 else "")
+            raise DataError(
+                f"This subword vocabulary has no pieces for {len(lacking)} single characters ({shown}), with which it "
+                "cannot encode every text: it is cut off or damaged. Copy the file again."
+            )
+        self.longest = max(map(len, self._pieces))
+        self._cache: dict[str, list[int]] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self._pieces)
+
+    def padded(self, size: int) -> SubwordVocabulary:
+        """Returns the vocabulary with empty pieces at its end, so that it has `size` ids.
+
+        A model made with vocab_divisor has more ids than pieces; tensor2tensor decodes them as nothing, too.
+        """
+        data = self.data if self.data.endswith(b"\n") else self.data + b"\n"
+        return SubwordVocabulary(data + b"''\n" * (size - self.size)) if size > self.size else self
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of a text as it is, without EOS; "" has none."""
+        ids: list[int] = []
+        for token in tokens(text):
+            found = self._cache.get(token)
+            if found is None:
+                found = self._ids_of(escape(token, self.alphabet))
+                if len(self._cache) >= _CACHED_TOKENS:
+                    self._cache.clear()
+                self._cache[token] = found
+            ids += found
+        return ids
+
+    def _ids_of(self, escaped: str) -> list[int]:
+        """Ids of the longest pieces from the left; each single character has one."""
+        found, start = [], 0
+        while start < len(escaped):
+            end = min(len(escaped), start + self.longest)
+            while (piece := self.ids.get(escaped[start:end])) is None:
+                end -= 1
+            found.append(piece)
+            start = end
+        return found
+
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Returns the text of all `ids`, as tensor2tensor's decode; an id that does not exist is no text.
+
+        An escaped code point that no character has, which includes halves of surrogate pairs, becomes U+3013.
+        """
+        escaped = "".join(self.pieces(ids)).split("_")
+        words = [word for word in (_ESCAPED.sub(_unescaped, token) for token in escaped if token) if word]
+        spaced = [words[0]] if words else []
+        for before, word in itertools.pairwise(words):
+            spaced.append(f" {word}" if before[0].isalnum() and word[0].isalnum() else word)
+        return "".join(spaced)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the piece of each id, as it stands in the file; "" for an id that does not exist."""
+        return [self._pieces[i] if 0 <= i < self.size else "" for i in map(int, ids)]
+
+
+def tokens(text: str) -> list[str]:
+    """Runs of letters and digits, and runs of all else; a single space between two of them is left out."""
+    found = _TOKENS.findall(text)
+    return found[:1] + [token for token in found[1:-1] if token != " "] + found[1:][-1:]
+
+
+def escape(token: str, alphabet: frozenset[str]) -> str:
+    r"""The token as pieces write it: "_" as \u, "\" as \\, what is not in `alphabet` as \CODE;, and "_" at its end."""
+    token = token.replace("\\", "\\\\").replace("_", "\\u")
+    return "".join(char if char in alphabet and char != "\n" else f"\\{ord(char)};" for char in token) + "_"
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return "_" if match[0] == "\\u" else "\\"
+    digits = match[1].lstrip("0") or "0"
+    code = int(digits) if len(digits) < 8 else -1
+    return chr(code) if 0 <= code < 0xD800 or 0xE000 <= code < 0x110000 else IMPOSSIBLE
+
+
+def _unquoted(line: str) -> str:
+    piece = line.rstrip()
+    return piece[1:-1] if piece[:1] in ("'", '"') and piece.endswith(piece[:1]) else piece

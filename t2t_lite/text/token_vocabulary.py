@@ -1,0 +1,104 @@
+"""Token and byte vocabularies of tensor2tensor: its TokenTextEncoder and ByteTextEncoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
+
+UNKNOWN_TOKEN = "UNK"  # replace_oov of tensor2tensor's problems, such as translate_ende_wmt_bpe32k
+
+_WHAT = "a token vocabulary"
+_RESERVED = (b"<pad>", b"<EOS>")
+_BYTES_FILE = b"tensor2tensor ByteTextEncoder\n"
+
+
+class TokenVocabulary(ImportedVocabulary):
+    """A vocabulary of words or other tokens that stand between white space: TokenTextEncoder(FILE, replace_oov="UNK").
+
+    Args:
+        data: the file's bytes: a token on each line; its id is the line's number, from 0. One of them is "UNK", for all
+            tokens that are not there.
+
+    Raises:
+        DataError: no such file.
+    """
+
+    suffix = ".tokens"
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._tokens = [line.strip() for line in lines_of(data, _WHAT)]
+        check_first(self._tokens, _WHAT)
+        self.ids = {token: i for i, token in enumerate(self._tokens)}  # of equal ones the last counts
+        if UNKNOWN_TOKEN not in self.ids:
+            raise DataError(
+                f"This token vocabulary has no line {UNKNOWN_TOKEN!r}, the token for words that it does not hold. Add "
+                "the line at the end of the file, if the model was trained with it; a subword vocabulary needs none."
+            )
+        self.unknown: int = self.ids[UNKNOWN_TOKEN]
+
+    @property
+    def size(self) -> int:
+        return len(self._tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the tokens between white space, without EOS."""
+        return [self.ids.get(token, self.unknown) for token in text.split()]
+
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Returns the tokens of all `ids`, spaces between, as tensor2tensor's decode; "ID_7" where there is no 7."""
+        return " ".join(self.pieces(ids))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the token of each id; "ID_7" where there is no 7."""
+        return [self._tokens[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]
+
+
+class ByteVocabulary(ImportedVocabulary):
+    """The bytes of UTF-8, each of which has the id two above its value, after PAD and EOS: ByteTextEncoder().
+
+    tensor2tensor has no file for it; the one here only says which vocabulary it is.
+
+    Raises:
+        DataError: `data` says something else.
+    """
+
+    suffix = ".bytes"
+
+    def __init__(self, data: bytes = _BYTES_FILE) -> None:
+        super().__init__(data)
+        if data != _BYTES_FILE:
+            raise DataError(
+                f"This is no file of a byte vocabulary, which holds the line {_BYTES_FILE.decode()[:-1]!r}."
+            )
+
+    @property
+    def size(self) -> int:
+        return len(_RESERVED) + 256
+
+    def encode(self, text: str) -> list[int]:
+        """Returns an id for each byte; half of a surrogate pair, which has no UTF-8, becomes U+FFFD."""
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return [byte + len(_RESERVED) for byte in data]
+
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Returns the text of all `ids`, as tensor2tensor's decode; what is no UTF-8 becomes U+FFFD.
+
+        An id that does not exist is no text; tensor2tensor ends with an error there.
+        """
+        return b"".join(self._bytes(i) for i in map(int, ids)).decode("utf-8", "replace")
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the character of each ASCII byte, "\\xe4" for other bytes, "" for an id that does not exist."""
+        return [self._bytes(i).decode("ascii", "backslashreplace") for i in map(int, ids)]
+
+    def _bytes(self, i: int) -> bytes:
+        """What an id stands for."""
+        if not 0 <= i < self.size:
+            return b""
+        return _RESERVED[i] if i < len(_RESERVED) else bytes([i - len(_RESERVED)])
