@@ -62,7 +62,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "serving": (
         # layers.positions: another engine is given the sinusoids as a table.
         ("models", "ops", "layers.positions", "decode", "text", "problem", *LEAVES),
-        ("keras", "numpy", "tensorflow", "ctranslate2?", "grpc?", "tensorflow_serving?"),
+        ("keras", "numpy", "tensorflow", "ctranslate2?", "grpc?", "tensorflow_serving?", "tensorflow_text?"),
     ),
     "insights": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "matplotlib?")),
     "demo": (

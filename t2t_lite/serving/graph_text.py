@@ -1,4 +1,4 @@
-"""Text to piece ids and back inside a graph: what `Vocabulary` does outside, with TensorFlow Text's ops.
+"""Text to piece ids and back inside a graph: what a vocabulary does outside, with TensorFlow Text's ops.
 
 Legend: B texts, N pieces.
 """
@@ -9,34 +9,51 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.text.vocabulary import EOS, PAD, UNK, Vocabulary, in_graph_tokenizer
+from t2t_lite.serving.graph_subwords import GraphSubwords
+from t2t_lite.serving.graph_tokens import WHITE_SPACE, GraphBytes, GraphTokens
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, in_graph_tokenizer
 
-# What str.isspace() says of each character, as RE2 writes it.
-BLANK = r"[\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+BLANK = f"{WHITE_SPACE}*"
 # Far more than any text of so many pieces has; what lies behind would be cut in any case, but read before.
 _BYTES_PER_PIECE = 256
+
+_IN_GRAPH: dict[type[ImportedVocabulary], Any] = {
+    SubwordVocabulary: GraphSubwords,
+    TokenVocabulary: GraphTokens,
+    ByteVocabulary: GraphBytes,
+}
 
 
 class GraphText(tf.Module):
     """A vocabulary as part of an exported model."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary | ImportedVocabulary) -> None:
         super().__init__()
-        self._tokenizer = in_graph_tokenizer(vocabulary)
-        self._size = vocabulary.size
+        self._tokenizer = _tokenizer(vocabulary)
+        self._size, self._unknown = vocabulary.size, vocabulary.unknown
+        self._strips = isinstance(vocabulary, ImportedVocabulary)  # as tensor2tensor's t2t-decoder does
 
     def encode(self, texts: Any, max_length: int) -> Any:
         """string [B] -> ragged int32 [B, N]: at most `max_length` pieces, the last one EOS; none of a blank text.
 
-        Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary knows it.
+        Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary can write it.
         """
         texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
         texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
+        if self._strips:
+            texts = tf.strings.regex_replace(texts, f"^{WHITE_SPACE}+|{WHITE_SPACE}+$", "")
         return _ended(self._tokenizer.tokenize(texts), max_length)
 
     def clean(self, ids: Any, max_length: int) -> Any:
-        """int32 [B, N] -> ragged int32 [B, N] as `encode` gives: PAD and EOS left out, ids that do not exist UNK."""
-        ids = tf.where((ids >= 0) & (ids < self._size), ids, UNK)
+        """int32 [B, N] -> ragged int32 [B, N] as `encode` gives: PAD and EOS left out.
+
+        Ids that do not exist become the unknown piece; where a vocabulary has none, they are left out.
+        """
+        unknown = PAD if self._unknown is None else self._unknown
+        ids = tf.where((ids >= 0) & (ids < self._size), ids, unknown)
         return _ended(tf.ragged.boolean_mask(ids, (ids != PAD) & (ids != EOS)), max_length)
 
     def decode(self, ids: Any) -> Any:
@@ -48,6 +65,12 @@ class GraphText(tf.Module):
     def pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N]: the name of each piece, EOS included; "" for PAD."""
         return tf.where(tf.equal(ids, PAD), "", self._tokenizer.id_to_string(ids))
+
+
+def _tokenizer(vocabulary: Vocabulary | ImportedVocabulary) -> Any:
+    if isinstance(vocabulary, Vocabulary):
+        return in_graph_tokenizer(vocabulary)
+    return _IN_GRAPH[type(vocabulary)](vocabulary)
 
 
 def utf_8(texts: Any) -> Any:

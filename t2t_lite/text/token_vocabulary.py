@@ -91,14 +91,14 @@ class ByteVocabulary(ImportedVocabulary):
 
         An id that does not exist is no text; tensor2tensor ends with an error there.
         """
-        return b"".join(self._bytes(i) for i in map(int, ids)).decode("utf-8", "replace")
+        return b"".join(self.bytes_of(i) for i in map(int, ids)).decode("utf-8", "replace")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the character of each ASCII byte, "\\xe4" for other bytes, "" for an id that does not exist."""
-        return [self._bytes(i).decode("ascii", "backslashreplace") for i in map(int, ids)]
+        return [self.bytes_of(i).decode("ascii", "backslashreplace") for i in map(int, ids)]
 
-    def _bytes(self, i: int) -> bytes:
-        """What an id stands for."""
+    def bytes_of(self, i: int) -> bytes:
+        """The byte, or the name, that an id stands for; b"" for an id that does not exist."""
         if not 0 <= i < self.size:
             return b""
         return _RESERVED[i] if i < len(_RESERVED) else bytes([i - len(_RESERVED)])

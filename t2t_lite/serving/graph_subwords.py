@@ -1,0 +1,147 @@
+"""Subwords inside a graph: what `SubwordVocabulary` does outside, in core TensorFlow and one TensorFlow Text operation.
+
+Legend: B texts, N ids of a text, C characters of all texts, W tokens of all texts.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.text.subwords import IMPOSSIBLE, SubwordVocabulary
+
+_MAX_CODE = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)  # halves of pairs, which are no characters
+_MAX_DIGITS = 7  # of a code point, leading zeros left out
+_NO_LIMIT = 2**31 - 1  # bytes of a token
+
+
+class GraphSubwords(tf.Module):
+    """A subword vocabulary as part of an exported model.
+
+    Whether a character is a letter or digit is what the Python that exports says of it.
+    """
+
+    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+        import tensorflow_text
+
+        super().__init__()
+        self._size = vocabulary.size
+        self._pieces = tf.constant([*vocabulary.pieces(range(vocabulary.size)), ""])
+        self._letters = tf.constant(_edges_of_letters())
+        self._alphabet = tf.constant(sorted(map(ord, vocabulary.alphabet)), tf.int32)
+        self._table = tf.lookup.StaticHashTable(_Pieces(vocabulary), default_value=-1)
+        self._wordpiece = tensorflow_text.WordpieceTokenizer(
+            self._table,
+            suffix_indicator="",  # a piece inside a token looks like one at its start
+            max_bytes_per_word=_NO_LIMIT,
+            max_chars_per_token=vocabulary.longest,
+            unknown_token=None,  # there is none: each single character has a piece
+        )
+
+    def tokenize(self, texts: Any) -> Any:
+        """string [B] -> ragged int32 [B, N], as `encode`; bytes that are no UTF-8 count as U+FFFD."""
+        codes = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
+        flat, text_of_char = codes.flat_values, codes.value_rowids()
+        letter = self._is_letter(flat)
+        first = _differs_from_last(text_of_char)  # of its text; bool [C]
+        starts = first | _differs_from_last(letter)
+        text_of_token = tf.boolean_mask(text_of_char, starts)
+        characters = tf.RaggedTensor.from_value_rowids(
+            self._escaped(flat), tf.cumsum(tf.cast(starts, tf.int64)) - 1, nrows=tf.size(text_of_token, tf.int64)
+        )
+        tokens = tf.strings.reduce_join(characters, axis=1)
+        inner = ~tf.boolean_mask(first, starts) & ~_differs_from_next(text_of_token)
+        there = ~(inner & tf.equal(tokens, " "))  # a single space between two tokens is not written
+        ids = self._wordpiece.tokenize(tf.boolean_mask(tokens, there) + "_")
+        by_text = tf.RaggedTensor.from_value_rowids(ids, tf.boolean_mask(text_of_token, there), nrows=codes.nrows())
+        return tf.cast(by_text.merge_dims(1, 2), tf.int32)
+
+    def detokenize(self, ids: Any) -> Any:
+        """Ragged int32 [B, N] -> string [B], as `text_of`."""
+        escaped = tf.strings.reduce_join(tf.ragged.map_flat_values(self.id_to_string, ids), axis=1)
+        words, text_of_word = _there(tf.strings.split(escaped, "_"))
+        words, text_of_word = _there(tf.RaggedTensor.from_value_rowids(_unescaped(words), text_of_word, ids.nrows()))
+        heads = tf.strings.unicode_decode(tf.strings.substr(words, 0, 1, "UTF8_CHAR"), "UTF-8").flat_values
+        letter = self._is_letter(heads)
+        before = tf.concat([tf.zeros_like(letter[:1]), letter[:-1]], 0)
+        spaces = tf.where(~_differs_from_last(text_of_word) & letter & before, " ", "")
+        return tf.strings.reduce_join(
+            tf.RaggedTensor.from_value_rowids(spaces + words, text_of_word, ids.nrows()), axis=1
+        )
+
+    def id_to_string(self, ids: Any) -> Any:
+        """int32 of any shape -> string: the piece as in the file; "" for an id that does not exist."""
+        return tf.gather(self._pieces, tf.where((ids >= 0) & (ids < self._size), ids, self._size))
+
+    def _is_letter(self, codes: Any) -> Any:
+        return tf.equal(tf.searchsorted(self._letters, codes, side="right") % 2, 1)
+
+    def _escaped(self, codes: Any) -> Any:
+        r"""int32 [C] -> string [C]: the character, or its escape; a space stays."""
+        place = tf.minimum(tf.searchsorted(self._alphabet, codes), tf.size(self._alphabet) - 1)
+        known = tf.equal(tf.gather(self._alphabet, place), codes)
+        characters = tf.strings.unicode_encode(codes[:, None], "UTF-8")
+        characters = tf.where(known, characters, tf.strings.join(["\\", tf.strings.as_string(codes), ";"]))
+        characters = tf.where(tf.equal(codes, ord("\\")), "\\\\", characters)
+        return tf.where(tf.equal(codes, ord("_")), "\\u", characters)
+
+
+class _Pieces(tf.lookup.KeyValueTensorInitializer):
+    """Piece -> id, under a name of its own.
+
+    A process finds a loaded model's table by its name, and TensorFlow's default is a small number that two exports may
+    share: the first one's vocabulary would be taken for the second's.
+    """
+
+    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+        super().__init__(tf.constant([*vocabulary.ids]), tf.constant([*vocabulary.ids.values()], tf.int64))
+        self._name_of_table = f"subwords_{vocabulary.checksum[:32]}"
+
+    @property
+    def _shared_name(self) -> str:
+        return self._name_of_table
+
+
+@functools.cache
+def _edges_of_letters() -> Any:
+    """int32: the code points at which letters and digits begin and end, alternately."""
+    letters = [chr(code).isalnum() for code in range(sys.maxunicode + 1)]
+    return np.flatnonzero(np.diff([False, *letters, False])).astype(np.int32)
+
+
+def _unescaped(words: Any) -> Any:
+    r"""string [W] -> string [W]: \u, \\ and \CODE; become characters.
+
+    No word holds "_", so that it can be put around each escape and cut at.
+    """
+    parts = tf.strings.split(tf.strings.regex_replace(words, r"\\u|\\\\|\\[0-9]+;", r"_\0_"), "_")
+    part = parts.flat_values
+    is_code = tf.strings.regex_full_match(part, r"\\[0-9]+;")
+    digits = tf.strings.regex_replace(tf.where(is_code, part, "\\0;"), r"\\0*([0-9]+);", r"\1")
+    short = tf.strings.length(digits) <= _MAX_DIGITS
+    code = tf.strings.to_number(tf.where(short, digits, "0"), tf.int32)
+    possible = short & (code <= _MAX_CODE) & ((code < _SURROGATES[0]) | (code > _SURROGATES[1]))
+    character = tf.strings.unicode_encode(tf.where(possible, code, ord(IMPOSSIBLE))[:, None], "UTF-8")
+    part = tf.where(tf.equal(part, "\\u"), "_", tf.where(tf.equal(part, "\\\\"), "\\", part))
+    return tf.strings.reduce_join(parts.with_flat_values(tf.where(is_code, character, part)), axis=1)
+
+
+def _there(strings: Any) -> tuple[Any, Any]:
+    """Ragged string [B, N] -> the strings that are not empty, and the row of each."""
+    there = tf.not_equal(strings.flat_values, "")
+    return tf.boolean_mask(strings.flat_values, there), tf.boolean_mask(strings.value_rowids(), there)
+
+
+def _differs_from_last(values: Any) -> Any:
+    """[N] -> bool [N]: whether each is another than the one before it; the first is."""
+    return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
+
+
+def _differs_from_next(values: Any) -> Any:
+    """[N] -> bool [N]: whether each is another than the one after it; the last is."""
+    return tf.concat([tf.not_equal(values[1:], values[:-1]), tf.ones_like(values[:1], tf.bool)], 0)
