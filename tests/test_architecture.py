@@ -64,6 +64,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("models", "ops", "layers.positions", "decode", "text", "problem", *LEAVES),
         ("keras", "numpy", "tensorflow", "ctranslate2?", "grpc?", "tensorflow_serving?", "tensorflow_text?"),
     ),
+    "importers": ((), ("numpy", "tensorflow")),
     "insights": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "matplotlib?")),
     "demo": (
         ("decode", "insights", "serving"),

@@ -1,0 +1,195 @@
+"""What a tensor2tensor checkpoint is: sizes and kinds, from the shapes, compared with the hparams."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_lite.errors import DataError
+from t2t_lite.importers import t2t_hparams
+from t2t_lite.importers.t2t_embeddings import Embeddings
+from t2t_lite.importers.t2t_variables import shown
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_ATTENTION = "body/{}/layer_0/self_attention/multihead_attention/"
+_RELATIVE = _ATTENTION + "dot_product_attention_relative/relative_positions_keys/embeddings"
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """A Transformer of tensor2tensor, in this project's words.
+
+    d_k, d_v: of one head.
+    norm: "pre" or "post".
+    positions: "tensor2tensor" (sines, then cosines), "learned" or "none".
+    max_positions: rows of learned positions, or 0.
+    relative_positions: R where self-attention knows distances up to R (Shaw et al., 2018), or 0.
+    source_bias: a vector is added at each position of the source, the one of the target space.
+    shared: one table for source, target and softmax.
+    share_embeddings: the softmax uses the target's table.
+    """
+
+    num_encoder_layers: int
+    num_decoder_layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    d_k: int
+    d_v: int
+    norm: str
+    positions: str
+    max_positions: int
+    relative_positions: int
+    source_bias: bool
+    source_vocab_size: int
+    target_vocab_size: int
+    shared: bool
+    share_embeddings: bool
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Path -> shape of all weights but the embeddings."""
+        model, inner = self.d_model, self.d_ff
+        attention: dict[str, tuple[int, ...]] = {
+            "query": (model, self.num_heads * self.d_k),
+            "key": (model, self.num_heads * self.d_k),
+            "value": (model, self.num_heads * self.d_v),
+            "output": (self.num_heads * self.d_v, model),
+        }
+        distances = 2 * self.relative_positions + 1
+        relative = {"relative_keys": (distances, self.d_k), "relative_values": (distances, self.d_v)}
+        self_attention = attention | (relative if self.relative_positions else {})
+        feed_forward = {"kernel_1": (model, inner), "bias_1": (inner,), "kernel_2": (inner, model), "bias_2": (model,)}
+        stacks: dict[str, tuple[int, dict[str, dict[str, tuple[int, ...]]]]] = {
+            "encoder": (
+                self.num_encoder_layers,
+                {"around_attention/self_attention": self_attention, "around_feed_forward/feed_forward": feed_forward},
+            ),
+            "decoder": (
+                self.num_decoder_layers,
+                {
+                    "around_self/self_attention": self_attention,
+                    "around_memory/memory_attention": attention,
+                    "around_feed_forward/feed_forward": feed_forward,
+                },
+            ),
+        }
+        norm = {"layer_norm/gamma": (model,), "layer_norm/beta": (model,)}
+        found: dict[str, tuple[int, ...]] = {}
+        for stack, (layers, parts) in stacks.items():
+            for layer in range(layers):
+                for part, weights in parts.items():
+                    around = f"{stack}/layer_{layer}/{part.partition('/')[0]}"
+                    found |= {f"{stack}/layer_{layer}/{part}/{name}": shape for name, shape in weights.items()}
+                    found |= {f"{around}/{name}": shape for name, shape in norm.items()}
+            if self.norm == "pre":
+                found |= {f"{stack}/final_norm/gamma": (model,), f"{stack}/final_norm/beta": (model,)}
+        if self.positions == "learned":
+            found |= {f"{side}_positions/table": (self.max_positions, model) for side in ("source", "target")}
+        if self.source_bias:
+            found["source_bias"] = (model,)
+        return {f"transformer/{name}": shape for name, shape in found.items()}
+
+
+def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> Description:
+    """Derives the description; the number of heads and the kind of positions come from the hparams if nothing else.
+
+    Args:
+        shapes: of the weights, by their names without the scope.
+        hparams: tensor2tensor's, as many as are known.
+
+    Raises:
+        DataError: hparams and shapes contradict each other, or the number of heads is not known.
+    """
+    t2t_hparams.check(hparams)
+    keys, values = _widths(shapes)
+    relative = shapes.get(_RELATIVE.format("encoder"))
+    heads = _heads(shapes, hparams, keys, relative)
+    if keys % heads or values % heads:
+        raise DataError(f"num_heads={heads} does not divide the {keys} columns of keys and the {values} of values.")
+    learned = shapes.get("body/inputs_positional_embedding")
+    positions = "learned" if learned else "tensor2tensor"
+    if not learned and hparams.get("pos", None if relative else "timing") in (None, "none"):
+        positions = "none"
+    found = Description(
+        num_encoder_layers=_layers(shapes, "encoder"),
+        num_decoder_layers=_layers(shapes, "decoder"),
+        d_model=tables.d_model,
+        d_ff=_of(shapes, "body/encoder/layer_0/ffn/conv1/kernel")[-1],
+        num_heads=heads,
+        d_k=keys // heads,
+        d_v=values // heads,
+        norm="pre" if "body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale" in shapes else "post",
+        positions=positions,
+        max_positions=learned[0] if learned else 0,
+        relative_positions=relative[0] // 2 if relative else 0,
+        source_bias="body/target_space_embedding/kernel" in shapes,
+        source_vocab_size=tables.source_vocab_size,
+        target_vocab_size=tables.target_vocab_size,
+        shared=tables.shared,
+        share_embeddings=tables.tied,
+    )
+    _compare(found, hparams)
+    return found
+
+
+def _widths(shapes: Shapes) -> tuple[int, int]:
+    """Columns of keys and values, over all heads."""
+    attention = _ATTENTION.format("encoder")
+    found = []
+    for name in ("k", "v"):
+        shape = shapes.get(f"{attention}{name}/kernel") or _of(shapes, attention + name)
+        found.append(shape[1] if len(shape) == 2 else shape[1] * shape[2])
+    return found[0], found[1]
+
+
+def _heads(shapes: Shapes, hparams: Mapping[str, Any], keys: int, relative: tuple[int, ...] | None) -> int:
+    """From a shape that has an axis of heads, or of one head; else from the hparams."""
+    three = shapes.get(_ATTENTION.format("encoder") + "k")
+    heads = three[1] if three else keys // relative[1] if relative else hparams.get("num_heads")
+    if heads is None:
+        raise DataError(
+            "The checkpoint does not say how many heads its attention has, and neither hparams.json nor flags.txt lies "
+            "beside it. Give --hparams_set=NAME, the set that it was trained with, or --hparams=num_heads=N."
+        )
+    if not isinstance(heads, int) or heads < 1:
+        raise DataError(f"num_heads={heads!r} is no number of heads.")
+    return heads
+
+
+def _layers(shapes: Shapes, stack: str) -> int:
+    numbers = {int(match[1]) for name in shapes if (match := re.match(rf"body/{stack}/layer_(\d+)/", name))}
+    if numbers != set(range(len(numbers))):
+        raise DataError(f"The checkpoint has the {stack} layers {sorted(numbers)}; one of them is missing.")
+    return len(numbers)
+
+
+def _of(shapes: Shapes, name: str) -> tuple[int, ...]:
+    if not shapes.get(name):
+        raise DataError(f"The checkpoint has no {name}, which tensor2tensor's Transformer has.")
+    return shapes[name]
+
+
+def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
+    """DataError where the hparams are those of another model."""
+    layers = hparams.get("num_hidden_layers")
+    wanted = {
+        "hidden_size": (hparams.get("hidden_size"), found.d_model),
+        "filter_size": (hparams.get("filter_size"), found.d_ff),
+        "num_encoder_layers": (hparams.get("num_encoder_layers") or layers, found.num_encoder_layers),
+        "num_decoder_layers": (hparams.get("num_decoder_layers") or layers, found.num_decoder_layers),
+        "num_heads": (hparams.get("num_heads"), found.num_heads),
+        "attention_key_channels": (hparams.get("attention_key_channels") or None, found.num_heads * found.d_k),
+        "attention_value_channels": (hparams.get("attention_value_channels") or None, found.num_heads * found.d_v),
+        "the place of layer normalisation": (t2t_hparams.norm(hparams), found.norm),
+        "self_attention_type": (
+            hparams.get("self_attention_type"),
+            "dot_product_relative" if found.relative_positions else "dot_product",
+        ),
+        "pos=emb": (hparams["pos"] == "emb" if "pos" in hparams else None, found.positions == "learned"),
+    }
+    wrong = [f"{name} {said} and {there}" for name, (said, there) in wanted.items() if said not in (None, there)]
+    if wrong:
+        raise DataError(f"The hparams are of another model than the checkpoint: they say, and it has, {shown(wrong)}.")

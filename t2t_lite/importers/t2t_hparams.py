@@ -1,0 +1,143 @@
+"""Hparams of a tensor2tensor model: where they are found, and which of them cannot be expressed here.
+
+The shapes of a checkpoint say all sizes but the number of heads; what else changes the model's function is only in the
+hparams: hparams.json, which tensor2tensor writes beside its checkpoints, or flags.txt, or what the user says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.errors import DataError, UsageError, did_you_mean
+
+# What its registered sets say beyond the shapes (models/transformer.py at bafdc1b).
+_HEADS = {
+    "transformer_test": 2,
+    **dict.fromkeys(("transformer_tiny", "transformer_small"), 4),
+    **dict.fromkeys(
+        (
+            *("transformer_base_v1", "transformer_base_v2", "transformer_base_v3", "transformer_base"),
+            *("transformer_base_single_gpu", "transformer_parsing_base", "transformer_tpu", "transformer_packed_tpu"),
+            *("transformer_l2", "transformer_l4", "transformer_l8", "transformer_l10", "transformer_k128"),
+            *("transformer_k256", "transformer_hs256", "transformer_hs1024", "transformer_ff1024"),
+            *("transformer_ff4096", "transformer_dr0", "transformer_dr2", "transformer_ls0", "transformer_ls2"),
+            *("transformer_parsing_ice", "transformer_relative"),
+        ),
+        8,
+    ),
+    **dict.fromkeys(
+        (
+            *("transformer_big", "transformer_big_enfr", "transformer_big_single_gpu"),
+            *("transformer_parsing_big", "transformer_cubbitt"),
+        ),
+        16,
+    ),
+    **{f"transformer_h{heads}": heads for heads in (1, 4, 16, 32)},
+}
+
+# hparam -> values that can be expressed. A missing one has its default, which can.
+_EXPRESSED: dict[str, tuple[Any, ...]] = {
+    "pos": ("timing", "emb", "none", None),
+    "self_attention_type": ("dot_product", "dot_product_relative"),
+    "norm_type": ("layer",),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
+    "multiply_embedding_mode": ("sqrt_depth",),
+    "prepend_mode": ("none",),
+    "norm_epsilon": (1e-6,),
+    "unidirectional_encoder": (False,),
+    "proximity_bias": (False,),
+    "causal_decoder_self_attention": (True,),
+    "factored_logits": (False,),
+    "hard_attention_k": (0,),
+    "max_area_width": (1,),
+    "max_area_height": (1,),
+    "position_features": ("",),
+    "symbol_modality_skip_top": (False,),
+}
+_NORMS = {("none", "dan"): "post", ("n", "da"): "pre"}
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Reads the hparams that lie beside a checkpoint: hparams.json, else what flags.txt names; {} where neither is.
+
+    Raises:
+        DataError: they cannot be read.
+    """
+    file = folder / "hparams.json"
+    if file.is_file():
+        try:
+            hparams = json.loads(file.read_text("utf-8"))
+        except ValueError as error:
+            raise DataError(f"{file} is not JSON, as tensor2tensor writes it: {error}.") from error
+        if not isinstance(hparams, dict):
+            raise DataError(f"{file} holds no hparams: a list of names and values is needed.")
+        return hparams
+    file = folder / "flags.txt"
+    flags = dict(re.findall(r"^--(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)) if file.is_file() else {}
+    return told(flags.get("hparams_set"), flags.get("hparams"))
+
+
+def told(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
+    """The hparams that a set's name and "name=value,..." say.
+
+    Raises:
+        UsageError: the set is not known, or a part is not name=value.
+    """
+    hparams: dict[str, Any] = {}
+    if hparams_set:
+        if hparams_set not in _HEADS:
+            raise UsageError(
+                f"hparams_set={hparams_set!r} is no Transformer of tensor2tensor that is known here."
+                f"{did_you_mean(hparams_set, _HEADS)} Give --hparams=num_heads=N."
+            )
+        hparams["num_heads"] = _HEADS[hparams_set]
+        if hparams_set == "transformer_relative":
+            hparams |= {"pos": None, "self_attention_type": "dot_product_relative"}
+    for part in filter(None, (overrides or "").split(",")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"hparams: {part!r} is not name=value.")
+        hparams[name.strip()] = _value(value.strip())
+    return hparams
+
+
+def check(hparams: Mapping[str, Any]) -> None:
+    """DataError, which names them all, where hparams change the model in a way that cannot be expressed here."""
+    wrong = [
+        f"{name}={hparams[name]} (only {' or '.join(map(str, values))})"
+        for name, values in _EXPRESSED.items()
+        if name in hparams and hparams[name] not in values
+    ]
+    if norm(hparams) == "":
+        wrong.append(
+            f"layer_preprocess_sequence={hparams['layer_preprocess_sequence']} with "
+            f"layer_postprocess_sequence={hparams['layer_postprocess_sequence']} (only none with dan, or n with da)"
+        )
+    if wrong:
+        raise DataError(f"This model cannot be expressed here: {'; '.join(wrong)}.")
+
+
+def norm(hparams: Mapping[str, Any]) -> str | None:
+    """ "pre" or "post"; "" for an order that cannot be expressed, None where the hparams do not say."""
+    names = ("layer_preprocess_sequence", "layer_postprocess_sequence")
+    if not all(name in hparams for name in names):
+        return None
+    before, after = (hparams[name] for name in names)
+    return _NORMS.get((before, after), "")
+
+
+def _value(text: str) -> Any:
+    if text in ("True", "true", "False", "false"):
+        return text in ("True", "true")
+    if text in ("None", "null"):
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

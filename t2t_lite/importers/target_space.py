@@ -1,0 +1,65 @@
+"""The target space of a tensor2tensor model: a number that chooses one of 32 vectors, added to the source.
+
+Which one a model was trained with depends on the release (en-de: 8 in 2017, 0 in 1.15.7), and no file says it. But
+training moved no other row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers.t2t_variables import Variables, shown
+from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+
+KERNEL = "body/target_space_embedding/kernel"
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetSpace:
+    """A row of the table, and a sentence on where it is from."""
+
+    row: int
+    why: str
+
+
+def choose(checkpoints: Tf1Checkpoints, variables: Variables, told: int | None) -> TargetSpace | None:
+    """Returns the row, or None where the model has no such table.
+
+    Args:
+        told: what the user says; it is taken before what the checkpoint says.
+
+    Raises:
+        UsageError: there is no such row.
+        DataError: several rows were trained, and nothing was told.
+    """
+    if KERNEL not in variables.weights:
+        if told is not None:
+            raise UsageError(f"target_space_id={told}: this model has no embedding of a target space.")
+        return None
+    rows = checkpoints.shapes[variables.weights[KERNEL]][0]
+    if told is not None and not 0 <= told < rows:
+        raise UsageError(f"target_space_id={told}: the model has the rows 0 to {rows - 1}.")
+    moved = _moved(checkpoints, variables)
+    trained = f"training moved {shown([f'row {row}' for row in moved])}" if moved else ""
+    if told is not None:
+        return TargetSpace(told, f"told{'' if not moved or moved == [told] else f', though {trained}'}")
+    if len(moved) > 1:
+        raise DataError(f"The model knows several target spaces: {trained}. Give --target_space_id=N.")
+    if moved:
+        return TargetSpace(moved[0], trained)
+    return TargetSpace(0, "assumed: nothing in the checkpoint says it; give --target_space_id=N if outputs are poor")
+
+
+def _moved(checkpoints: Tf1Checkpoints, variables: Variables) -> list[int]:
+    """Rows that an optimizer's slots say were trained, or in which checkpoints differ."""
+    name = variables.weights[KERNEL]
+    moments = [slot for slot in variables.slots if slot.endswith((f"{name}/Adam", f"{name}/Momentum"))]
+    if moments:
+        changed = np.any(checkpoints.mean(moments[0]) != 0, axis=1)
+    else:
+        arrays = checkpoints.each(name)
+        changed = np.any([np.any(array != arrays[0], axis=1) for array in arrays], axis=0)
+    return [int(row) for row in np.flatnonzero(changed)]

@@ -1,0 +1,125 @@
+"""A tensor2tensor checkpoint as the weights of a `Transformer`: each variable is used once, or the import fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.errors import DataError
+from t2t_lite.importers import t2t_hparams, target_space, tf1_checkpoint
+from t2t_lite.importers.t2t_description import Description, describe
+from t2t_lite.importers.t2t_embeddings import Embeddings, embeddings
+from t2t_lite.importers.t2t_mapping import Place, place
+from t2t_lite.importers.t2t_variables import Variables, shown, sorted_out
+from t2t_lite.importers.target_space import TargetSpace
+from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """What an import gives.
+
+    weights: path of a weight here -> float32 array. `source_bias`, `relative_keys` and `relative_values` stand for what
+        `Transformer` has no weights for today.
+    target_space: the row that `source_bias` is, or None.
+    variables: the names in the checkpoint; of `weights` each was used once.
+    hparams: tensor2tensor's, as read and told.
+    checkpoints: the prefixes that were read, the newest last.
+    """
+
+    weights: Mapping[str, Any]
+    description: Description
+    target_space: TargetSpace | None
+    variables: Variables
+    hparams: Mapping[str, Any]
+    checkpoints: tuple[str, ...]
+
+
+def read(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    average: int = 1,
+    hparams_set: str | None = None,
+    hparams: str | None = None,
+    target_space_id: int | None = None,
+) -> Imported:
+    """Reads a model that tensor2tensor trained.
+
+    Args:
+        paths: folders or prefixes of checkpoints of one training; several are averaged, as by t2t-avg-all.
+        average: how many of each folder's newest are taken.
+        hparams_set, hparams: tensor2tensor's, where no hparams.json lies beside the checkpoint; told ones win.
+        target_space_id: the row of the target space's table; default: the one that was trained.
+
+    Raises:
+        UsageError, DataError: something is missing, damaged, or cannot be expressed here.
+    """
+    prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
+    checkpoints = Tf1Checkpoints(prefixes)
+    beside = t2t_hparams.read(Path(prefixes[-1]).parent)
+    known = {**beside, **t2t_hparams.told(hparams_set, hparams)}
+    variables = sorted_out(checkpoints.shapes)
+    shapes = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
+    tables = embeddings(shapes)
+    description = describe(shapes, tables, known)
+    space = target_space.choose(checkpoints, variables, target_space_id)
+    places = _places(shapes, tables)
+    weights = _tables(checkpoints, variables, tables)
+    for name, where in places.items():
+        array = checkpoints.mean(variables.weights[name])
+        weights[where.path] = _changed(array, where, description, space)
+    _check({path: array for path, array in weights.items() if path not in tables.tables}, description)
+    return Imported(weights, description, space, variables, known, tuple(prefixes))
+
+
+def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[str, Place]:
+    """Where each variable of the body goes; DataError where one has no place, or two have the same."""
+    used = {name for table in tables.tables.values() for name in table.shards}
+    found = {name: where for name in shapes if (where := place(name))}
+    if unknown := sorted(set(shapes) - used - set(found)):
+        raise DataError(
+            f"The checkpoint holds variables that nothing here is like: {shown(unknown)}. It is of another model than "
+            "tensor2tensor's Transformer, or uses an option of it that is not known here."
+        )
+    by_path: dict[str, str] = {}
+    for name, where in found.items():
+        if where.path in by_path:
+            raise DataError(f"The checkpoint holds both {by_path[where.path]} and {name}, which mean the same weight.")
+        by_path[where.path] = name
+    return found
+
+
+def _tables(checkpoints: Tf1Checkpoints, variables: Variables, tables: Embeddings) -> dict[str, Any]:
+    return {
+        path: np.concatenate([checkpoints.mean(variables.weights[name]) for name in table.shards])
+        for path, table in tables.tables.items()
+    }
+
+
+def _changed(array: Any, where: Place, description: Description, space: TargetSpace | None) -> Any:
+    if where.change == "row" and space is not None:
+        return array[space.row]
+    if where.change == "scaled heads":
+        array = array * np.float32(math.sqrt(description.d_k))
+    if where.change.endswith("heads"):
+        d_model = description.d_model
+        return array.reshape((-1, d_model) if where.path.endswith("/output") else (d_model, -1))
+    return array
+
+
+def _check(weights: Mapping[str, Any], description: Description) -> None:
+    """DataError unless the weights without the embeddings are those of the model described, by path and shape."""
+    wanted = description.shapes()
+    for path, shape in wanted.items():
+        if path not in weights:
+            raise DataError(f"The checkpoint is not complete: nothing in it is {path}, of shape {shape}.")
+        if weights[path].shape != shape:
+            raise DataError(f"The checkpoint contradicts itself: {path} has shape {weights[path].shape}, not {shape}.")
+    if other := sorted(set(weights) - set(wanted)):
+        raise DataError(f"The checkpoint has weights that the rest of it does not use: {shown(other)}.")

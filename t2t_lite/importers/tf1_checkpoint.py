@@ -1,0 +1,110 @@
+"""Checkpoints of TensorFlow 1, read by TensorFlow 2; several of them as their mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.errors import DataError, UsageError
+
+# What TensorFlow raises for damaged files, whose checksums it compares; one that is cut off is an IndexError to it.
+_READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+_NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
+
+
+class Tf1Checkpoints:
+    """One checkpoint, or several of one model whose mean is taken.
+
+    Args:
+        prefixes: paths without the files' endings, the newest last.
+
+    Raises:
+        DataError: one is not there, cannot be read, or has other variables than the first.
+    """
+
+    def __init__(self, prefixes: Sequence[str]) -> None:
+        self.prefixes = list(prefixes)
+        self._readers = [_open(prefix) for prefix in self.prefixes]
+        shapes = [reader.get_variable_to_shape_map() for reader in self._readers]
+        self.shapes: dict[str, tuple[int, ...]] = {name: tuple(shape) for name, shape in sorted(shapes[0].items())}
+        for prefix, other in zip(self.prefixes, shapes, strict=True):
+            if other != shapes[0]:
+                name = min(name for name in {*other, *shapes[0]} if other.get(name) != shapes[0].get(name))
+                raise DataError(
+                    f"{prefix} and {self.prefixes[0]} are not checkpoints of one training: {name} has shape "
+                    f"{other.get(name, 'none')} in the first and {shapes[0].get(name, 'none')} in the second."
+                )
+
+    def each(self, name: str) -> list[Any]:
+        """Returns a variable in float32, as it is in each checkpoint; DataError where it cannot be read."""
+        found = []
+        for prefix, reader in zip(self.prefixes, self._readers, strict=True):
+            try:
+                array = np.asarray(reader.get_tensor(name), np.float32)
+            except _READ_ERRORS as error:
+                raise _unreadable(prefix, error) from error
+            if not np.isfinite(array).all():
+                raise DataError(f"{prefix}: {name} holds numbers that are not finite: its training had diverged.")
+            found.append(array)
+        return found
+
+    def mean(self, name: str) -> Any:
+        """Returns a variable's mean over the checkpoints, float32."""
+        arrays = self.each(name)
+        return arrays[0] if len(arrays) == 1 else np.mean(arrays, axis=0, dtype=np.float64).astype(np.float32)
+
+
+def find(path: str | os.PathLike[str], number: int = 1) -> list[str]:
+    """Returns the prefixes of the checkpoints that `path` names, the newest last.
+
+    Args:
+        path: a folder, or a prefix such as FOLDER/model.ckpt-250000, with or without a file's ending.
+        number: how many of a folder's; the newest one is the one that its file `checkpoint` names, if it is there.
+
+    Raises:
+        UsageError: there are fewer.
+    """
+    if not os.path.isdir(path):
+        return [re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))]
+    folder = Path(path)
+    prefixes = sorted((str(file.with_suffix("")) for file in folder.glob("*.index")), key=_step)
+    state = folder / "checkpoint"
+    named = _NEWEST.search(state.read_text("utf-8", "replace")) if state.is_file() else None
+    newest = str(folder / os.path.basename(named[1])) if named else ""  # written in a folder that may have moved since
+    if newest in prefixes:
+        name = _name(newest)
+        prefixes = [prefix for prefix in prefixes if _name(prefix) == name and _step(prefix) <= _step(newest)]
+    if not prefixes:
+        raise UsageError(f"{path} holds no checkpoint: there is no file whose name ends in .index.")
+    if len(prefixes) < number:
+        raise UsageError(f"{path} holds {len(prefixes)} checkpoints, and {number} are to be averaged.")
+    return prefixes[-number:]
+
+
+def _open(prefix: str) -> Any:
+    if not os.path.isfile(f"{prefix}.index"):
+        raise DataError(f"There is no checkpoint {prefix}: no file {os.path.basename(prefix)}.index is there.")
+    try:
+        return tf.train.load_checkpoint(prefix)
+    except _READ_ERRORS as error:
+        raise _unreadable(prefix, error) from error
+
+
+def _unreadable(prefix: str, error: Exception) -> DataError:
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return DataError(f"The checkpoint {prefix} cannot be read: it is damaged or incomplete ({reason}).")
+
+
+def _name(prefix: str) -> str:
+    return re.sub(r"-\d+$", "", prefix)
+
+
+def _step(prefix: str) -> int:
+    found = re.search(r"-(\d+)$", prefix)
+    return int(found[1]) if found else -1

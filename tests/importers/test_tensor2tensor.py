@@ -1,0 +1,265 @@
+"""tensor2tensor's checkpoints: imported weights compute what it computed; all else is refused by name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.errors import DataError, T2TError, UsageError
+from t2t_lite.importers import tensor2tensor
+from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.models.transformer import Transformer
+from tests.importers.forward import Forward, signal
+from tests.importers.made_up import HPARAMS, SHARDS, D, F, V, save, variables
+
+_ATTENTION = "transformer/body/encoder/layer_0/self_attention/multihead_attention"
+_TABLES = ("source_embedding", "target_embedding", "softmax")
+_SPACE = "transformer/body/target_space_embedding/kernel"
+
+
+def _golden(folder: Path) -> Imported:
+    made = folder / "made.json"
+    space = json.loads(made.read_text("utf-8"))["target_space_id"] if made.is_file() else None
+    return tensor2tensor.read([folder], target_space_id=None if folder.name == "no_target_space" else space)
+
+
+def _folders(golden: Path) -> list[Path]:
+    return [folder for folder in sorted(golden.iterdir()) if (folder / "golden.npz").is_file()]
+
+
+def test_logits_are_those_of_tensor2tensor(shared_data: Callable[[str], Path]) -> None:
+    folders = _folders(shared_data("t2t_golden"))
+    assert folders
+    for folder in folders:
+        golden = np.load(folder / "golden.npz")
+        logits = Forward(_golden(folder))(golden["inputs"], golden["targets"])
+        if "logits_columns" in golden:
+            np.testing.assert_allclose(logits.max(-1), golden["logits_max"], atol=2e-5)
+            logits = logits[:, :, golden["logits_columns"]]
+        real = golden["targets"] != 0
+        assert np.abs(logits - golden["logits"])[real].max() <= 2e-5, folder.name
+
+
+def test_a_model_built_here_takes_the_weights(shared_data: Callable[[str], Path]) -> None:
+    """Where both stacks have as many layers; learned positions stand in for tensor2tensor's, which have no name yet."""
+    done = 0
+    for folder in _folders(shared_data("t2t_golden")):
+        imported = _golden(folder)
+        described = imported.description
+        if described.num_encoder_layers != described.num_decoder_layers or described.relative_positions:
+            continue
+        golden = np.load(folder / "golden.npz")
+        model = _model(imported, max_positions=64)
+        logits = np.array(model({"source": golden["inputs"], "target": golden["targets"]}))
+        logits = logits[:, :, golden["logits_columns"]] if "logits_columns" in golden else logits
+        assert np.abs(logits - golden["logits"])[golden["targets"] != 0].max() <= 2e-5, folder.name
+        done += 1
+    assert done >= 14
+
+
+def _model(imported: Imported, max_positions: int) -> Transformer:
+    described, weights = imported.description, dict(imported.weights)
+    names = ("d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "share_embeddings")
+    hparams = config.HParams(
+        num_layers=described.num_encoder_layers,
+        positions="learned",
+        max_positions=max_positions,
+        **{name: getattr(described, name) for name in names},
+    )
+    sizes = described.source_vocab_size, described.target_vocab_size
+    model = Transformer.from_hparams(hparams, *sizes, described.shared)
+    bias = weights.pop("transformer/source_bias", 0.0)
+    for side, vector in (("source", bias), ("target", 0.0)):
+        path = f"transformer/{side}_positions/table"
+        table = weights.get(path, signal(max_positions, described.d_model)) + vector
+        weights[path] = np.pad(table, ((0, max_positions - len(table)), (0, 0)))
+    assert {weight.path: tuple(weight.shape) for weight in model.weights} == {p: w.shape for p, w in weights.items()}
+    for weight in model.weights:
+        weight.assign(weights[weight.path])
+    return model
+
+
+def test_the_target_space_is_read_off_the_optimizer(shared_data: Callable[[str], Path]) -> None:
+    imported = tensor2tensor.read([shared_data("t2t_golden") / "t2t_test_ckpt"])
+    assert imported.target_space is not None
+    assert imported.target_space.row == 8
+    assert "training moved row 8" in imported.target_space.why
+    assert len(imported.variables.slots) == 164
+
+
+def test_each_variable_is_used_once_and_shards_are_in_order(tmp_path: Path) -> None:
+    arrays = variables()
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-100", arrays)], target_space_id=5)
+    shards = [arrays[f"transformer/symbol_modality_{V}_{D}/shared/weights_{i}"] for i in range(SHARDS)]
+    np.testing.assert_array_equal(imported.weights["transformer/target_embedding/table"], np.concatenate(shards))
+    np.testing.assert_array_equal(imported.weights["transformer/source_bias"], arrays[_SPACE][5])
+    query = "transformer/encoder/layer_0/around_attention/self_attention/query"
+    np.testing.assert_array_equal(imported.weights[query], arrays[f"{_ATTENTION}/q/kernel"])
+    assert len(imported.variables.weights) == len(arrays) - 1
+    assert imported.variables.counters == ("global_step",)
+    assert len(imported.weights) == len(arrays) - 1 - SHARDS + 1
+    described = imported.description
+    assert (described.d_model, described.d_ff, described.num_heads, described.d_k) == (D, F, 2, D // 2)
+
+
+def test_a_softmax_beside_one_table_for_both_sides(tmp_path: Path) -> None:
+    """shared_embedding=True: the table goes to source and target."""
+    arrays = variables()
+    softmax = {name.replace("/shared/", "/softmax/"): -array for name, array in arrays.items() if "/shared/" in name}
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", arrays | softmax)])
+    source, target, output = (imported.weights[f"transformer/{name}/table"] for name in _TABLES)
+    np.testing.assert_array_equal(source, target)
+    np.testing.assert_array_equal(output, -target)
+    assert (imported.description.shared, imported.description.share_embeddings) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "scope", ["body/", "transformer/body/parallel_0/body/", "transformer/parallel_0_3/transformer/transformer/body/"]
+)
+def test_scopes_of_other_releases(tmp_path: Path, scope: str) -> None:
+    plain = tensor2tensor.read([save(tmp_path / "a" / "model.ckpt-1", variables())])
+    other = tensor2tensor.read([save(tmp_path / "b" / "model.ckpt-1", variables(scope=scope))])
+    assert other.description == plain.description
+    for path, array in plain.weights.items():
+        np.testing.assert_array_equal(other.weights[path], array)
+
+
+def test_stacks_of_different_depth(tmp_path: Path) -> None:
+    hparams = {**HPARAMS, "num_encoder_layers": 3, "num_decoder_layers": 1}
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(layers=(3, 1)), hparams)])
+    assert (imported.description.num_encoder_layers, imported.description.num_decoder_layers) == (3, 1)
+
+
+def test_slots_are_listed_and_left_out(tmp_path: Path) -> None:
+    arrays = variables()
+    slots = {f"training/{name}/Adam": array for name, array in arrays.items() if array.ndim}
+    slots |= {f"{name}_slot_vr": array for name, array in arrays.items() if array.ndim}
+    slots[f"training/{_SPACE}/Adam"] = np.float32(np.arange(32) == 21)[:, None] * np.ones(D, np.float32)
+    slots["training/beta1_power"] = np.float32(0.9)
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", arrays | slots)])
+    assert set(imported.variables.slots) == set(slots)
+    assert imported.target_space is not None
+    assert imported.target_space.row == 21
+
+
+def test_several_checkpoints_are_averaged(tmp_path: Path) -> None:
+    """The folder's file names a newest one of before a move; a later one is left out."""
+    several = [variables(seed) for seed in range(4)]
+    for step, arrays in enumerate(several):
+        arrays[_SPACE][:] = 0.0
+        arrays[_SPACE][7] = step
+        save(tmp_path / f"model.ckpt-{step + 9}", arrays)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/elsewhere/model.ckpt-11"\n')
+    imported = tensor2tensor.read([tmp_path], average=3)
+    assert [Path(prefix).name for prefix in imported.checkpoints] == ["model.ckpt-9", "model.ckpt-10", "model.ckpt-11"]
+    mean = np.mean([np.float64(arrays[f"{_ATTENTION}/k/kernel"]) for arrays in several[:3]], 0)
+    key = imported.weights["transformer/encoder/layer_0/around_attention/self_attention/key"]
+    np.testing.assert_allclose(key, mean, rtol=1e-6)
+    assert imported.target_space is not None
+    assert imported.target_space.row == 7  # the row in which they differ
+    assert tensor2tensor.read([tmp_path]).checkpoints == (str(tmp_path / "model.ckpt-11"),)
+
+
+def test_what_is_told_wins(tmp_path: Path) -> None:
+    path = save(tmp_path / "model.ckpt-1", variables(), None)
+    with pytest.raises(DataError, match=r"does not say how many heads.*--hparams_set=NAME"):
+        tensor2tensor.read([path])
+    assert tensor2tensor.read([path], hparams_set="transformer_tiny").description.num_heads == 4
+    found = tensor2tensor.read([f"{path}.index"], hparams_set="transformer_tiny", hparams="num_heads=8")
+    assert (found.description.num_heads, found.description.d_k) == (8, 1)
+    (tmp_path / "flags.txt").write_text("--model=transformer\n--hparams_set=transformer_test\n--hparams=\n")
+    assert tensor2tensor.read([path]).description.num_heads == 2
+
+
+def _without(arrays: dict[str, Any], part: str) -> dict[str, Any]:
+    return {name: array for name, array in arrays.items() if part not in name}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda a: a | {"transformer/body/encoder/layer_0/moe/gate": np.ones(2, np.float32)}, "nothing here is like"),
+        (lambda a: a | {"discriminator/kernel": np.ones(2, np.float32)}, "no part of a Transformer: discriminator"),
+        (lambda a: _without(a, "encoder/layer_0/ffn/conv2/bias"), r"not complete.*layer_0/around_feed_forward.*bias_2"),
+        (lambda a: _without(a, "decoder/layer_prepostprocess"), "not complete.*decoder/final_norm/gamma"),
+        (lambda a: _without(a, "weights_10"), "has 21 rows in the shards .*; its name says 23 rows"),
+        (lambda a: _without(a, "symbol_modality"), "has the embeddings none"),
+        (lambda a: _without(a, "decoder/"), "has only an encoder"),
+        (lambda a: _without(a, "body/"), "no checkpoint of tensor2tensor's Transformer"),
+        (
+            lambda a: a | {f"{_ATTENTION}/k/kernel": np.ones((D, D + 2), np.float32)},
+            "contradicts itself: .*query has shape",
+        ),
+        (lambda a: a | {f"{_ATTENTION}/k/kernel": np.full((D, D), np.nan, np.float32)}, "not finite"),
+        (
+            lambda a: a | {f"{_ATTENTION}/qkv_transform_single/kernel": np.ones((1, 1, D, 3 * D), np.float32)},
+            "tensor2tensor 1.2.9 or before.*biases",
+        ),
+        (lambda a: a | variables(scope="other/body/"), "several models"),
+    ],
+)
+def test_checkpoints_that_are_refused(tmp_path: Path, change: Callable[[Any], Any], match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        tensor2tensor.read([save(tmp_path / "model.ckpt-1", change(variables()))])
+
+
+@pytest.mark.parametrize(
+    ("hparams", "match"),
+    [
+        ({"proximity_bias": True}, "cannot be expressed here: proximity_bias=True"),
+        ({"self_attention_type": "local_unmasked"}, "self_attention_type=local_unmasked"),
+        ({"ffn_layer": "local_moe", "unidirectional_encoder": True}, "ffn_layer=local_moe.*; unidirectional_encoder"),
+        ({"layer_preprocess_sequence": "nda"}, "layer_preprocess_sequence=nda"),
+        ({"hidden_size": 512}, "another model than the checkpoint: they say, and it has, hidden_size 512 and 8"),
+        ({"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"}, "normalisation post and pre"),
+        ({"self_attention_type": "dot_product_relative"}, "dot_product_relative and dot_product"),
+        ({"num_heads": 3}, "num_heads=3 does not divide"),
+        ({"num_heads": "two"}, "is no number of heads"),
+    ],
+)
+def test_hparams_that_are_refused(tmp_path: Path, hparams: dict[str, Any], match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), HPARAMS | hparams)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"hparams_set": "transformer_bas"}, "Did you mean 'transformer_base"),
+        ({"hparams": "num_heads"}, "'num_heads' is not name=value"),
+        ({"target_space_id": 32}, "has the rows 0 to 31"),
+        ({"average": 2}, "holds 1 checkpoints, and 2 are to be averaged"),
+    ],
+)
+def test_arguments_that_are_refused(tmp_path: Path, arguments: dict[str, Any], match: str) -> None:
+    save(tmp_path / "model.ckpt-1", variables())
+    with pytest.raises(UsageError, match=match):
+        tensor2tensor.read([tmp_path], **arguments)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no checkpoint"):
+        tensor2tensor.read([tmp_path])
+    with pytest.raises(DataError, match="There is no checkpoint .*none"):
+        tensor2tensor.read([tmp_path / "none"])
+    path = save(tmp_path / "model.ckpt-1", variables())
+    data = Path(f"{path}.data-00000-of-00001")
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    with pytest.raises(DataError, match="damaged or incomplete"):
+        tensor2tensor.read([path])
+    Path(f"{path}.index").write_bytes(b"x" * 100)
+    with pytest.raises(DataError, match="damaged or incomplete"):
+        tensor2tensor.read([path])
+    (tmp_path / "hparams.json").write_text("{")
+    with pytest.raises(T2TError, match="is not JSON"):
+        tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), None)])
+
+
+def test_checkpoints_of_two_models_are_not_averaged(tmp_path: Path) -> None:
+    first = save(tmp_path / "model.ckpt-1", variables())
+    with pytest.raises(DataError, match="not checkpoints of one training.*encoder/layer_2"):
+        tensor2tensor.read([first, save(tmp_path / "model.ckpt-2", variables(layers=(3, 2)))])
