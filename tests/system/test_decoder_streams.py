@@ -93,11 +93,15 @@ def test_a_line_is_answered_before_the_next_comes(trained: tuple[Path, str]) -> 
     assert process.returncode == 0
 
 
-def test_shards_one_after_the_other_are_the_whole(run: Run, trained: tuple[Path, str], corpus: Path) -> None:
+def test_shards_one_after_the_other_are_the_whole(
+    run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path
+) -> None:
     flags = [*_flags(trained), f"--input={corpus / 'test.en'}"]
-    parts = [run("decoder", *flags, f"--shard={i}/3").stdout for i in (1, 2, 3)]
-    assert "".join(parts) == run("decoder", *flags).stdout
-    assert [part.count("\n") for part in parts] == [5, 5, 6]
+    first = run("decoder", *flags, "--shard=1/2").stdout
+    done = run("decoder", *flags, "--shard=2/2", f"--output={tmp_path}/out", "--resume")
+    assert f"There is no {tmp_path}/out.partial: translating from the first line.\n" in done.stderr
+    assert first + (tmp_path / "out").read_text() == (trained[0] / "test.hyp.txt").read_text()
+    assert first.count("\n") == 8
 
 
 def test_wrong_flags(run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path) -> None:
@@ -111,6 +115,3 @@ def test_wrong_flags(run: Run, trained: tuple[Path, str], corpus: Path, tmp_path
     ):
         done = run("decoder", f"--output_dir={trained[0]}", *flags, status=2, quick=True)
         assert message in done.stderr
-    done = run("decoder", *_flags(trained), given, f"--output={tmp_path}/out", "--resume")
-    assert f"There is no {tmp_path}/out.partial: translating from the first line.\n" in done.stderr
-    assert (tmp_path / "out").read_text().count("\n") == 16
