@@ -37,16 +37,34 @@ def _packed() -> dict[str, np.ndarray]:
     return batch
 
 
-def _computed(model: Any, batch: dict[str, np.ndarray], blocks: int, jit: bool = False) -> list[np.ndarray]:
-    """The loss, and the gradients; the graph is told neither rows nor lengths, as that of training."""
-    spec = {name: tf.TensorSpec([None, None], tf.int32) for name in batch}
+class Computed:
+    """Loss and gradients of a model. Each graph is made once; it is told neither rows nor lengths, as in training."""
 
-    @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
-    def run(batch: Any) -> Any:
-        loss, gradients = loss_and_gradients(model, batch, SEED, 20.0, (0.1, "all"), blocks=blocks, jit=jit)
-        return [loss, *gradients]
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._graphs: dict[Any, Any] = {}
 
-    return [value.numpy() for value in run(batch)]
+    def __call__(self, batch: dict[str, np.ndarray], blocks: int, jit: bool = False) -> list[np.ndarray]:
+        key = (*batch, blocks, jit)
+        if key not in self._graphs:
+            self._graphs[key] = self._graph(batch, blocks, jit)
+        return [value.numpy() for value in self._graphs[key](batch)]
+
+    def _graph(self, batch: dict[str, np.ndarray], blocks: int, jit: bool) -> Any:
+        spec = {name: tf.TensorSpec([None, None], tf.int32) for name in batch}
+
+        @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
+        def run(batch: Any) -> Any:
+            loss, gradients = loss_and_gradients(self.model, batch, SEED, 20.0, (0.1, "all"), blocks=blocks, jit=jit)
+            return [loss, *gradients]
+
+        return run
+
+
+@pytest.fixture(scope="module")
+def computed(make_model: Callable[..., Any]) -> Computed:
+    """Of a model that drops wherever it can."""
+    return Computed(make_model(V, **DROPPING))
 
 
 def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
@@ -54,54 +72,57 @@ def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * np.abs(other).max())
 
 
+def test_blocks_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
+    _assert_same(computed(_batch(), 2), computed(_batch(), 1))
+
+
 @pytest.mark.parametrize(
     ("blocks", "changes"),
     [
-        (2, {}),
-        (7, {}),  # some are empty
-        (2, {"norm": "pre", "share_embeddings": False, "positions": "learned", "max_positions": 64}),
-        (2, {"remat": True}),
-        (3, {"attention_window": 4}),
-        (3, {"num_heads": 1, "d_k": 3, "d_v": 5, "d_ff": 30}),  # rows whose masks do not come out even
+        (2, {"norm": "pre", "share_embeddings": False, "positions": "learned", "max_positions": 64, "remat": True}),
+        # Rows whose masks do not come out even.
+        (3, {"attention_window": 4, "num_heads": 1, "d_k": 3, "d_v": 5, "d_ff": 30}),
     ],
     ids=str,
 )
-def test_blocks_of_rows_give_what_the_whole_gives(
-    make_model: Callable[..., Any], blocks: int, changes: dict[str, Any]
-) -> None:
-    model = make_model(V, **DROPPING, **changes)
-    _assert_same(_computed(model, _batch(), blocks), _computed(model, _batch(), 1))
+def test_so_they_do_in_other_models(make_model: Callable[..., Any], blocks: int, changes: dict[str, Any]) -> None:
+    computed = Computed(make_model(V, **DROPPING, **changes))
+    _assert_same(computed(_batch(), blocks), computed(_batch(), 1))
 
 
-def test_so_do_blocks_of_packed_rows(make_model: Callable[..., Any]) -> None:
-    model = make_model(V, **DROPPING)
-    _assert_same(_computed(model, _packed(), 2), _computed(model, _packed(), 1))
+def test_so_do_blocks_of_packed_rows(computed: Computed) -> None:
+    _assert_same(computed(_packed(), 2), computed(_packed(), 1))
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_there_may_be_fewer_rows_than_blocks(make_model: Callable[..., Any], rows: int) -> None:
-    model = make_model(V, **DROPPING)
-    _assert_same(_computed(model, _batch(rows), 2), _computed(model, _batch(rows), 1))
+def test_blocks_may_be_empty(computed: Computed, rows: int) -> None:
+    _assert_same(computed(_batch(rows), 2), computed(_batch(rows), 1))
 
 
 def test_in_bfloat16_they_differ_by_rounding(make_model: Callable[..., Any]) -> None:
-    model = make_model(V, precision="bfloat16", **DROPPING)
-    for one, other in zip(_computed(model, _batch(), 2), _computed(model, _batch(), 1), strict=True):
+    computed = Computed(make_model(V, precision="bfloat16", **DROPPING))
+    for one, other in zip(computed(_batch(), 2), computed(_batch(), 1), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=0.03 * np.abs(other).max())
 
 
-@pytest.mark.parametrize("changes", [{}, {"remat": True}, {"share_embeddings": False}], ids=str)
-def test_gradients_are_those_of_plain_differentiation(make_model: Callable[..., Any], changes: dict[str, Any]) -> None:
-    model, batch = make_model(V, **DROPPING, **changes), _batch()
-    weights = [weight.value for weight in model.trainable_weights]
+@pytest.fixture(scope="module")
+def computed_again(make_model: Callable[..., Any]) -> Computed:
+    """As `computed`; layers are computed again for the gradients, and the softmax has a matrix of its own."""
+    return Computed(make_model(V, remat=True, share_embeddings=False, **DROPPING))
+
+
+@pytest.mark.parametrize("name", ["computed", "computed_again"])
+def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest.FixtureRequest) -> None:
+    computed: Computed = request.getfixturevalue(name)
+    batch, weights = _batch(), [weight.value for weight in computed.model.trainable_weights]
     with tf.GradientTape() as tape:
-        logp = tf.math.log_softmax(model(batch, seed=SEED))
+        logp = tf.math.log_softmax(computed.model(batch, seed=SEED))
         wanted = 0.9 * tf.one_hot(batch["target"], V) + 0.1 / V
         real = tf.cast(batch["target"] > 0, tf.float32)
         loss = tf.reduce_sum(-tf.reduce_sum(wanted * logp, -1) * real) / 20
     plain = [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(loss, weights)]
     for jit in (False, True):
-        _assert_same(_computed(model, batch, 1, jit), [loss.numpy(), *plain])
+        _assert_same(computed(batch, 1, jit), [loss.numpy(), *plain])
 
 
 def test_a_model_may_change_variables_of_its_own(small_hparams: Any) -> None:
@@ -115,19 +136,19 @@ def test_a_model_may_change_variables_of_its_own(small_hparams: Any) -> None:
     model = Counting.from_hparams(small_hparams, V, V, True)
     model._tracker.unlock()
     model.count = model.add_weight(name="count", initializer="zeros", trainable=False)
-    _computed(model, _batch(), 2)
+    Computed(model)(_batch(), 2)
     assert model.count.numpy() == 2
 
 
 def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
     model = make_model(V, share_embeddings=False, **DROPPING)
-    wanted = _computed(model, _batch(), 1)
+    wanted = Computed(model)(_batch(), 1)
     names = [weight.path for weight in model.trainable_weights]
     model.softmax.trainable = False
     left = [weight.path for weight in model.trainable_weights]
     assert len(left) == len(names) - 1
     kept = [wanted[0], *(gradient for name, gradient in zip(names, wanted[1:], strict=True) if name in left)]
-    _assert_same(_computed(model, _batch(), 2), kept)
+    _assert_same(Computed(model)(_batch(), 2), kept)
 
 
 @pytest.mark.parametrize("shape", [(ROWS, 16), (ROWS, 3, 8), (ROWS, 3, 5), (ROWS, 1)])
