@@ -99,7 +99,7 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     short = Evaluator(model, stores["short"], translator, "bleu").loss_and_accuracy("dev")
     assert (scores.loss, scores.accuracy) == pytest.approx(short, rel=1e-6)
     assert len(scores.hypotheses) == 21
-    assert [record.getMessage() for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("t2t_lite")] == [
         "1 of 21 inputs are longer than max_source_length=40 pieces; only their beginning is translated.",
         "1 of 21 pairs of dev are longer than 1,024 pieces; its loss is that of the others.",
     ]
@@ -224,9 +224,9 @@ def test_an_input_that_is_too_long_is_cut_and_counted_in_a_warning(
     assert len(vocabulary.encode(long)) > 2 * OPTIONS["max_source_length"]
     with caplog.at_level(logging.WARNING, logger="t2t_lite"):
         translator.translate(lines[:3])
-        assert caplog.records == []
+        assert not [record for record in caplog.records if record.name.startswith("t2t_lite")]
         results = translator.translate([lines[0], long, lines[1]])
-    assert [record.getMessage() for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("t2t_lite")] == [
         "1 of 3 inputs are longer than max_source_length=40 pieces; only their beginning is translated."
     ]
     # The first 39 pieces and the end symbol are what the model sees.
