@@ -201,12 +201,11 @@ def test_weights_that_are_not_finite_end_the_run_and_are_never_saved(tmp_path: P
         f"train_steps=9,save_every={save_every}"
     )
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--num_workers=1"]
-    for _ in range(1 + (save_every == 1)):  # a restart ends in the same way
-        done = commands.run("t2t_lite.bin.trainer", *flags, "--skip_bad_batches=9", f"--output_dir={tmp_path / 'run'}")
-        *_, message = done.stderr.decode().rstrip("\n").split("\n")
-        assert done.returncode == 1, done.stderr
-        assert b"Traceback" not in done.stderr
-        assert message.startswith("error: Step 1: " if save_every == 1 else "error: Step 2: the loss is nan")
-        assert " weights, such as transformer/" in message
-        assert "the run has diverged" in message
-        assert not list((tmp_path / "run" / "checkpoints").glob("*.index"))
+    done = commands.run("t2t_lite.bin.trainer", *flags, "--skip_bad_batches=9", f"--output_dir={tmp_path / 'run'}")
+    *_, message = done.stderr.decode().rstrip("\n").split("\n")
+    assert done.returncode == 1, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert message.startswith("error: Step 1: " if save_every == 1 else "error: Step 2: the loss is nan")
+    assert " weights, such as transformer/" in message
+    assert "the run has diverged" in message
+    assert not list((tmp_path / "run" / "checkpoints").glob("*.index"))
