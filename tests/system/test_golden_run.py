@@ -89,6 +89,7 @@ def test_the_run_continues_with_the_same_losses(
         assert {key: row[key] for key in other} == pytest.approx(other, rel=5e-6), row["step"]
     # From now on it is a run like any other.
     assert "sha256" in json.loads((copy / "hparams.json").read_text())
+    assert "files" in json.loads((copy / "problem.json").read_text())
     assert json.loads((copy / "run.json").read_text())["starts"][-1]["first_step"] == STEPS + 1
     assert [message for message in caplog.messages if "It holds no record of its sources" in message]
     assert open_run(copy, checkpoint="newest").step == STEPS + NEXT_STEPS
