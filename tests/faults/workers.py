@@ -54,7 +54,7 @@ class Job:
         while _identity(run) == self._before or not any(line["step"] >= step for line in metrics(run)):
             assert all(process.exitcode is None for process in self.processes), self.errors()
             assert time.monotonic() < end, self.errors()
-            time.sleep(0.01)
+            time.sleep(0.05)
 
     def say(self, text: str) -> None:
         """Returns when each process has written `text` to standard error."""
