@@ -50,7 +50,7 @@ def test_a_run_goes_on_with_the_same_bits(run: Run, rnn_run: Path, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("int8_machine")
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_an_export_translates_as_the_run_does(run: Run, rnn_run: Path, tmp_path: Path, precision: str) -> None:
     same = f"--precision={precision}"
     done = run("exporter", f"--output_dir={rnn_run}", f"--export_dir={tmp_path}", same)
