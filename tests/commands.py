@@ -7,6 +7,7 @@ heavy is loaded and TensorFlow's notices do not show, is for new interpreters to
 
 import multiprocessing
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+_PROGRESS = re.compile(r"^(?:.*: )?[\d,]+ of [\d,]+ \w+ (?:\(\d+%\), about |in \d).*\n", re.MULTILINE)
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["tensorflow", "keras", "tensorflow_text"])
 
@@ -24,6 +26,11 @@ def call(command: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Runs a command of t2t_lite.bin to its end, in a new interpreter: for what loads no TensorFlow."""
     line = [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+
+
+def without_progress(said: str) -> str:
+    """Takes out the lines about work that takes over ten seconds, as on a busy machine any may."""
+    return _PROGRESS.sub("", said)
 
 
 def with_defaults(flags: Sequence[str], *defaults: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 
 from t2t_lite import progress
 from t2t_lite.progress import Progress, duration, time_left
+from tests.commands import without_progress
 
 MONDAY = time.mktime((2026, 11, 23, 14, 0, 0, 0, 0, -1))  # local time
 
@@ -47,10 +48,13 @@ def test_a_file_gets_a_line_every_half_minute_and_one_at_the_end(clock: list[flo
         "dev: 700 of 1,000 lines (70%), about 30 s left",
         "dev: 1,000 of 1,000 lines in 1 min 40 s",
     ]
+    said = [*lines, "step 1 of 9: loss 3.2", "error: 3 of 4 lines are empty."]  # what other tests do not look at
+    assert without_progress("".join(f"{line}\n" for line in said)) == "".join(f"{line}\n" for line in said[-2:])
 
 
 def test_long_work_says_the_time_of_day_when_it_ends(clock: list[float]) -> None:
     lines = _lines(Progress(100, " lines"), clock, seconds=360, items=1, times=2)
+    assert without_progress("".join(f"{line}\n" for line in lines)) == ""
     assert lines == [
         "1 of 100 lines (1%), about 9 h 54 min left, until Tue 00:00",
         "2 of 100 lines (2%), about 9 h 48 min left, until Tue 00:00",

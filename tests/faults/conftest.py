@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.faults.material import SMALL, write_corpus
 
 Run = Callable[..., tuple[int, str]]
@@ -27,7 +28,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
             status = importlib.import_module(f"t2t_lite.bin.{command}").main([str(flag) for flag in flags])
         except SystemExit as end:
             status = end.code
-        return status, capsys.readouterr().err
+        return status, commands.without_progress(capsys.readouterr().err)
 
     return run_command
 

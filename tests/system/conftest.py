@@ -36,7 +36,7 @@ def run() -> Run:
     """Runs `run("trainer", "--flag", ..., status=0)`; checks the exit status, and that no traceback is shown.
 
     `quick=True` checks as well that TensorFlow was not loaded; `fresh=True` starts a new interpreter for a command that
-    loads it, too (see tests/commands.py); `env` adds to the environment.
+    loads it, too (see tests/commands.py); `env` adds to the environment. Progress of slow work is not in what it says.
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)  # the commands themselves keep TensorFlow quiet
@@ -57,7 +57,7 @@ def run() -> Run:
             done = subprocess.run(python, input=input, capture_output=True, check=False, env=whole, timeout=300)
         else:
             done = commands.run(module, *flags, input=input, env={**environment, **(env or {})})
-        lines = done.stderr.decode("utf-8").split("\n")
+        lines = commands.without_progress(done.stderr.decode("utf-8")).split("\n")
         imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith(_IMPORT)}
         stderr = "\n".join(line for line in lines if not line.startswith(_IMPORT))
         assert done.returncode == status, stderr
