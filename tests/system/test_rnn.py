@@ -1,17 +1,20 @@
 """The recipe of another model than the Transformer, as whole commands."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 HPARAMS = (
-    "d_model=32,batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=10,eval_every=60,eval_lines=8,"
+    "num_layers=1,d_model=32,batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=10,eval_every=60,eval_lines=8,"
     "average_checkpoints=2,save_every=30,dropout=0.1,extra_length=2"
 )
 LINES = b"a b c\n1 2 3 4 5 6\n\nz\n"
@@ -21,7 +24,7 @@ LINES = b"a b c\n1 2 3 4 5 6\n\nz\n"
 def rnn_run(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rnn") / "run"
     flags = ("--problem=toy_reverse", "--hparams_set=rnn_tiny", f"--hparams={HPARAMS}", f"--output_dir={folder}")
-    done = run("trainer", *flags, "--train_steps=30")
+    done = run("trainer", *flags, "--train_steps=40")
     assert "model:    rnn, hparams set rnn_tiny: " in done.stdout
     return folder
 
@@ -38,15 +41,20 @@ def test_the_hparams_set_chooses_the_model(run: Run, rnn_run: Path, tmp_path: Pa
 
 
 def test_a_run_goes_on_with_the_same_bits(run: Run, rnn_run: Path, tmp_path: Path) -> None:
-    assert "Going on from step 30 of 40." in run("trainer", f"--output_dir={rnn_run}", "--train_steps=40").stdout
-    flags = ("--problem=toy_reverse", "--hparams_set=rnn_tiny", f"--hparams={HPARAMS}", f"--output_dir={tmp_path}")
-    run("trainer", *flags, "--train_steps=40")
-    losses = []
-    for folder in (rnn_run, tmp_path):
+    again = tmp_path / "again"  # as if it had been killed after step 30
+    shutil.copytree(rnn_run, again, ignore=shutil.ignore_patterns("model-40.*", "default_weights.json"))
+    assert "Going on from step 30 of 40." in run("trainer", f"--output_dir={again}").stdout
+    losses, readers = [], []
+    for folder in (rnn_run, again):
         lines = (folder / "metrics.jsonl").read_text("utf-8").removesuffix("\n").split("\n")
         losses.append({row["step"]: row["loss"] for row in map(json.loads, lines) if "loss" in row})
+        readers.append(tf.train.load_checkpoint(str(folder / "checkpoints" / "model-40")))
     assert list(losses[0]) == [10, 20, 30, 40]
     assert losses[0] == losses[1]
+    keys = [key for key in readers[0].get_variable_to_shape_map() if key.startswith(("weights/", "adam_"))]
+    assert len(keys) > 30
+    for key in keys:
+        np.testing.assert_array_equal(readers[1].get_tensor(key), readers[0].get_tensor(key), err_msg=key)
 
 
 @pytest.mark.usefixtures("int8_machine")
