@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import config
+from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.models.flops import Sizes
@@ -200,7 +200,7 @@ def test_tensorboard_shows_sample_translations_as_they_are(tmp_path: Path) -> No
 def test_tensorboard_gets_the_recipe(tmp_path: Path) -> None:
     from tensorboard.plugins.hparams import plugin_data_pb2
 
-    hparams = {"hparams_set": "tiny", **config.to_dict(config.HParams())}
+    hparams = {"hparams_set": "tiny", **config.to_dict(registry.hparams("base"))}
     Report(tmp_path, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, hparams=hparams).close()
     _, value = _events(tmp_path)["_hparams_/session_start_info"]
     data = plugin_data_pb2.HParamsPluginData.FromString(value.metadata.plugin_data.content).session_start_info.hparams
