@@ -50,8 +50,8 @@ def train(
     """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
     size = store.source_vocabulary.size
-    # On two devices layers are computed again for the gradients, which changes float32 no more than their number does.
-    remat = strategy.num_replicas_in_sync == 2 and precision == "float32"
+    # On two devices layers are computed again for the gradients, which changes no more than their number does.
+    remat = strategy.num_replicas_in_sync == 2
     sizes = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2}
     hparams = TransformerHParams(**sizes, dropout=dropout, precision=precision, remat=remat, optimizer=optimizer_name)
     if rnn:
