@@ -233,8 +233,9 @@ def test_a_subclass_gives_another_default_and_keeps_the_rest() -> None:
     assert Wider(plain=-(10**40)).plain == -(10**40)
 
 
-def test_a_setting_of_another_model_is_refused_by_name() -> None:
+def test_a_setting_of_another_model_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     rnn = registry.hparams("rnn_tiny")
+    monkeypatch.setattr(config, "_FAMILIES", {"rnn": type(rnn), "transformer": TransformerHParams})  # no test's own
     with pytest.raises(UsageError) as caught:
         config.override(rnn, "num_heads=8")
     assert str(caught.value) == (

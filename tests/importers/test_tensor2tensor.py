@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite import config
 from t2t_lite.errors import DataError, T2TError, UsageError
 from t2t_lite.importers import tensor2tensor
 from t2t_lite.importers.tensor2tensor import Imported
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.importers.forward import Forward, signal
 from tests.importers.made_up import HPARAMS, SHARDS, D, F, V, save, variables
 
@@ -64,7 +64,7 @@ def test_a_model_built_here_takes_the_weights(shared_data: Callable[[str], Path]
 def _model(imported: Imported, max_positions: int) -> Transformer:
     described, weights = imported.description, dict(imported.weights)
     names = ("d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "share_embeddings")
-    hparams = config.HParams(
+    hparams = TransformerHParams(
         num_layers=described.num_encoder_layers,
         positions="learned",
         max_positions=max_positions,
