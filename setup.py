@@ -1,8 +1,7 @@
 """Packaging of t2t-lite: `pip install .`, `pip install -e .`, wheel and source archive.
 
 `problems/` and `hparams/` stand at the top of the tree and are installed as `t2t_lite.problems` and
-`t2t_lite.hparams`. In the tree two symlinks inside `t2t_lite/` show them under those names too; a source archive has
-no symlinks. Therefore they are left out of the search for packages and mapped by hand: each module ships once.
+`t2t_lite.hparams`. In the tree `t2t_lite/__init__.py` finds them under those names, too.
 """
 
 import re
@@ -12,7 +11,11 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).resolve().parent
 MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo")
+COMMANDS = (
+    *("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo"),
+    "import",
+)
+MODULES = {"import": "importer"}  # where the name would be none for a module
 
 COMPLETION = ["argcomplete>=3.7,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.8.5,<5"]  # t2t-lite-exporter --format=ctranslate2: to test what it wrote
@@ -52,8 +55,7 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11,<3.14",
-    packages=find_packages(include=["t2t_lite", "t2t_lite.*"], exclude=[*MAPPED, *(f"{name}.*" for name in MAPPED)])
-    + list(MAPPED),
+    packages=[*find_packages(include=["t2t_lite", "t2t_lite.*"]), *MAPPED],
     package_dir=MAPPED,
     package_data={
         "t2t_lite": [
@@ -107,7 +109,9 @@ setup(
         ],
     },
     entry_points={
-        "console_scripts": [f"t2t-lite-{name} = t2t_lite.bin.{name.replace('-', '_')}:entry" for name in COMMANDS],
+        "console_scripts": [
+            f"t2t-lite-{name} = t2t_lite.bin.{MODULES.get(name, name.replace('-', '_'))}:entry" for name in COMMANDS
+        ],
     },
     classifiers=[
         "Development Status :: 3 - Alpha",

@@ -85,7 +85,7 @@ def export(hparams_set: str, folder: str) -> None:
 
 
 def start(engine: str, hparams_set: str, folder: str, batch: int) -> Connection:
-    """A process that, whenever it is told to, translates a batch and answers with the seconds it took."""
+    """A process that translates a batch on request and answers with the seconds it took."""
     ours, theirs = PROCESSES.Pipe()
     PROCESSES.Process(target=answer, args=(engine, hparams_set, folder, batch, theirs), daemon=True).start()
     theirs.close()

@@ -1,4 +1,4 @@
-"""How long from the command to the first update: `tiny` anew, and `base` resumed from a checkpoint.
+"""How long from the command to the first update: a new run of `tiny`, and `base` resumed from a checkpoint.
 
     python benchmarks/first_step.py --rounds=3
 
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-LIMITS = {"tiny, anew": 15.0, "base, resumed": 30.0}  # seconds
+LIMITS = {"tiny, new": 15.0, "base, resumed": 30.0}  # seconds
 POLL = 0.02
 CHECKPOINT = 2  # the update after which `base` is saved
 TRAINER = (sys.executable, "-m", "t2t_lite.bin.trainer", "--problem=toy_ende")
@@ -45,9 +45,9 @@ def main() -> int:
         for case, limit in LIMITS.items():
             times = []
             for i in range(args.rounds):
-                anew = case.startswith("tiny")
-                run = folder / (f"tiny {i}" if anew else "base")
-                times.append(until(run, tiny if anew else base, 2))
+                is_new = case.startswith("tiny")
+                run = folder / (f"tiny {i}" if is_new else "base")
+                times.append(until(run, tiny if is_new else base, 2))
             first, second = (statistics.median(column) for column in zip(*times, strict=True))
             late += first > limit
             print(f"{case}: first update after {first:.1f} s (at most {limit:.0f}), before {2 * first - second:.1f} s")

@@ -14,7 +14,7 @@ import time
 
 LIMIT = 0.5  # seconds
 REPEATS = 5
-COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg_checkpoints")
+COMMANDS = ("trainer", "datagen", "decoder", "eval", "avg_checkpoints", "importer")
 NAMES = ("--problem=toy_endee", "--output_dir=runs/none")
 
 CASES: dict[str, tuple[str, ...]] = {

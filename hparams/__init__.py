@@ -3,9 +3,10 @@
 if __name__ != "t2t_lite.hparams":
     raise ImportError("Import this package as t2t_lite.hparams, not as hparams.")
 
-from t2t_lite.hparams import parsing as parsing
-from t2t_lite.hparams import rnn as rnn
-from t2t_lite.hparams import table3 as table3
-from t2t_lite.hparams import tensor2tensor as tensor2tensor
-from t2t_lite.hparams import tiny as tiny
-from t2t_lite.hparams import transformer as transformer
+from . import convs2s as convs2s
+from . import parsing as parsing
+from . import rnn as rnn
+from . import table3 as table3
+from . import tensor2tensor as tensor2tensor
+from . import tiny as tiny
+from . import transformer as transformer

@@ -8,9 +8,10 @@ are what its authors' code had: of dropout, attention and warm-up tensor2tensor'
 """
 
 from t2t_lite import config
-from t2t_lite.hparams.transformer import base
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
+
+from .transformer import base
 
 
 @register_hparams

@@ -1,5 +1,6 @@
-"""LSTM encoder-decoders with attention, of the model `rnn` (Luong et al., 2015)."""
+"""LSTM encoder-decoders with attention, of the model `rnn`: the paper's comparisons, and small ones."""
 
+from t2t_lite import config
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.registry import register_hparams
 
@@ -30,6 +31,8 @@ def luong() -> RnnHParams:
     """Luong et al. (2015), En-De: 4 LSTM layers of 1000, general score, input feeding, dropout 0.2.
 
     Theirs was trained with plain gradient descent for 12 epochs, on 50,000 words of each language. Here Adam does it.
+    Its 221,082,000 parameters are those of the paper's equations, which have one bias for each gate; fairseq's module
+    has 221,114,000, as torch's LSTM has two, of which only the sum counts.
     """
     return RnnHParams(
         num_layers=4,
@@ -42,4 +45,161 @@ def luong() -> RnnHParams:
         max_length=64,
         beam_size=10,
         length_penalty=1.0,
+    )
+
+
+@register_hparams(model="rnn")
+def gnmt() -> RnnHParams:
+    """GNMT (Wu et al., 2016): 8 + 8 LSTM layers of 1024, the first of the encoder read both ways; 32,000 wordpieces.
+
+    Theirs began with Adam at 2e-4 and went on with plain gradient descent; then the rate of errors was minimised, too.
+    Here Adam does it all. Their alpha was 0.2, beside a penalty for what is left untranslated, which is not here.
+    These numbers are as recalled, but for the sizes, which give 280,858,880 parameters and 214.2M multiply-adds a step:
+    Shazeer et al. (2017) say 278M and 214M.
+    """
+    return config.replace(
+        luong(),
+        num_layers=8,
+        d_model=1024,
+        encoder="gnmt",
+        wiring="gnmt",
+        attention_score="additive",
+        adam_beta2=0.999,
+        adam_epsilon=1e-8,
+        schedule="constant",
+        learning_rate=2e-4,
+        warmup_steps=1,
+        max_length=128,
+        length_penalty=0.2,
+        train_steps=350000,
+    )
+
+
+@register_hparams(model="rnn")
+def gnmt_nmt8() -> RnnHParams:
+    """tensorflow/nmt's wmt16_gnmt_8_layer: gnmt_v2, gradient descent at a rate of 1, from half on halved ten times.
+
+    Its loss is divided by sentences, ours by tokens. With 25 tokens a sentence, a rate of 25 and a clip_norm of 5 / 25
+    make the same update of a batch of 128 sentences. Initial weights are ours, not uniform within 0.1 of 0.
+    """
+    return config.replace(
+        luong(),
+        num_layers=8,
+        d_model=1024,
+        encoder="gnmt",
+        wiring="gnmt_v2",
+        attention_score="normed_additive",
+        softmax_bias=False,
+        optimizer="sgd",
+        schedule="halving",
+        learning_rate=25.0,
+        halve_after=170000,
+        halve_every=17000,
+        clip_norm=0.2,
+        batch_tokens=128 * 25,
+        max_length=51,  # 50, and the end symbol
+        train_steps=340000,
+    )
+
+
+@register_hparams(model="rnn")
+def gnmt_nmt4() -> RnnHParams:
+    """tensorflow/nmt's wmt16_gnmt_4_layer: gnmt_nmt8 with 4 + 4 layers."""
+    return config.replace(gnmt_nmt8(), num_layers=4)
+
+
+@register_hparams(model="rnn")
+def t2t_lstm() -> RnnHParams:
+    """tensor2tensor's lstm_attention with lstm_seq2seq_attention_bidirectional_encoder: 2 + 2 layers of 128 and 256.
+
+    Of models/lstm.py and basic_params1, on one GPU. Two deviations: theirs attends to padding, too, and its learning
+    rate begins with an exponential of 100 updates, ours with a line.
+    """
+    return RnnHParams(
+        num_layers=2,
+        d_model=128,
+        encoder="bi",
+        wiring="attention_wrapper",
+        attention_score="additive",
+        softmax_bias=False,
+        share_embeddings=False,
+        dropout=0.2,
+        adam_beta1=0.85,
+        adam_beta2=0.997,
+        adam_epsilon=1e-6,
+        schedule="constant",
+        learning_rate=2e-4,  # 0.1, times 0.002 for Adam
+        warmup_steps=100,
+        clip_norm=2.0,
+        label_smoothing_over="others",
+        batch_tokens=1024,
+        train_steps=250000,
+        extra_length=100,
+    )
+
+
+@register_hparams(model="rnn")
+def vinyals() -> RnnHParams:
+    """The parser of Vinyals et al. (2015) (Table 4): 3 LSTM layers of 256, the sentence read backwards.
+
+    Their size, score, order and beam; what they do not say, such as the rate of dropout on WSJ alone, is a guess. Their
+    34M parameters follow from no size of the embeddings: with 90,000 words and 128 symbols there are 26,945,920 here.
+    """
+    return RnnHParams(
+        num_layers=3,
+        d_model=256,
+        encoder="reversed",
+        wiring="vinyals",
+        attention_score="additive",
+        share_embeddings=False,
+        dropout=0.2,
+        label_smoothing=0.0,
+        clip_norm=5.0,
+        batch_tokens=4096,
+        max_length=512,  # symbols; this and what decodes as in `parsing`
+        train_steps=30000,
+        eval_lines=500,
+        beam_size=10,
+        length_penalty=0.0,
+        extra_length=300,
+        decode_batch_tokens=512,
+    )
+
+
+@register_hparams(model="rnn")
+def rnn_small() -> RnnHParams:
+    """2 LSTM layers of 512, dropout 0.2: for a corpus of some 100,000 pairs of your own, as `small`."""
+    return RnnHParams(
+        num_layers=2,
+        dropout=0.2,
+        clip_norm=5.0,
+        batch_tokens=8192,
+        max_length=128,
+        train_steps=20000,
+        log_every=50,
+        eval_every=1000,
+        save_every=500,
+        keep_checkpoints=5,
+    )
+
+
+@register_hparams(model="rnn")
+def multi30k_rnn() -> RnnHParams:
+    """2 LSTM layers of 256, dropout 0.3: Multi30k En-De with the batches, updates and search of `multi30k`."""
+    return RnnHParams(
+        num_layers=2,
+        d_model=256,
+        dropout=0.3,
+        clip_norm=5.0,
+        batch_tokens=8192,
+        max_length=128,
+        warmup_steps=2000,
+        train_steps=4000,
+        log_every=50,
+        eval_every=500,
+        save_every=100,
+        keep_checkpoints=10,
+        average_checkpoints=10,
+        beam_size=5,
+        length_penalty=1.2,
     )

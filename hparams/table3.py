@@ -4,9 +4,10 @@ Scores of the rows are in the paper: perplexity and BLEU on newstest2013, 100,00
 """
 
 from t2t_lite import config
-from t2t_lite.hparams.transformer import base
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
+
+from .transformer import base
 
 
 @register_hparams

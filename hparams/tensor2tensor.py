@@ -3,14 +3,16 @@
 Its batch_size is padded tokens of the longer side *per GPU*; ours is for all devices. On the 8 GPUs that its authors
 had, 4,096 tokens make batch_tokens = 32,768, and 2,048 make 16,384; micro_batches=8 cuts them as its GPUs did.
 
-What no field can say stays the paper's: positions are interleaved, Adam moves every row of the embeddings (theirs is
-LazyAdam), there is no embedding of the target language (docs/paper.md).
+The models are its own: with the weights that it trained they give its logits, and an update here is its update
+(tests/importers; docs/from_tensor2tensor.md says what is left). Of its 32 vectors for target languages a model has the
+one that it uses.
 """
 
 from t2t_lite import config
-from t2t_lite.hparams.transformer import base
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
+
+from .transformer import base
 
 
 @register_hparams
@@ -18,6 +20,8 @@ def t2t_base() -> TransformerHParams:
     """tensor2tensor's transformer_base (transformer_base_v3, models/transformer.py:1959)."""
     return config.replace(
         base(),
+        positions="tensor2tensor",  # get_timing_signal_1d of layers/common_attention.py
+        source_vector=True,  # use_target_space_embedding of layers/transformer_layers.py
         norm="pre",  # v2, 2017-10-06 (d5bdfcc8), as are the next four
         attention_dropout=0.1,
         relu_dropout=0.1,
@@ -32,6 +36,12 @@ def t2t_base() -> TransformerHParams:
 
 
 @register_hparams
+def t2t_import() -> TransformerHParams:
+    """What the runs of t2t-lite-import are called after; sizes and settings are those of the checkpoint."""
+    return config.replace(t2t_base(), extra_length=50)
+
+
+@register_hparams
 def t2t_big() -> TransformerHParams:
     """tensor2tensor's transformer_big (models/transformer.py:1981): half of base's batch, P_drop 0.3."""
     return config.replace(t2t_base(), d_model=1024, d_ff=4096, num_heads=16, dropout=0.3, batch_tokens=8 * 2048)
@@ -41,3 +51,9 @@ def t2t_big() -> TransformerHParams:
 def t2t_big_enfr() -> TransformerHParams:
     """tensor2tensor's transformer_big_enfr (models/transformer.py:2405): d_ff 8,192, three separate embeddings."""
     return config.replace(t2t_big(), d_ff=8192, dropout=0.1, share_embeddings=False, batch_tokens=8 * 4096)
+
+
+@register_hparams
+def t2t_relative() -> TransformerHParams:
+    """tensor2tensor's transformer_relative: t2t_base with relative positions (Shaw et al., 2018) and no others."""
+    return config.replace(t2t_base(), positions="none", max_relative_position=20)

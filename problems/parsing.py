@@ -24,11 +24,12 @@ from t2t_lite.data.sources import list_names, read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
-from t2t_lite.problems import augment, toy_treebank
-from t2t_lite.problems.toy import ToyProblem
 from t2t_lite.registry import register_problem
 from t2t_lite.text.linearize import linearize
 from t2t_lite.text.trees import Tree, normalize, read_trees
+
+from . import augment, toy_treebank
+from .toy import ToyProblem
 
 _NAMES = {"train": "train", "dev": "dev|val|valid", "test": "test"}
 # Of the Wall Street Journal, as parsers have been trained and tested on since Collins (1997).

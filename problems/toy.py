@@ -11,8 +11,9 @@ from typing import Any
 
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import SPLITS, Problem
-from t2t_lite.problems import toy_draw
 from t2t_lite.registry import register_problem
+
+from . import toy_draw
 
 
 class ToyProblem(Problem):

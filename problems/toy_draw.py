@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from t2t_lite.problems import toy_lexicon as lexicon
-from t2t_lite.problems.toy_grammar import Clause, NounPhrase, Order, Phrase, capitalise, english, german
-from t2t_lite.problems.toy_words import Adjective, Noun, Preposition, Pronoun, Verb
+from . import toy_lexicon as lexicon
+from .toy_grammar import Clause, NounPhrase, Order, Phrase, capitalise, english, german
+from .toy_words import Adjective, Noun, Preposition, Pronoun, Verb
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from t2t_lite.problems.toy_lexicon import BE, CONTRACTIONS
-from t2t_lite.problems.toy_words import (
+from .toy_lexicon import BE, CONTRACTIONS
+from .toy_words import (
     ACCUSATIVE,
     DATIVE,
     NOMINATIVE,

@@ -6,7 +6,7 @@ function of the source. An underscore stands for a space, a lone one for "nothin
 
 from __future__ import annotations
 
-from t2t_lite.problems.toy_words import (
+from .toy_words import (
     ACCUSATIVE,
     DATIVE,
     NOMINATIVE,

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t2t_lite.problems import toy_treebank_words as words
-from t2t_lite.problems.toy_treebank_clauses import Clauses, Predicate
-from t2t_lite.problems.toy_treebank_nouns import Nodes, leaf, phrase
 from t2t_lite.text.trees import Leaf, Node, Tree
+
+from . import toy_treebank_words as words
+from .toy_treebank_clauses import Clauses, Predicate
+from .toy_treebank_nouns import Nodes, leaf, phrase
 
 MIN_WORDS, MAX_WORDS = 5, 20  # with the punctuation
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from t2t_lite.problems import toy_treebank_words as words
-from t2t_lite.problems.toy_treebank_nouns import Nodes, NounPhrases, leaf, phrase, prepositional
-from t2t_lite.problems.toy_treebank_words import BE, DO, HAVE, Modifier, Verb
 from t2t_lite.text.trees import Leaf
+
+from . import toy_treebank_words as words
+from .toy_treebank_nouns import Nodes, NounPhrases, leaf, phrase, prepositional
+from .toy_treebank_words import BE, DO, HAVE, Modifier, Verb
 
 _DO_FORMS = [DO.finite(plural, past) for plural in (False, True) for past in (False, True)]
 

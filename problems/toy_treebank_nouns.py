@@ -12,9 +12,10 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from t2t_lite.problems import toy_treebank_words as words
-from t2t_lite.problems.toy_treebank_words import Modifier, Noun, Verb
 from t2t_lite.text.trees import Leaf, Node
+
+from . import toy_treebank_words as words
+from .toy_treebank_words import Modifier, Noun, Verb
 
 T = TypeVar("T")
 Nodes = tuple[Node, ...]

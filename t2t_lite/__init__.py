@@ -3,4 +3,11 @@
 Importing this package loads no TensorFlow; the commands do that once they know what to run.
 """
 
+import os as _os
+
 __version__ = "0.1.0"
+
+# An installed package holds problems/ and hparams/; in a checkout both are beside it, and are found there.
+_package = _os.path.dirname(__file__)
+if not _os.path.isdir(_os.path.join(_package, "problems")):
+    __path__.append(_os.path.dirname(_package))

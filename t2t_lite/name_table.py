@@ -112,11 +112,14 @@ class Registry(Generic[T]):
         thing = self._things[name]
         return self._suffixes[suffix](thing) if suffix else thing
 
+    def __contains__(self, name: str) -> bool:
+        """Whether something is called `name`; imports nothing slow."""
+        return self._split(name)[0] in self.names()
+
     def check(self, name: str) -> None:
         """Raises UsageError if nothing is called `name`; imports nothing slow."""
-        base, suffix = self._split(name)
-        names = self.names()
-        if base not in names:
+        if name not in self:
+            (base, suffix), names = self._split(name), self.names()
             answer = tensor2tensor_names.answer(self._tensor2tensor, base, suffix)
             raise UsageError(
                 f"There is no {self._kind} called {name!r}."

@@ -48,6 +48,7 @@ class Problem:
         clean_max_words: cleaning's limit on the words of a side.
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
         clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
+        without_data: why there is nothing to prepare, and what to do instead; "": there are data.
         path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
             they are.
     """
@@ -67,6 +68,7 @@ class Problem:
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
     bleu_tokenize: str | None = None
+    without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:

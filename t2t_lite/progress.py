@@ -89,6 +89,7 @@ def time_left(seconds: float) -> str:
     """Returns "3 min 20 s left", and from ten minutes on the local time when that is."""
     if seconds < _LONG:
         return f"{duration(seconds)} left"
-    end = time.localtime(time.time() + seconds)
-    day = "" if end[:3] == time.localtime()[:3] else "%a " if seconds < 6 * 86400 else "%Y-%m-%d "
+    now = time.time()
+    end = time.localtime(now + seconds)
+    day = "" if end[:3] == time.localtime(now)[:3] else "%a " if seconds < 6 * 86400 else "%Y-%m-%d "
     return f"{duration(seconds)} left, until {time.strftime(f'{day}%H:%M', end)}"

@@ -22,6 +22,11 @@ _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload(["tensorflow", "keras", "tensorflow_text"])
 
 
+def module_of(command: str) -> str:
+    """The module in t2t_lite.bin of t2t-lite-COMMAND."""
+    return {"import": "importer"}.get(command, command.replace("-", "_"))
+
+
 def call(command: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Runs a command of t2t_lite.bin to its end, in a new interpreter: for what loads no TensorFlow."""
     line = [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags]

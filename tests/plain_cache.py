@@ -31,6 +31,8 @@ class PlainCache:
         owners = np.concatenate([[-1], np.tile(places, index + 1)])
         self.bias = masks.bias((owners[None, :] == places[:, None])[None, None])
         self.positions = np.concatenate([[0], np.repeat(np.arange(index + 1), self._beam_size)])
+        for layer in self.layers:
+            layer.distances = self.positions[None] - index
         return self
 
 

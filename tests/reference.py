@@ -1,6 +1,7 @@
 """The Transformer in float64 NumPy, written from the equations of "Attention Is All You Need", for comparison.
 
-Nothing here comes from the package: sections and equation numbers are the paper's. Slow, plain and without caches.
+Nothing here comes from the package: sections and equation numbers are the paper's, unless another source is named.
+Slow, plain and without caches.
 
 Legend: B batch, T queries, S keys, H heads, D = d_model, V vocabulary.
 """
@@ -34,15 +35,42 @@ def attention(q: Array, k: Array, v: Array, allowed: Array | None = None) -> Arr
     return softmax(scores) @ v
 
 
+def relative_attention(q: Array, k: Array, v: Array, a_k: Array, a_v: Array, allowed: Array | None = None) -> Array:
+    """Shaw et al. (2018), equations (3) to (5), query by query; row R of a_k and a_v [2 R + 1, E] is distance 0."""
+    reach, out = len(a_k) // 2, np.zeros((*q.shape[:-1], v.shape[-1]))
+    allowed = np.broadcast_to(True if allowed is None else allowed, (*q.shape[:-1], k.shape[-2]))
+    for i in range(q.shape[-2]):
+        w = [min(max(j - i, -reach), reach) + reach for j in range(k.shape[-2])]
+        scores = ((k + a_k[w]) @ q[..., i, :, None])[..., 0] / np.sqrt(k.shape[-1])
+        shares = softmax(np.where(allowed[..., i, :], scores, -np.inf))
+        out[..., i, :] = (shares[..., None, :] @ (v + a_v[w]))[..., 0, :]
+    return out
+
+
 def multi_head(
-    x: Array, memory: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, heads: int, allowed: Array | None = None
+    x: Array,
+    memory: Array,
+    w_q: Array,
+    w_k: Array,
+    w_v: Array,
+    w_o: Array,
+    heads: int,
+    allowed: Array | None = None,
+    biases: tuple[Array, Array] | None = None,
+    relative: tuple[Array, Array] | None = None,
 ) -> Array:
     """Section 3.2.2: Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    W_i is the i-th block of columns of W. allowed: [B, T, S], or what broadcasts to it.
+    W_i is the i-th block of columns of W. allowed: [B, T, S], or what broadcasts to it. Not in the paper: biases
+    (b^Q, b^O), which are added to the queries and to the output; relative (a^K, a^V), as in `relative_attention`.
     """
-    parts = zip(*(np.split(w, heads, axis=1) for w in (w_q, w_k, w_v)), strict=True)
-    return np.concatenate([attention(x @ q, memory @ k, memory @ v, allowed) for q, k, v in parts], -1) @ w_o
+    b_q, b_o = biases if biases is not None else (np.zeros(w_q.shape[1]), np.zeros(w_o.shape[1]))
+    outputs = []
+    for i in range(heads):
+        q, k, v, b = (np.split(w, heads, axis=-1)[i] for w in (w_q, w_k, w_v, b_q))
+        arrays = (x @ q + b, memory @ k, memory @ v)
+        outputs.append(relative_attention(*arrays, *relative, allowed) if relative else attention(*arrays, allowed))
+    return np.concatenate(outputs, -1) @ w_o + b_o
 
 
 def feed_forward(x: Array, w_1: Array, b_1: Array, w_2: Array, b_2: Array) -> Array:
@@ -63,6 +91,13 @@ def sinusoids(positions: Any, d_model: int) -> Array:
         angle = positions / 10000 ** (2 * i / d_model)
         encoding[..., 2 * i], encoding[..., 2 * i + 1] = np.sin(angle), np.cos(angle)
     return encoding
+
+
+def sines_then_cosines(positions: Any, d_model: int) -> Array:
+    """tensor2tensor's get_timing_signal_1d: n = d_model / 2 sines of pos 10000^(-i / (n - 1)), then their cosines."""
+    count = d_model // 2
+    angles = np.asarray(positions, np.float64)[..., None] / 10000 ** (np.arange(count) / max(count - 1, 1))
+    return np.concatenate([np.sin(angles), np.cos(angles)], -1)
 
 
 def embed(ids: Array, table: Array) -> Array:
@@ -100,12 +135,16 @@ class Transformer:
     Args:
         weights: from `weights_of`.
         norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
+        num_decoder_layers: 0: num_layers.
+        positions: "sinusoidal", "tensor2tensor" or "none"; where there are tables of positions, they are taken.
     """
 
     weights: Mapping[str, Array]
     num_layers: int
     num_heads: int
     norm: str
+    num_decoder_layers: int = 0
+    positions: str = "sinusoidal"
 
     def __call__(self, source: Array, target: Array) -> Array:
         """Logits [B, T, V] of ids [B, S] and [B, T]."""
@@ -125,7 +164,7 @@ class Transformer:
         x = self._input(inputs, "target")
         past = np.tril(np.ones((inputs.shape[1], inputs.shape[1]), bool))
         allowed = (source != 0)[:, None, :]
-        for i in range(self.num_layers):
+        for i in range(self.num_decoder_layers or self.num_layers):
             block = f"decoder/layer_{i}"
             x = self._attention(x, f"{block}/around_self", "self_attention", None, past)
             x = self._attention(x, f"{block}/around_memory", "memory_attention", memory, allowed)
@@ -137,13 +176,26 @@ class Transformer:
         table = self.weights.get(f"{side}_embedding/table", self.weights["target_embedding/table"])
         learned = self.weights.get(f"{side}_positions/table")
         positions = np.arange(ids.shape[1])
-        return embed(ids, table) + (sinusoids(positions, table.shape[1]) if learned is None else learned[positions])
+        x = embed(ids, table) + (self.weights.get("source_bias", 0.0) if side == "source" else 0.0)
+        if learned is not None:
+            return x + learned[positions]
+        if self.positions == "none":
+            return x
+        made_by = sinusoids if self.positions == "sinusoidal" else sines_then_cosines
+        return x + made_by(positions, table.shape[1])
 
     def _attention(self, x: Array, around: str, name: str, memory: Array | None, allowed: Array) -> Array:
         matrices = [self.weights[f"{around}/{name}/{kind}"] for kind in ("query", "key", "value", "output")]
+        biases, relative = (
+            tuple(
+                self.weights[f"{around}/{name}/{kind}"] for kind in kinds if f"{around}/{name}/{kind}" in self.weights
+            )
+            for kinds in (("query_bias", "output_bias"), ("relative_keys", "relative_values"))
+        )
 
         def sublayer(y: Array) -> Array:
-            return multi_head(y, y if memory is None else memory, *matrices, self.num_heads, allowed)
+            from_ = y if memory is None else memory
+            return multi_head(y, from_, *matrices, self.num_heads, allowed, biases or None, relative or None)
 
         return self._residual(x, around, sublayer)
 

@@ -122,6 +122,10 @@ def test_several_overrides_at_once_and_none() -> None:
         ),
         ("max_positions=10000000,d_model=65536,positions=learned", "give a model of 1.6e+12 parameters"),
         ("num_heads=7", "d_model=512 is not a multiple of num_heads=7"),
+        (
+            "attention_window=8,max_relative_position=4",
+            "attention_window=8 and max_relative_position=4 exclude each other",
+        ),
     ],
 )
 def test_a_bad_override_says_what_is_wrong(text: str, message: str) -> None:
@@ -207,7 +211,7 @@ def test_a_subclass_keeps_its_class_and_its_fields() -> None:
 
 
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
-    for cls, own in ((TransformerHParams, 16), (RnnHParams, 6), (config.HParams, 0)):
+    for cls, own in ((TransformerHParams, 20), (RnnHParams, 9), (config.HParams, 0)):
         groups = [field.group for field in config.fields(cls).values()]
         assert [*dict.fromkeys(groups)] == ["model", "optimizer", "batch", "run", "decode"][own == 0 :]
         assert len(config.model_fields(cls)) == own
@@ -240,7 +244,7 @@ def test_a_setting_of_another_model_is_refused_by_name(monkeypatch: pytest.Monke
         config.override(rnn, "num_heads=8")
     assert str(caught.value) == (
         "hparams: the model rnn does not read 'num_heads', a setting of transformer; its own are num_layers, d_model, "
-        "attention_score, input_feeding, share_embeddings, dropout."
+        "encoder, wiring, attention_score, input_feeding, softmax_bias, share_embeddings, dropout."
     )
     with pytest.raises(UsageError, match="the model transformer does not read 'attention_score', a setting of rnn"):
         config.replace(DEFAULT, attention_score="additive")
@@ -257,14 +261,16 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
     as_rnn, left_out = config.convert(config.replace(tiny, seed=7), RnnHParams)
     assert left_out == {"d_ff": 512, "num_heads": 4, "norm": "pre"}
     assert type(as_rnn) is RnnHParams
-    values = config.to_dict(tiny) | {"seed": 7, "attention_score": "general", "input_feeding": True}
+    own = {"encoder": "uni", "wiring": "top", "attention_score": "general", "input_feeding": True, "softmax_bias": True}
+    values = config.to_dict(tiny) | own | {"seed": 7}
     assert config.to_dict(as_rnn) == {name: values[name] for name in config.fields(RnnHParams)}
     assert config.convert(as_rnn, RnnHParams) == (as_rnn, {})
 
 
 def test_what_earlier_versions_wrote_opens() -> None:
-    """All models had the Transformer's 52 fields, whatever they read."""
-    flat = config.to_dict(DEFAULT)
+    """All models had the Transformer's 52 fields, whatever they read; what came later has its default."""
+    later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases"}
+    flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}
     assert len(flat) == 52
     assert config.from_run(TransformerHParams, flat) == DEFAULT
     rnn = registry.hparams("luong")

@@ -30,7 +30,7 @@ def _described(command: str) -> str | None:
 @pytest.mark.parametrize("command", dict.fromkeys(filter(OURS.search, COMMANDS)))
 def test_flags_exist(command: str) -> None:
     for name, flags in OURS.findall(command):
-        module = importlib.import_module(f"t2t_lite.bin.{name.replace('-', '_')}")
+        module = importlib.import_module(f"t2t_lite.bin.{commands.module_of(name)}")
         module._parser().parse_args(shlex.split(flags))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from t2t_lite import config, recipe_text, registry
 from t2t_lite.fields import COUNT, FRACTION, Range
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import call
@@ -61,8 +62,9 @@ def test_the_whole_recipe_is_what_hparams_take() -> None:
 
 def test_registry_help_of_hparams() -> None:
     out = call("trainer", "--registry_help=hparams").stdout
-    assert re.findall(r"^(\S.*):$", out, re.MULTILINE) == ["Model rnn", "Model transformer", *GROUPS]
-    for name in config.fields(TransformerHParams) | config.fields(RnnHParams):
+    families = ["Model convs2s", "Model rnn", "Model transformer"]
+    assert re.findall(r"^(\S.*):$", out, re.MULTILINE) == [*families, *GROUPS]
+    for name in config.fields(TransformerHParams) | config.fields(RnnHParams) | config.fields(ConvS2SHParams):
         assert re.search(rf"^  {name} +\S+ +\S+ +\S", out, re.MULTILINE), name
     assert re.search(r"^  dropout +float +0\.1 +0 to below 1 +P_drop: ", out, re.MULTILINE)
     of_big = call("trainer", "--registry_help=hparams", "--hparams_set=big").stdout

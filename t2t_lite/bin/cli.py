@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from t2t_lite.bin.parser import Parser as Parser
@@ -18,6 +18,7 @@ from t2t_lite.errors import T2TError, UsageError
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # of a model that is run, not trained
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
+RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -136,15 +137,55 @@ def check_run(args: argparse.Namespace) -> None:
     read_run(args.output_dir, args.usr_dir)
 
 
-def trust_run(args: argparse.Namespace) -> None:
-    """Makes the code that the run in --output_dir names that of --usr_dir, where --trust_run says so."""
+def check_runs(args: argparse.Namespace) -> list[str]:
+    """Returns the folders that --output_dir names: one of a run, or those of an ensemble's; loads no TensorFlow.
+
+    Raises:
+        DataError, UsageError: one of them cannot be read, or they cannot be an ensemble.
+    """
+    from t2t_lite.train.ensemble_check import check_members
+    from t2t_lite.train.run_dir import read_run
+
+    folders = run_folders(args.output_dir)
+    trust_run(args, folders)
+    specs = [read_run(folder, args.usr_dir) for folder in folders]
+    if len(folders) > 1:
+        check_members(folders, specs)
+    return folders
+
+
+def run_folders(output_dir: str) -> list[str]:
+    """Returns the names between the commas of --output_dir=A,B,C; or the whole, where a folder has this very name."""
+    if "," not in output_dir or os.path.isdir(output_dir):
+        return [output_dir]
+    folders = output_dir.split(",")
+    if not all(folder.strip() for folder in folders):
+        raise UsageError(
+            f"--output_dir={output_dir} has an empty name; an ensemble's runs are given with one comma between two of "
+            "them, as in --output_dir=A,B,C."
+        )
+    return folders
+
+
+def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) -> None:
+    """Makes the code that the run in --output_dir names that of --usr_dir, where --trust_run says so.
+
+    Args:
+        folders: of the runs; None: --output_dir is one.
+    """
     from t2t_lite.train.run_dir import recorded_code
 
     if not args.trust_run:
         return
     if args.output_dir is None or args.usr_dir is not None:
         raise UsageError("--trust_run goes with --output_dir=RUN, the run to trust, and without --usr_dir.")
-    args.usr_dir = recorded_code(args.output_dir)
+    named = {recorded_code(folder) for folder in folders or [args.output_dir]} - {None}
+    if len(named) > 1:
+        raise UsageError(
+            f"--trust_run: these runs have their code in {' and '.join(sorted(filter(None, named)))}. Give one folder "
+            "that has the code of all: --usr_dir=DIR."
+        )
+    args.usr_dir = named.pop() if named else None
 
 
 def add_trust_flag(parser: argparse._ActionsContainer) -> None:
@@ -170,9 +211,9 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Adds the flags that name a trained run and which weights of it."""
-    parser.add_argument("--output_dir", metavar="DIR", required=required, help="what t2t-lite-trainer wrote")
+def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, help: str = RUNS_HELP) -> None:
+    """Adds the flags that name a trained run, or several, and which weights of it; `help` is that of --output_dir."""
+    parser.add_argument("--output_dir", metavar="DIR", required=required, help=help)
     parser.add_argument(
         "--checkpoint",
         metavar="best|averaged|newest|N",

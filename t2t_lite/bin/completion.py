@@ -12,7 +12,10 @@ from t2t_lite.errors import UsageError
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = tuple(
     f"t2t-lite-{name}"
-    for name in ("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo")
+    for name in (
+        *("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo"),
+        "import",
+    )
 )
 
 

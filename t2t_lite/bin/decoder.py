@@ -19,7 +19,7 @@ from t2t_lite.ops import threads
 if TYPE_CHECKING:
     from t2t_lite.decode.exported import ExportedTranslator
     from t2t_lite.decode.translate import Hypothesis, LineTranslator
-    from t2t_lite.train.open_run import OpenRun
+    from t2t_lite.train.open_run import OpenEnsemble, OpenRun
 
 # What is fixed in an exported model.
 _RUN_FLAGS = (
@@ -99,9 +99,8 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model: what is wrong shows at once.
     shard = line_source.parse_shard(args.shard or "1/1")
-    if args.saved_model is None:
-        cli.check_run(args)
-    else:
+    folders = [] if args.saved_model else cli.check_runs(args)
+    if args.saved_model is not None:
         _check_export(args.saved_model)
     if args.output is not None:
         output.check_output("output", args.output)
@@ -117,7 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.decode.translate import FEW
 
     threads.one_per_operation(at_most=at_hand // FEW)
-    translator, identity, split_lines = _open(args)
+    translator, identity, split_lines = _open(args, folders)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:
         raise UsageError(
@@ -187,14 +186,14 @@ def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
     return PartialOutput(args.output, {"model": identity, **settings}, resume=args.resume)
 
 
-def _open(args: argparse.Namespace) -> tuple[LineTranslator, str, list[str]]:
+def _open(args: argparse.Namespace, folders: Sequence[str]) -> tuple[LineTranslator, str, list[str]]:
     """Returns what translates, a name of its weights by their content, and the lines of --split."""
     if args.saved_model is not None:
         exported = _open_export(args)
         return exported, _content(exported.folder / "variables" / "variables.index"), []
-    run = _open_run(args)
+    run = _open_run(args, folders)
     lines = run.store().text(args.split)[0] if args.split else []
-    return run.translator, _content(Path(f"{run.checkpoint}.index")), lines
+    return run.translator, ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members), lines
 
 
 def _content(index: Path) -> str:
@@ -202,15 +201,15 @@ def _content(index: Path) -> str:
     return hashlib.sha256(index.read_bytes()).hexdigest()
 
 
-def _open_run(args: argparse.Namespace) -> OpenRun:
+def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | OpenEnsemble:
     from t2t_lite.ops.int8_product import check_machine
     from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.train.open_run import open_runs
 
     if args.precision == "int8":
         check_machine()
-    run = open_run(
-        args.output_dir,
+    run = open_runs(
+        folders,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
         precision=args.precision,
@@ -220,7 +219,7 @@ def _open_run(args: argparse.Namespace) -> OpenRun:
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
-    run.translator.prepack = is_supported(run.model.compute_dtype)
+    run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
     return run
 
 

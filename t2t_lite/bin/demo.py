@@ -88,15 +88,15 @@ def _backend(args: argparse.Namespace) -> Backend:
 
         with cli.quiet():
             return backends.Export(ExportedTranslator(args.saved_model))
-    cli.check_run(args)
+    folders = cli.check_runs(args)
     cli.load_tensorflow()
-    from t2t_lite.bin.exporter import run_card
+    from t2t_lite.bin.run_card import make_card
     from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.train.open_run import open_runs
 
-    run = open_run(args.output_dir, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
-    run.translator.prepack = is_supported(run.model.compute_dtype)
-    return backends.Run(run.translator, run_card(run))
+    run = open_runs(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
+    run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
+    return backends.Run(run.translator, make_card(run))
 
 
 def _announce(host: str, listener: socket.socket) -> None:

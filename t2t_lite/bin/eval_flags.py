@@ -32,7 +32,7 @@ def make_parser() -> cli.Parser:
 
 def _add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("a run")
-    run.add_argument("--output_dir", metavar="DIR", help="what t2t-lite-trainer wrote")
+    run.add_argument("--output_dir", metavar="DIR", help=cli.RUNS_HELP)
     run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
     run.add_argument(
         "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"

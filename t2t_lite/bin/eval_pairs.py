@@ -16,7 +16,7 @@ def score_pairs(args: argparse.Namespace) -> int:
     """Prints a line per pair of --sources and --targets, and a summary on standard error; returns the exit status."""
     from t2t_lite.data.sources import read_lines
 
-    cli.check_run(args)
+    folders = cli.check_runs(args)
     sources, targets = (list(read_lines(path)) for path in (args.sources, args.targets))
     if len(sources) != len(targets):
         raise DataError(
@@ -26,9 +26,9 @@ def score_pairs(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     threads.one_per_operation()
     from t2t_lite.decode.score import PairScore, score
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.train.open_run import open_runs
 
-    run = open_run(args.output_dir, checkpoint=args.checkpoint, usr_dir=args.usr_dir)
+    run = open_runs(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir)
     scores = score(run.translator, sources, targets, progress=progress.progress_bar(len(sources), " pairs"))
     for one in scores:
         if args.json:

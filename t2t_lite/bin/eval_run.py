@@ -18,8 +18,8 @@ def score_run(args: argparse.Namespace) -> int:
     """Scores a run on its dev or test set; returns the exit status."""
     from t2t_lite.train.run_dir import read_run
 
-    cli.trust_run(args)
-    problem = read_run(args.output_dir, args.usr_dir).make_problem()
+    folders = cli.check_runs(args)
+    problem = read_run(folders[0], args.usr_dir).make_problem()
     # Faults show before the minutes of decoding.
     trees = problem.metric == "evalb"
     _check_kind(args, trees)
@@ -30,7 +30,7 @@ def score_run(args: argparse.Namespace) -> int:
     from t2t_lite.train.open_run import evaluate_run
 
     found = evaluate_run(
-        args.output_dir,
+        folders,
         usr_dir=args.usr_dir,
         split=args.split,
         checkpoint=args.checkpoint,
@@ -44,11 +44,11 @@ def score_run(args: argparse.Namespace) -> int:
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
         eval_trees.explain_faults(trees_found)
-        run_scores.keep(args.output_dir, found, [trees_found.score()])
+        run_scores.keep(folders, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
     scores = [metric.score(found.hypotheses, found.references) for metric in metrics]
-    run_scores.keep(args.output_dir, found, scores)
+    run_scores.keep(folders, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
 

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, output
+from t2t_lite.bin import cli, output, run_card
 from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
-from t2t_lite.errors import DataError, UsageError, did_you_mean
+from t2t_lite.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from t2t_lite.problem import Problem
-    from t2t_lite.train.open_run import OpenRun
+    from t2t_lite.train.open_run import OpenEnsemble, OpenRun
 
 
 # Of each format: the folder in OUTPUT_DIR, what its versions hold, and its precisions.
@@ -42,7 +41,8 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--export_dir",
         metavar="DIR",
-        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2",
+        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2; of an "
+        "ensemble there is none",
     )
     parser.add_argument(
         "--precision",
@@ -70,16 +70,19 @@ def _parser() -> cli.Parser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
     # Before TensorFlow and the model: what is wrong shows at once.
+    folders = cli.run_folders(args.output_dir)
+    if len(folders) > 1:
+        _check_ensemble(args)
+    base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
     _check_format(args, base)
-    cli.check_run(args)
+    cli.check_runs(args)
     output.check_folder("export_dir", base)
     cli.load_tensorflow()
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.train.open_run import open_runs
 
-    run = open_run(
-        args.output_dir,
+    run = open_runs(
+        folders,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
         precision="float32" if args.format == "ctranslate2" else args.precision,
@@ -87,11 +90,18 @@ def _run(args: argparse.Namespace) -> int:
         length_penalty=args.length_penalty,
         max_source_length=args.max_source_length,
     )
-    card = run_card(run, args.precision)
+    card = run_card.make_card(run, args.precision)
     with cli.quiet():
         version = _write(run, args, base, card)
     _report(version, args.format, card)
     return 0
+
+
+def _check_ensemble(args: argparse.Namespace) -> None:
+    if args.format == "ctranslate2":
+        raise UsageError("CTranslate2 runs one model, not an ensemble; export it with --format=saved_model.")
+    if args.export_dir is None:
+        raise UsageError("An ensemble belongs to none of its runs' folders: say where it goes, with --export_dir=DIR.")
 
 
 def _check_format(args: argparse.Namespace, base: str) -> None:
@@ -123,7 +133,7 @@ def _signatures(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("serving_default", *names)))
 
 
-def _write(run: OpenRun, args: argparse.Namespace, base: str, card: dict[str, Any]) -> Path:
+def _write(run: OpenRun | OpenEnsemble, args: argparse.Namespace, base: str, card: dict[str, Any]) -> Path:
     if args.format == "ctranslate2":
         from t2t_lite.serving import ctranslate2_export
 
@@ -134,74 +144,6 @@ def _write(run: OpenRun, args: argparse.Namespace, base: str, card: dict[str, An
 
     served = ServedModel(run.translator, _signatures(args.signatures))
     return export(served, base, card, args.warmup_batch_size or BATCH_SIZE)
-
-
-def run_card(run: OpenRun, precision: str | None = None) -> dict[str, Any]:
-    """Returns the model card of an open run that is exported with `precision` (None: the run's)."""
-    from t2t_lite.serving.model_card import model_card
-
-    problem = run.spec.make_problem()
-    path = Path(run.checkpoint)
-    return model_card(
-        run.translator,
-        problem,
-        run.spec.hparams,
-        model=run.spec.model,
-        hparams_set=run.spec.hparams_set,
-        checkpoint=f"{path.parent.name}/{path.name}",
-        step=run.step,
-        scores=_scores(run, problem, precision),
-        pairs=_pairs(run),
-    )
-
-
-def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[str, Any]]:
-    """The scores that the run's files have of what is exported: of these very weights, with this very search.
-
-    Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
-    checkpoints there is none.
-    """
-    from t2t_lite.metrics import bleu
-    from t2t_lite.metrics.bracketing import Bracketing
-    from t2t_lite.train.recipe import cadence_of
-    from t2t_lite.train.report import read_metrics
-    from t2t_lite.train.run_dir import read_run
-    from t2t_lite.train.scores_file import describe_weights, scores_of
-
-    settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
-    found = scores_of(run.output_dir, run.checkpoint, settings)
-    as_trained = precision != "int8" and read_run(run.output_dir, run.spec.usr_dir).hparams == run.spec.hparams
-    weights = describe_weights(run.checkpoint)["path"]
-    if not as_trained or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
-        return found
-    metric = (
-        Bracketing(problem.evalb)
-        if problem.metric == "evalb"
-        else bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
-    )
-    signature = metric.score(["(S (X a))"], ["(S (X a))"]).signature
-    lines = cadence_of(run.spec.hparams).eval_lines
-    return found + [
-        {
-            "split": "dev",
-            "metric": problem.metric,
-            "value": value,
-            "signature": signature,
-            "weights": weights,
-            **({"lines": lines} if lines else {}),
-        }
-        for row in read_metrics(run.output_dir)
-        if row["step"] == run.step
-        for name, value in row.items()
-        if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))
-    ]
-
-
-def _pairs(run: OpenRun) -> dict[str, int]:
-    try:
-        return {split: facts["pairs"] for split, facts in run.store().manifest["splits"].items()}
-    except DataError:  # a run is exported without its data, too
-        return {}
 
 
 def _report(version: Path, name: str, card: dict[str, Any]) -> None:

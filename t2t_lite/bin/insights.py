@@ -33,7 +33,7 @@ def _parser() -> cli.Parser:
         description="Translates a sentence with a run and shows the attention weights of each layer and head: as one "
         "HTML page without anything beside it, or as a picture (PNG, SVG or PDF).",
     )
-    cli.add_run_flags(parser)
+    cli.add_run_flags(parser, help="what t2t-lite-trainer wrote")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--sentence", metavar="TEXT", help="what to translate")
     what.add_argument("--input", metavar="FILE", help=f"a file of at most {_MAX_SENTENCES} sentences, one a line")
@@ -73,6 +73,11 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model: what is wrong shows at once.
+    if len(cli.run_folders(args.output_dir)) > 1:
+        raise UsageError(
+            f"--output_dir={args.output_dir} is an ensemble: the attention of several models has no mean to show. Give "
+            "one of its runs."
+        )
     cli.check_run(args)
     for flag in ("page", "picture", "tree"):
         if getattr(args, flag) is not None:

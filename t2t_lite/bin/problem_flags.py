@@ -42,8 +42,9 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
     group.add_argument(
         "--vocabulary",
-        metavar="RUN|FILE.model",
-        help="the vocabulary of another run, or a SentencePiece model, instead of one that is trained on the text",
+        metavar="RUN|FILE",
+        help="the vocabulary of another run, a SentencePiece model, FILE.model, or a subword vocabulary of "
+        "tensor2tensor, FILE.subwords, instead of one that is trained on the text",
     )
     group.add_argument(
         "--prepare_again",

@@ -108,7 +108,10 @@ def changed(start: Recipe, args: argparse.Namespace) -> Recipe:
     """
     file, hparams = read_file(args), start.hparams
     model = getattr(args, "model", None) or file.model or start.model
-    registry.MODELS.check(model)
+    try:
+        registry.MODELS.check(model)
+    except UsageError as error:
+        raise error if model != start.model else UsageError(f"The hparams set {start.hparams_set!r}: {error}") from None
     if model != start.model:
         hparams, left_out = config.convert(hparams, config.recipe_class(model) or type(hparams))
         _warn(left_out, model, f"the hparams set {start.hparams_set}")

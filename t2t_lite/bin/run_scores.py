@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from t2t_lite.train.open_run import RunScores
 
 
-def keep(output_dir: str, found: RunScores, scores: Sequence[Score]) -> None:
-    """Writes the scores into the run's folder, and says which ones they replace."""
+def keep(folders: Sequence[str], found: RunScores, scores: Sequence[Score]) -> None:
+    """Writes the scores into the run's folder, and says which ones they replace; those of an ensemble are not kept."""
     from t2t_lite.train import scores_file
 
+    if len(folders) > 1:
+        print("These scores are of an ensemble; they are kept in no run's folder.", file=sys.stderr)
+        return
+    [output_dir] = folders
     old = scores_file.read_scores(output_dir, found.split)
     try:
         new = [score.as_dict() for score in scores]

@@ -14,7 +14,8 @@ import numpy as np
 
 from t2t_lite.data.child import follow_parent
 from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import EOS, Vocabulary
+from t2t_lite.text.vocabulary import EOS
+from t2t_lite.text.vocabulary_files import KINDS, AnyVocabulary
 
 Pair = tuple[str, str]
 
@@ -34,7 +35,7 @@ class Side:
 
 
 def encode_pairs(
-    pairs: Iterable[Pair], vocabularies: tuple[Vocabulary, Vocabulary], *, num_workers: int
+    pairs: Iterable[Pair], vocabularies: tuple[AnyVocabulary, AnyVocabulary], *, num_workers: int
 ) -> Iterator[tuple[Side, Side]]:
     """Yields the encoded chunks of `pairs`, in order.
 
@@ -67,13 +68,13 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def _encode(chunk: list[Pair], vocabularies: tuple[Vocabulary, Vocabulary]) -> tuple[Side, Side]:
+def _encode(chunk: list[Pair], vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> tuple[Side, Side]:
     sources, targets = zip(*chunk, strict=True)
     return _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
 
 
-def _encode_side(lines: tuple[str, ...], vocabulary: Vocabulary) -> Side:
-    sequences = vocabulary.encode_many(lines)
+def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
+    sequences = vocabulary.encode_many([vocabulary.line(line) for line in lines])
     for sequence in sequences:
         sequence.append(EOS)
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
@@ -81,14 +82,14 @@ def _encode_side(lines: tuple[str, ...], vocabulary: Vocabulary) -> Side:
 
 
 def _encode_in_processes(
-    chunks: Iterator[list[Pair]], vocabularies: tuple[Vocabulary, Vocabulary], num_workers: int
+    chunks: Iterator[list[Pair]], vocabularies: tuple[AnyVocabulary, AnyVocabulary], num_workers: int
 ) -> Iterator[tuple[Side, Side]]:
     pool = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         # A fork of a process in which TensorFlow runs threads may hang.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=_protos(vocabularies),
+        initargs=_files(vocabularies),
     )
     pending: collections.deque[concurrent.futures.Future[tuple[Side, Side]]] = collections.deque()
     try:
@@ -107,17 +108,18 @@ def _encode_in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _protos(vocabularies: tuple[Vocabulary, Vocabulary]) -> tuple[bytes, ...]:
+def _files(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> tuple[tuple[str, bytes], ...]:
+    """Kind and bytes of each vocabulary; one where they are shared."""
     shared = vocabularies[0] is vocabularies[1]
-    return (vocabularies[0].model_proto,) if shared else tuple(v.model_proto for v in vocabularies)
+    return tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2])
 
 
-_worker_vocabularies: tuple[Vocabulary, Vocabulary]  # set in worker processes only
+_worker_vocabularies: tuple[AnyVocabulary, AnyVocabulary]  # set in worker processes only
 
 
-def _start_worker(*protos: bytes) -> None:
+def _start_worker(*files: tuple[str, bytes]) -> None:
     global _worker_vocabularies
-    loaded = [Vocabulary(proto) for proto in protos]
+    loaded = [KINDS[suffix](data) for suffix, data in files]
     _worker_vocabularies = (loaded[0], loaded[-1])
     follow_parent()
 

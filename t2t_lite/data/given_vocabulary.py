@@ -11,8 +11,10 @@ from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.store import SIDES
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
-from t2t_lite.text import sentencepiece_model
-from t2t_lite.text.vocabulary import FILES, SHARED_FILE, load_pair
+from t2t_lite.text import sentencepiece_model, vocabulary_files
+from t2t_lite.text.tree_text import NOT_OF_TREES
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_files import FILES, KINDS, load_pair
 
 _RARE = 0.01  # share of unknown pieces that goes without a warning
 
@@ -20,7 +22,9 @@ _log = logging.getLogger("t2t_lite")
 
 
 def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
-    """Reads the vocabularies of a run, or a SentencePiece model, which both sides then share.
+    """Reads the vocabularies of a run, or a file, which both sides then share.
+
+    The name of a file ends in what `text.vocabulary_files.KINDS` names; any other is a SentencePiece model.
 
     Args:
         say: whether a message says that the ids of pieces change.
@@ -30,14 +34,17 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
         DataError: damaged files.
     """
     if os.path.isfile(path):
-        vocabulary = sentencepiece_model.load(path, say=say)
-        return vocabulary, vocabulary
+        suffix = Path(path).suffix
+        of_its_own = suffix in KINDS and KINDS[suffix] is not Vocabulary
+        given = vocabulary_files.load(path) if of_its_own else sentencepiece_model.load(path, say=say)
+        return given, given
     if not os.path.isdir(path):
         raise UsageError(f"--vocabulary={path}: there is no such run and no such file.")
-    if not any(Path(path, name).is_file() for name in (SHARED_FILE, FILES[0])):
+    if not vocabulary_files.is_there(path):
         raise UsageError(
-            f"--vocabulary={path} is a folder without {SHARED_FILE} or {' and '.join(FILES)}. Give the folder of a run "
-            "(the --output_dir of t2t-lite-trainer), or a SentencePiece model, FILE.model."
+            f"--vocabulary={path} is a folder without {FILES[0]} or {FILES[1]} and {FILES[2]}. Give the folder of a "
+            "run (the --output_dir of t2t-lite-trainer), a SentencePiece model, FILE.model, or a subword vocabulary of "
+            "tensor2tensor, FILE.subwords."
         )
     return load_pair(path)
 
@@ -47,6 +54,8 @@ def check_kind(problem: Problem, vocabularies: Vocabularies) -> None:
     if problem.target_kind != "tree":
         return
     source, target = vocabularies
+    if not isinstance(target, Vocabulary):
+        raise UsageError(f"{problem.name}: {NOT_OF_TREES}")
     kind = sentencepiece_model.kind(target)
     if source is target or kind != "word":
         what = "one vocabulary for both sides" if source is target else f"a target vocabulary of the kind {kind!r}"

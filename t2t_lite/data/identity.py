@@ -18,9 +18,9 @@ from t2t_lite.data.samples import Progress, read_pairs, reported, text_checksum
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.problem import Problem
-from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
-Vocabularies = tuple[Vocabulary, Vocabulary]  # source, target; one object where both sides share it
+Vocabularies = tuple[AnyVocabulary, AnyVocabulary]  # source, target; one object where both sides share it
 
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
 _OF_VOCABULARY = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage")

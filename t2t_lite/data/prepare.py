@@ -23,6 +23,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagCounts
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
 _SEED = 1  # of the sample that the vocabulary is trained on
 
@@ -86,6 +87,8 @@ def prepare(
 def _check_arguments(problem: Problem, num_workers: int | None) -> None:
     if not problem.name:
         raise UsageError(f"{type(problem).__name__} has no name; decorate it with @register_problem.")
+    if problem.without_data:
+        raise UsageError(problem.without_data)
     if num_workers is not None and num_workers < 1:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
 
@@ -135,10 +138,9 @@ def _write(
         _write_text(split, pairs, writer)
     train = TrainingText(problem, verdicts, progress)
     vocabularies = _train_vocabularies(problem, train, progress) if given is None else given
-    shared = vocabularies[0] is vocabularies[1]
-    names = ("vocabulary.model",) * 2 if shared else ("source.model", "target.model")
-    for name, vocabulary in dict(zip(names, vocabularies, strict=True)).items():
-        writer.file(name).write(vocabulary.model_proto)
+    files = by_file(*vocabularies, names=("vocabulary", *SIDES))
+    for name, vocabulary in files.items():
+        writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
     tags = TagCounts(WSJ.deleted if problem.evalb is None else problem.evalb.delete_label)
     for split in splits:
@@ -163,7 +165,7 @@ def _write(
         {
             "made_by": f"t2t-lite {__version__}",
             "settings": identity.data_settings(problem, given),
-            "vocabularies": dict(zip(SIDES, names, strict=True)),
+            "vocabularies": dict(zip(SIDES, [*files] * (2 // len(files)), strict=True)),
             "splits": facts,
         },
         to_json(origin),
@@ -199,12 +201,12 @@ def _write_ids(
     problem: Problem,
     split: str,
     chunks: Iterable[tuple[Side, Side]],
-    vocabularies: tuple[Vocabulary, Vocabulary],
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
     writer: StoreWriter,
     progress: Progress,
 ) -> dict[str, Any]:
     sides = [
-        SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
+        SequenceWriter(writer, f"{split}.{side}", vocabulary.size, vocabulary.unknown)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
     done = 0

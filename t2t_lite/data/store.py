@@ -2,7 +2,7 @@
 
 manifest.json               version, settings, counts, sizes and checksums of all other files but origin.json
 origin.json                 when the store was prepared, from which files and code (origin.py)
-vocabulary.model            or source.model and target.model
+vocabulary.model            or source.model and target.model; other endings: text/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
 dev.source.txt              dev and test only: the text itself, for BLEU
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
+from t2t_lite.text import vocabulary_files
 from t2t_lite.text.tag_table import TAGS_FILE, TagTable, load_table
-from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 VERSION = 1
 MANIFEST = "manifest.json"
@@ -91,11 +92,11 @@ class Store:
         self.manifest = manifest
 
     @functools.cached_property
-    def source_vocabulary(self) -> Vocabulary:
+    def source_vocabulary(self) -> AnyVocabulary:
         return self._vocabulary("source")
 
     @functools.cached_property
-    def target_vocabulary(self) -> Vocabulary:
+    def target_vocabulary(self) -> AnyVocabulary:
         """The same object as `source_vocabulary` where the two sides share one."""
         names = self.manifest["vocabularies"]
         if names["source"] == names["target"]:
@@ -157,8 +158,8 @@ class Store:
         self._compare(name, hashlib.sha256(path.read_bytes()).hexdigest())
         return path
 
-    def _vocabulary(self, side: str) -> Vocabulary:
-        return Vocabulary.load(self._small_file(self.manifest["vocabularies"][side]))
+    def _vocabulary(self, side: str) -> AnyVocabulary:
+        return vocabulary_files.load(self._small_file(self.manifest["vocabularies"][side]))
 
     def _facts(self, name: str) -> dict[str, Any]:
         if name not in self.manifest["splits"]:

@@ -18,7 +18,6 @@ from t2t_lite.data.durable import aside_folder, exclusive, sync
 from t2t_lite.data.encode import Side
 from t2t_lite.data.origin import ORIGIN
 from t2t_lite.data.store import MANIFEST, VERSION
-from t2t_lite.text.vocabulary import UNK
 
 
 class StoreWriter:
@@ -89,10 +88,12 @@ class SequenceWriter:
 
     Args:
         size: pieces of the vocabulary; decides the type of the ids.
+        unknown: the id of its unknown piece, which is counted; None: it has none.
     """
 
-    def __init__(self, writer: StoreWriter, name: str, size: int) -> None:
+    def __init__(self, writer: StoreWriter, name: str, size: int, unknown: int | None) -> None:
         self._dtype = "<u2" if size <= 1 << 16 else "<u4"
+        self._unknown_id = unknown
         self._ids = writer.file(f"{name}.ids")
         self._offsets = writer.file(f"{name}.offsets")
         self._offsets.write(np.zeros(1, "<i8").tobytes())
@@ -104,7 +105,8 @@ class SequenceWriter:
         self._offsets.write((self._end + np.cumsum(side.lengths)).astype("<i8").tobytes())
         self._end += len(side.ids)
         self._longest = max(self._longest, int(side.lengths.max(initial=0)))
-        self._unknown += int(np.count_nonzero(side.ids == UNK))
+        if self._unknown_id is not None:
+            self._unknown += int(np.count_nonzero(side.ids == self._unknown_id))
 
     def facts(self) -> dict[str, Any]:
         """What the manifest says of this side: ids, the longest sequence (EOS counted) and unknown pieces."""

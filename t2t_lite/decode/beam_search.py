@@ -45,7 +45,7 @@ def beam_search(
         alpha: exponent of the length penalty, at least 0.
         extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
         early_stop: bool or bool scalar; done when the best output is settled; otherwise when all K are.
-        prepack: the model's weights change no more, and `ops.prepacked.is_supported`.
+        prepack: the model's weights are final, and `ops.prepacked.is_supported`.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
@@ -182,7 +182,7 @@ class _Search:
         index = beams["index"]
         previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
         logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
-        # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits anew for each use in another shape.
+        # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits again for each use in another shape.
         logits = tf.ensure_shape(logits, logits.shape)
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])

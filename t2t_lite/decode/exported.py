@@ -12,7 +12,7 @@ from t2t_lite.decode.export_folder import find_version, read_card
 from t2t_lite.decode.translate import Hypothesis, LineTranslator
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops.int8_product import check_machine
-from t2t_lite.text.vocabulary import load_pair
+from t2t_lite.text.vocabulary_files import load_pair
 
 
 class ExportedTranslator(LineTranslator):

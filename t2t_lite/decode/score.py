@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from t2t_lite.decode.translate import SEARCH_SIGNATURE, Translator, padded
 from t2t_lite.ops import threads
-from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
 
@@ -91,9 +92,9 @@ def score(
     return results
 
 
-def _encoded(vocabulary: Vocabulary, lines: Sequence[str], limit: int, name: str) -> list[list[int]]:
+def _encoded(vocabulary: AnyVocabulary, lines: Sequence[str], limit: int, name: str) -> list[list[int]]:
     """The pieces of each line and EOS, `limit` of them at most; none of a blank line."""
-    pieces = vocabulary.encode_many([line if line.strip() else "" for line in lines])
+    pieces = vocabulary.encode_many([vocabulary.line(line) if line.strip() else "" for line in lines])
     cut = sum(len(ids) >= limit for ids in pieces)
     if cut:
         _log.warning(

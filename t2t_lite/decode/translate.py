@@ -17,7 +17,8 @@ from t2t_lite.ops import threads
 from t2t_lite.text.linearize import sentence
 from t2t_lite.text.tag_table import TagTable
 from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.vocabulary import EOS, Vocabulary
+from t2t_lite.text.vocabulary import EOS
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
 
@@ -49,14 +50,14 @@ class LineTranslator(abc.ABC):
     """
 
     def __init__(
-        self, source_vocabulary: Vocabulary, *, beam_size: int, max_source_length: int, batch_tokens: int
+        self, source_vocabulary: AnyVocabulary, *, beam_size: int, max_source_length: int, batch_tokens: int
     ) -> None:
         self.source_vocabulary = source_vocabulary
         self.beam_size, self.max_source_length, self._batch_tokens = beam_size, max_source_length, batch_tokens
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
-        return line
+        return self.source_vocabulary.line(line)
 
     @abc.abstractmethod
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
@@ -167,8 +168,8 @@ class Translator(LineTranslator):
     def __init__(
         self,
         model: Any,
-        source_vocabulary: Vocabulary,
-        target_vocabulary: Vocabulary,
+        source_vocabulary: AnyVocabulary,
+        target_vocabulary: AnyVocabulary,
         *,
         beam_size: int,
         length_penalty: float,
@@ -189,7 +190,13 @@ class Translator(LineTranslator):
 
     @classmethod
     def from_hparams(
-        cls, model: Any, source: Vocabulary, target: Vocabulary, hparams: HParams, *, trees: TagTable | None = None
+        cls,
+        model: Any,
+        source: AnyVocabulary,
+        target: AnyVocabulary,
+        hparams: HParams,
+        *,
+        trees: TagTable | None = None,
     ) -> Translator:
         """Decoding as the recipe says."""
         return cls(
@@ -237,7 +244,7 @@ class Translator(LineTranslator):
         return Hypothesis(text, float(score), repaired)
 
     def source(self, line: str) -> str:
-        return line if self.tree_text is None else sentence(line)
+        return super().source(line) if self.tree_text is None else sentence(line)
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -43,8 +43,9 @@ class _Local:
 
     def translate(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
         limit = self._lines.max_source_length - 1  # the end symbol is a piece, too
+        vocabulary = self._lines.source_vocabulary
         for line in lines:
-            pieces = len(self._lines.source_vocabulary.encode(line))
+            pieces = len(vocabulary.encode(vocabulary.line(line)))
             if pieces > limit:  # elsewhere such a line is cut, with a warning that nobody would see here
                 raise UsageError(f"A line of {pieces} pieces is too long: the model reads {limit}. Break it in two.")
         return self._lines.translate(lines, nbest=self._lines.beam_size)

@@ -27,6 +27,7 @@ class Description:
     positions: "tensor2tensor" (sines, then cosines), "learned" or "none".
     max_positions: rows of learned positions, or 0.
     relative_positions: R where self-attention knows distances up to R (Shaw et al., 2018), or 0.
+    attention_biases: on queries and outputs.
     source_bias: a vector is added at each position of the source, the one of the target space.
     shared: one table for source, target and softmax.
     share_embeddings: the softmax uses the target's table.
@@ -43,6 +44,7 @@ class Description:
     positions: str
     max_positions: int
     relative_positions: int
+    attention_biases: bool
     source_bias: bool
     source_vocab_size: int
     target_vocab_size: int
@@ -58,6 +60,8 @@ class Description:
             "value": (model, self.num_heads * self.d_v),
             "output": (self.num_heads * self.d_v, model),
         }
+        if self.attention_biases:
+            attention |= {"query_bias": (self.num_heads * self.d_k,), "output_bias": (model,)}
         distances = 2 * self.relative_positions + 1
         relative = {"relative_keys": (distances, self.d_k), "relative_values": (distances, self.d_v)}
         self_attention = attention | (relative if self.relative_positions else {})
@@ -125,6 +129,7 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
         positions=positions,
         max_positions=learned[0] if learned else 0,
         relative_positions=relative[0] // 2 if relative else 0,
+        attention_biases=_ATTENTION.format("encoder") + "q/bias" in shapes,
         source_bias="body/target_space_embedding/kernel" in shapes,
         source_vocab_size=tables.source_vocab_size,
         target_vocab_size=tables.target_vocab_size,

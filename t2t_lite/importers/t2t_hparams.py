@@ -78,10 +78,10 @@ def read(folder: Path) -> dict[str, Any]:
         return hparams
     file = folder / "flags.txt"
     flags = dict(re.findall(r"^--(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)) if file.is_file() else {}
-    return told(flags.get("hparams_set"), flags.get("hparams"))
+    return given(flags.get("hparams_set"), flags.get("hparams"))
 
 
-def told(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
+def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
     """The hparams that a set's name and "name=value,..." say.
 
     Raises:

@@ -27,6 +27,9 @@ _IN_SUBLAYER = {
     "multihead_attention/k/kernel": ("{0}/key", ""),
     "multihead_attention/v/kernel": ("{0}/value", ""),
     "multihead_attention/output_transform/kernel": ("{0}/output", ""),
+    # of 2017; see t2t_2017
+    "multihead_attention/q/bias": ("{0}/query_bias", ""),
+    "multihead_attention/output_transform/bias": ("{0}/output_bias", ""),
     # attention_variables_3d: heads are an axis, and tensor2tensor does not divide the queries by sqrt(d_k).
     "multihead_attention/q": ("{0}/query", "scaled heads"),
     "multihead_attention/k": ("{0}/key", "heads"),

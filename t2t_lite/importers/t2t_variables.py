@@ -17,7 +17,6 @@ _MODALITY = re.compile(r"(?:.*/)?(symbol_modality_\d+_\d+/.+)")
 _SLOT = re.compile(r"(.+?)(?:/(?:Adam|Adam_1|Momentum|Adafactor|vr|vc|v|m)|_slot_(?:vr|vc|v|m))")
 _COUNTER = re.compile(r"losses_avg/.*|train_stats/.*|(?:.*/)?(?:global_step|beta[12]_power|loss_scale|good_steps)")
 _OPTIMIZER = "training/"
-_OLD = re.compile(r".*/(qkv|q|kv|output)_transform_single/(kernel|bias)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +37,8 @@ def sorted_out(names: Iterable[str]) -> Variables:
     """Puts each name of a checkpoint where it belongs.
 
     Raises:
-        DataError: no Transformer of tensor2tensor with encoder and decoder, several in one checkpoint, one of release
-            1.2.9 or before, or a name that is none of these.
+        DataError: no Transformer of tensor2tensor with encoder and decoder, several in one checkpoint, or a name that
+            is none of these.
     """
     names = set(names)
     slots = {name for name in names if name.startswith(_OPTIMIZER) or _slot_of(name) in names}
@@ -75,11 +74,6 @@ def _prefix(names: set[str]) -> str:
         raise DataError(
             f"The checkpoint has only {'an encoder' if stacks == {'encoder'} else 'a decoder'}; a Transformer with "
             "encoder and decoder is needed."
-        )
-    if old := sorted(name for name in names if _OLD.fullmatch(name)):
-        raise DataError(
-            f"The checkpoint was written by tensor2tensor 1.2.9 or before ({old[0]}), whose attention has biases; this "
-            "cannot be expressed here."
         )
     return prefixes.pop()
 

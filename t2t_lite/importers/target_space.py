@@ -25,27 +25,27 @@ class TargetSpace:
     why: str
 
 
-def choose(checkpoints: Tf1Checkpoints, variables: Variables, told: int | None) -> TargetSpace | None:
+def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None) -> TargetSpace | None:
     """Returns the row, or None where the model has no such table.
 
     Args:
-        told: what the user says; it is taken before what the checkpoint says.
+        given: what the user says; it is taken before what the checkpoint says.
 
     Raises:
         UsageError: there is no such row.
-        DataError: several rows were trained, and nothing was told.
+        DataError: several rows were trained, and none was given.
     """
     if KERNEL not in variables.weights:
-        if told is not None:
-            raise UsageError(f"target_space_id={told}: this model has no embedding of a target space.")
+        if given is not None:
+            raise UsageError(f"target_space_id={given}: this model has no embedding of a target space.")
         return None
     rows = checkpoints.shapes[variables.weights[KERNEL]][0]
-    if told is not None and not 0 <= told < rows:
-        raise UsageError(f"target_space_id={told}: the model has the rows 0 to {rows - 1}.")
+    if given is not None and not 0 <= given < rows:
+        raise UsageError(f"target_space_id={given}: the model has the rows 0 to {rows - 1}.")
     moved = _moved(checkpoints, variables)
     trained = f"training moved {shown([f'row {row}' for row in moved])}" if moved else ""
-    if told is not None:
-        return TargetSpace(told, f"told{'' if not moved or moved == [told] else f', though {trained}'}")
+    if given is not None:
+        return TargetSpace(given, f"given{'' if not moved or moved == [given] else f', though {trained}'}")
     if len(moved) > 1:
         raise DataError(f"The model knows several target spaces: {trained}. Give --target_space_id=N.")
     if moved:

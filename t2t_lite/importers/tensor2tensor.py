@@ -13,6 +13,7 @@ import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams, target_space, tf1_checkpoint
+from t2t_lite.importers.t2t_2017 import Mean, modern
 from t2t_lite.importers.t2t_description import Description, describe
 from t2t_lite.importers.t2t_embeddings import Embeddings, embeddings
 from t2t_lite.importers.t2t_mapping import Place, place
@@ -25,11 +26,10 @@ from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 class Imported:
     """What an import gives.
 
-    weights: path of a weight here -> float32 array. `source_bias`, `relative_keys` and `relative_values` stand for what
-        `Transformer` has no weights for today.
+    weights: path of a weight here -> float32 array; `t2t_model.build` makes a model of them.
     target_space: the row that `source_bias` is, or None.
-    variables: the names in the checkpoint; of `weights` each was used once.
-    hparams: tensor2tensor's, as read and told.
+    variables: the names in the checkpoint; of `weights` each was used once (see t2t_2017 for the one exception).
+    hparams: tensor2tensor's, as read and given.
     checkpoints: the prefixes that were read, the newest last.
     """
 
@@ -54,7 +54,7 @@ def read(
     Args:
         paths: folders or prefixes of checkpoints of one training; several are averaged, as by t2t-avg-all.
         average: how many of each folder's newest are taken.
-        hparams_set, hparams: tensor2tensor's, where no hparams.json lies beside the checkpoint; told ones win.
+        hparams_set, hparams: tensor2tensor's, where no hparams.json lies beside the checkpoint; given ones win.
         target_space_id: the row of the target space's table; default: the one that was trained.
 
     Raises:
@@ -63,17 +63,17 @@ def read(
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
     checkpoints = Tf1Checkpoints(prefixes)
     beside = t2t_hparams.read(Path(prefixes[-1]).parent)
-    known = {**beside, **t2t_hparams.told(hparams_set, hparams)}
+    known = {**beside, **t2t_hparams.given(hparams_set, hparams)}
     variables = sorted_out(checkpoints.shapes)
-    shapes = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
+    written = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
+    shapes, mean = modern(written, lambda name: checkpoints.mean(variables.weights[name]))
     tables = embeddings(shapes)
     description = describe(shapes, tables, known)
     space = target_space.choose(checkpoints, variables, target_space_id)
     places = _places(shapes, tables)
-    weights = _tables(checkpoints, variables, tables)
+    weights = _tables(mean, tables)
     for name, where in places.items():
-        array = checkpoints.mean(variables.weights[name])
-        weights[where.path] = _changed(array, where, description, space)
+        weights[where.path] = _changed(mean(name), where, description, space)
     _check({path: array for path, array in weights.items() if path not in tables.tables}, description)
     return Imported(weights, description, space, variables, known, tuple(prefixes))
 
@@ -95,11 +95,8 @@ def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[s
     return found
 
 
-def _tables(checkpoints: Tf1Checkpoints, variables: Variables, tables: Embeddings) -> dict[str, Any]:
-    return {
-        path: np.concatenate([checkpoints.mean(variables.weights[name]) for name in table.shards])
-        for path, table in tables.tables.items()
-    }
+def _tables(mean: Mean, tables: Embeddings) -> dict[str, Any]:
+    return {path: np.concatenate([mean(name) for name in table.shards]) for path, table in tables.tables.items()}
 
 
 def _changed(array: Any, where: Place, description: Description, space: TargetSpace | None) -> Any:

@@ -98,10 +98,12 @@ const drawAttention = (() => {
     makeChoosers() {
       const chooser = (title, field, options) =>
         choice(title, `${this.name}-${field}`, options, (value) => this.set({ [field]: value }));
+      const deepest = Math.max(...this.kinds.map((kind) => this.weightsOf(kind).length));
+      const layers = [...Array(deepest).keys()].map((i) => [i, i + 1]);
       return {
         kind: chooser("Attention", "kind", Object.fromEntries(this.kinds.map((kind) => [kind, KINDS[kind]]))),
         view: chooser("View", "view", VIEWS),
-        layer: chooser("Layer", "layer", Object.fromEntries(this.allWeights().map((_, i) => [i, i + 1]))),
+        layer: chooser("Layer", "layer", Object.fromEntries(layers)),
       };
     }
 
@@ -145,6 +147,7 @@ const drawAttention = (() => {
 
     set(changes) {
       Object.assign(this, { hoveredHead: null }, changes);
+      this.layer = Math.min(this.layer, this.allWeights().length - 1); // encoder and decoder may differ in depth
       this.render();
     }
 
@@ -155,6 +158,8 @@ const drawAttention = (() => {
     render() {
       for (const [field, chooser] of Object.entries(this.choosers))
         for (const input of chooser.querySelectorAll("input")) input.checked = input.value === String(this[field]);
+      for (const input of this.choosers.layer.querySelectorAll("input"))
+        input.parentNode.hidden = Number(input.value) >= this.allWeights().length;
       this.choosers.layer.hidden = this.view === "layers";
       this.shown = new CLASSES[this.view](this);
       this.stage.className = `stage ${this.view}`;

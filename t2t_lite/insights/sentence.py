@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.text.vocabulary import EOS, Vocabulary
+from t2t_lite.text.vocabulary import EOS
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 KINDS = ("memory", "encoder", "decoder")  # the one shown first, first
 # Nobody can read a picture of more, and the weights grow with the square. Longer outputs are cut.
@@ -71,7 +72,8 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
         UsageError: a model without attention; a text of too many pieces.
     """
     if not translator.model.attention_kinds:
-        raise UsageError(f"A {type(translator.model).__name__} has no attention to show.")
+        name = type(translator.model).__name__
+        raise UsageError(f"A{'n' * (name[0] in 'AEIOU')} {name} has no attention to show.")
     return [_attend(translator, text, target) for text in texts]
 
 
@@ -103,9 +105,9 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 
-def _checked(what: str, text: str, vocabulary: Vocabulary, limit: int) -> list[int]:
+def _checked(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> list[int]:
     """The ids of `text`, ended by EOS."""
-    ids = [*vocabulary.encode(text), EOS]
+    ids = [*vocabulary.encode(vocabulary.line(text)), EOS]
     if len(ids) > limit:
         raise UsageError(f"The {what} has {len(ids)} pieces; attention is shown for at most {limit}: {text!r:.200}")
     return ids

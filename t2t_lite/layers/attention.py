@@ -15,11 +15,12 @@ from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.matmul import batch_shape, matmul, matmul_many
 from t2t_lite.layers.matrix import Function
+from t2t_lite.layers.relative_positions import Relative, vectors
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
 
 class MultiHeadAttention(keras.layers.Layer):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, without bias terms (section 3.2.2).
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 
     head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
@@ -29,6 +30,10 @@ class MultiHeadAttention(keras.layers.Layer):
         d_v: size of one head's values.
         dropout: share of attention weights that training drops; the paper drops none.
         gain: of the initial W^Q, W^K and W^V, times which Glorot and Bengio's are drawn; the paper does not say.
+        max_relative_position: R of `layers.relative_positions`, for self-attention; 0, as in the paper: none.
+        biases: on the queries and on the output, as tensor2tensor had them in 2017; the paper's formulas have none.
+            One on the keys changes no weight, as it adds the same to all scores of a query; one on the values adds a
+            constant to the output, and is in that one's.
 
     Call arguments:
         x: [B, T, D], the queries' side.
@@ -36,20 +41,35 @@ class MultiHeadAttention(keras.layers.Layer):
         bias: float32, broadcastable to [B, H, T, S], added to the scores; or a `Window`, for restricted self-attention.
         cache: in a step of a search, whose queries are few: `cache.update` is given the keys [B, T, H, K] and values
             [B, T, H, V] of x, and returns all that self-attention is to see, [B, H, S, K] and [B, H, S, V];
-            `cache.attend` is `scaled_dot_product` of a query [B, T, H, K], with these and a bias, to [B, T, H * V].
+            `cache.attend` is `scaled_dot_product` of a query [B, T, H, K], with these and a bias, to [B, T, H * V];
+            `cache.distances`, int [B, S], is how far what self-attention sees is from the queries, all at one position.
         seed: int32 [2], or None for inference.
 
     Returns:
         [B, T, D].
     """
 
+    LOOKED_UP: ClassVar = ("relative_keys", "relative_values")
     MATRICES: ClassVar = {"query": "IO", "key": "IO", "value": "IO", "output_kernel": "IO"}
 
     def __init__(
-        self, num_heads: int, d_k: int, d_v: int, dropout: float = 0.0, gain: float = 1.0, **kwargs: Any
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        dropout: float = 0.0,
+        gain: float = 1.0,
+        max_relative_position: int = 0,
+        biases: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v, self.gain = num_heads, d_k, d_v, gain
+        self.max_relative_position, self.biases = max_relative_position, biases
+        self.query_bias: Any = None
+        self.output_bias: Any = None
+        self.relative_keys: Any = None
+        self.relative_values: Any = None
         self.dropout = Dropout(dropout, name="dropout")
         self.watch: Function | None = None  # told the weights [B, H, T, S] of each call; for pictures
 
@@ -64,16 +84,30 @@ class MultiHeadAttention(keras.layers.Layer):
         self.key = matrix("key", (d_memory, self.num_heads * self.d_k), self.gain)
         self.value = matrix("value", (d_memory, self.num_heads * self.d_v), self.gain)
         self.output_kernel = matrix("output", (self.num_heads * self.d_v, d_model))
+        if self.biases:
+            self.query_bias = self.add_weight(
+                name="query_bias", shape=(self.num_heads * self.d_k,), initializer="zeros"
+            )
+            self.output_bias = self.add_weight(name="output_bias", shape=(d_model,), initializer="zeros")
+        if self.max_relative_position:
+            distances = 2 * self.max_relative_position + 1
+            self.relative_keys = matrix("relative_keys", (distances, self.d_k))
+            self.relative_values = matrix("relative_values", (distances, self.d_v))
 
     def call(self, x: Any, memory: Any = None, bias: Any = None, cache: Any = None, seed: Any = None) -> Any:
         if memory is None:
             query, key, value = matmul_many(x, (self.query, self.key, self.value), self.num_heads)
             key, value = cache.update(key, value) if cache else (_swapped(key), _swapped(value))
+            if cache and self.max_relative_position:
+                far = self._relative(cache.distances, key.dtype)  # [B, S, E]: the same for all queries
+                key, value = key + far.keys[:, None], value + far.values[:, None]
         else:
             query = matmul(x, self.query, heads=self.num_heads)
             key, value = memory if isinstance(memory, tuple) else self.keys_values(memory)
+        if self.query_bias is not None:
+            query = query + ops.reshape(ops.cast(self.query_bias, query.dtype), (self.num_heads, self.d_k))
         heads = cache.attend(query, key, value, bias) if cache else self._attend(query, key, value, bias, seed)
-        return matmul(heads, self.output_kernel)
+        return matmul(heads, self.output_kernel, self.output_bias)
 
     def keys_values(self, memory: Any) -> tuple[Any, Any]:
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; a search computes them once."""
@@ -92,9 +126,17 @@ class MultiHeadAttention(keras.layers.Layer):
             heads = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, within)
         else:
             full_bias = bias.full_bias() if isinstance(bias, Window) else bias
-            heads = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch)
+            relative = None
+            if self.max_relative_position:
+                at = ops.arange(ops.shape(query_BHTK)[2])
+                relative = self._relative(at[None, :] - at[:, None], query_BHTK.dtype)
+            heads = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch, relative)
         heads_BTHV = _swapped(heads)
         return ops.reshape(heads_BTHV, (*batch_shape(heads_BTHV)[:-1], self.num_heads * self.d_v))
+
+    def _relative(self, distances: Any, dtype: Any) -> Relative:
+        """What keys and values at these distances, int [...], have more: [..., K] and [..., V]."""
+        return Relative(*(vectors(table, distances, dtype) for table in (self.relative_keys, self.relative_values)))
 
 
 def _swapped(x: Any) -> Any:

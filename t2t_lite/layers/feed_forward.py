@@ -28,7 +28,6 @@ class FeedForward(keras.layers.Layer):
     """
 
     MATRICES: ClassVar = {"kernel_1": "IO", "kernel_2": "IO"}
-    INNER: ClassVar = ("kernel_1", "kernel_2")
 
     def __init__(self, d_ff: int, dropout: float = 0.0, *, fan_in: bool = False, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

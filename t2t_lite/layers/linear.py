@@ -16,6 +16,9 @@ class Linear(keras.layers.Layer):
     Args:
         rows, columns: of W.
 
+    Attributes:
+        size: numbers in W.
+
     Call arguments:
         x: [..., rows].
 
@@ -27,7 +30,7 @@ class Linear(keras.layers.Layer):
 
     def __init__(self, rows: int, columns: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.rows, self.columns = rows, columns
+        self.rows, self.columns, self.size = rows, columns, rows * columns
 
     def build(self, x_shape: Any = None) -> None:
         self.kernel = self.add_weight(name="kernel", shape=(self.rows, self.columns), initializer="glorot_uniform")

@@ -29,6 +29,13 @@ def lstm_cell(gates: Any, c: Any) -> tuple[Any, Any]:
     return ops.sigmoid(o) * ops.tanh(c), c
 
 
+def backwards(x: Any, lengths: Any) -> Any:
+    """Returns x [B, T, I] with the first `lengths` positions of each row in reverse; padding stays in place."""
+    at, ends = ops.arange(ops.shape(x)[1])[None], ops.cast(lengths, "int32")[:, None]
+    places = ops.where(at < ends, ends - 1 - at, at) + ops.shape(x)[1] * ops.arange(ops.shape(x)[0])[:, None]
+    return ops.reshape(ops.take(ops.reshape(x, (-1, x.shape[-1])), places, axis=0), ops.shape(x))
+
+
 class Lstm(keras.layers.Layer):
     """One layer over all positions of a sentence, or over one: [i f g o] = W x + U h + b, then `lstm_cell`.
 
@@ -37,21 +44,23 @@ class Lstm(keras.layers.Layer):
 
     Args:
         units: size of h and of c.
+        reverse: read from the end of each sentence to its beginning.
 
     Call arguments:
         x: [B, T, I].
         state: before the first position; None: zeros.
-        lengths: int [B], positions before the padding; None: no state is returned.
+        lengths: int [B], positions before the padding; None, unless `reverse`: no state is returned.
 
     Returns:
-        h of all positions [B, T, units], in the layer's precision; and the state after the last one before the padding.
+        h of all positions [B, T, units], in the layer's precision; and the state after the last one that is read before
+        the padding.
     """
 
     MATRICES: ClassVar = {"kernel": "IO", "recurrent_kernel": "IO"}
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
+    def __init__(self, units: int, reverse: bool = False, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.units = units
+        self.units, self.reverse = units, reverse
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:
         shape = (x_shape[-1], 4 * self.units)
@@ -62,6 +71,8 @@ class Lstm(keras.layers.Layer):
         self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer="zeros")
 
     def call(self, x: Any, state: Any = None, lengths: Any = None) -> tuple[Any, Any]:
+        if self.reverse:
+            x = backwards(x, lengths)
         by_position = ops.transpose(self.of_input(x), (1, 0, 2))[:, :, None]  # [T, B, 1, 4 units]
         if state is None:
             zeros = ops.zeros_like(by_position[0, :, :, : self.units], dtype="float32")
@@ -78,6 +89,8 @@ class Lstm(keras.layers.Layer):
         outputs = ops.cast(h, self.compute_dtype)
         if lengths is None:
             return outputs, None
+        if self.reverse:
+            outputs = backwards(outputs, lengths)
         last = ops.maximum(lengths, 1)[:, None, None] - 1
         return outputs, tuple(ops.take_along_axis(values, last, axis=1) for values in (h, c))
 

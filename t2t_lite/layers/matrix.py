@@ -1,8 +1,7 @@
 """A weight matrix that multiplies: what may stand in a variable's place while nothing is trained.
 
 A layer's class names in `MATRICES` the weights in whose place one may stand, and their axes: I is summed over, O are
-outputs. It names in `INNER` a pair of them of which the first's outputs are the second's inputs, so that both may have
-zeros more. A class derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the
+outputs. A class derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the
 weights of which it only takes rows.
 """
 
@@ -37,6 +36,15 @@ class Matrix(abc.ABC):
     def bias(self, values: Any, dtype: Any) -> Any:
         """Returns a bias [O] as it is added to products."""
         return ops.cast(values, dtype)
+
+    @abc.abstractmethod
+    def norm_factors(self, gains: Any, dtype: Any) -> Any:
+        """Returns what products are multiplied by so that output o's vector has the length gains[o], [O] in `dtype`."""
+
+
+def norm_factors(rows: Any, gains: Any) -> Any:
+    """What gives rows the lengths `gains`, gains / |row|. float32 [O, I], [O] -> [O]."""
+    return gains * ops.rsqrt(ops.sum(ops.square(rows), axis=1))
 
 
 def matrices_of(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:

@@ -1,4 +1,4 @@
-"""Positional encodings (section 3.5), sinusoidal or learned (Table 3, row (E))."""
+"""Positional encodings (section 3.5), sinusoidal or learned (Table 3, row (E)); and tensor2tensor's."""
 
 from __future__ import annotations
 
@@ -25,6 +25,27 @@ def sinusoids(positions: Any, d_model: int) -> Any:
     angles = ops.cast(positions, "float32")[..., None] * rates
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)
     return ops.reshape(pairs, (*ops.shape(angles)[:-1], d_model))
+
+
+def sines_then_cosines(positions: Any, d_model: int) -> Any:
+    """tensor2tensor's: PE(pos, i) = sin(pos r_i), PE(pos, n + i) = cos(pos r_i), r_i = 10000^(-i / (n - 1)).
+
+    n is d_model / 2. The slowest rate is 1 / 10000 and that of `sinusoids` a little more, so no order of columns
+    makes them equal. float32 always, as there.
+
+    Args:
+        positions: int [...].
+        d_model: even.
+
+    Returns:
+        float32 [..., d_model].
+
+    Source: get_timing_signal_1d of its layers/common_attention.py, at bafdc1b6.
+    """
+    count = d_model // 2
+    rates = ops.exp(ops.arange(count, dtype="float32") * (-math.log(10000.0) / max(count - 1, 1)))
+    angles = ops.cast(positions, "float32")[..., None] * rates
+    return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
 class LearnedPositions(keras.layers.Layer):

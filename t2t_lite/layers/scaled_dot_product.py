@@ -11,11 +11,19 @@ from typing import Any
 
 from keras import ops
 
+from t2t_lite.layers.relative_positions import Relative, matmul_by_query
+
 Function = Callable[[Any], Any]
 
 
 def scaled_dot_product(
-    query: Any, key: Any, value: Any, bias: Any = None, drop: Function | None = None, watch: Function | None = None
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    drop: Function | None = None,
+    watch: Function | None = None,
+    relative: Relative | None = None,
 ) -> Any:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation (1), its softmax in float32 at any precision.
 
@@ -26,16 +34,21 @@ def scaled_dot_product(
         bias: float32, broadcastable to [..., T, S], added to the scores.
         drop: applied to the weights [..., T, S] before they are used; dropout.
         watch: told the float32 weights; for pictures.
+        relative: added to keys and values, query by query; the other arguments then have the axes [B, H, ...].
 
     Returns:
         [..., T, V].
     """
     query = query * ops.cast(1 / math.sqrt(query.shape[-1]), query.dtype)
     scores = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
+    if relative is not None:
+        scores = scores + ops.cast(matmul_by_query(query, ops.swapaxes(relative.keys, -1, -2)), "float32")
     if bias is not None:
         scores = scores + bias
     weights = ops.softmax(scores, axis=-1)
     if watch:
         watch(weights)
     weights = ops.cast(weights, query.dtype)
-    return ops.matmul(drop(weights) if drop else weights, value)
+    weights = drop(weights) if drop else weights
+    heads = ops.matmul(weights, value)
+    return heads if relative is None else heads + matmul_by_query(weights, relative.values)

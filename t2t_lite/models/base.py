@@ -77,7 +77,10 @@ class Model(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def output(self) -> tuple[Any, Any]:
-        """Returns the softmax layer's weights: table [V, D], bias [V] or None; logits = hidden x table^T + bias."""
+        """Returns the softmax layer's table [V, D] and its bias [V] or None; logits = hidden x table^T + bias.
+
+        They are weights of the model, or float32 arrays computed from its weights.
+        """
 
     @abc.abstractmethod
     def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
@@ -123,6 +126,10 @@ class Model(keras.Model, abc.ABC):
     def renewed(self, state: Any, steps: Any) -> Any:
         """Returns `state` with room for `steps` more steps, or some of them."""
         return state
+
+    def members(self) -> dict[str, Model]:
+        """Returns the models it is made of, by a prefix that makes their weights' paths unique: itself, by ""."""
+        return {"": self}
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns float32 weights by kind, with the target given.

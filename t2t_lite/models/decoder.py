@@ -35,8 +35,8 @@ class DecoderLayer(Composite, keras.layers.Layer):
 
     def __init__(self, sublayers: Sublayers, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.self_attention = sublayers.attention("self_attention")
-        self.memory_attention = sublayers.attention("memory_attention")
+        self.self_attention = sublayers.self_attention()
+        self.memory_attention = sublayers.memory_attention()
         self.feed_forward = sublayers.feed_forward()
         self.around_self = sublayers.residual("around_self")
         self.around_memory = sublayers.residual("around_memory")

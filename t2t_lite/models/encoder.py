@@ -28,7 +28,7 @@ class EncoderLayer(Composite, keras.layers.Layer):
 
     def __init__(self, sublayers: Sublayers, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.self_attention = sublayers.attention("self_attention")
+        self.self_attention = sublayers.self_attention()
         self.feed_forward = sublayers.feed_forward()
         self.around_attention = sublayers.residual("around_attention")
         self.around_feed_forward = sublayers.residual("around_feed_forward")

@@ -26,6 +26,8 @@ class Sizes(Cost):
     target_vocab_size: int
     attention_window: int = 0  # r: keys counted for a query of self-attention, at most (Table 1); 0: all
     remat: bool = False  # of one layer at a time all activations are kept, of the others only the inputs
+    num_decoder_layers: int = 0  # 0: num_layers
+    max_relative_position: int = 0  # else each query has keys and values of its own, beside those of all (Shaw et al.)
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """FLOPs from ids to logits, with full (not causally halved) attention scores.
@@ -37,11 +39,12 @@ class Sizes(Cost):
         attention_width = self.num_heads * (self.d_k + self.d_v)
         projection = 2 * self.d_model * attention_width  # queries and outputs, or keys and values, of one position
         feed_forward = 4 * self.d_model * self.d_ff
-        encoder = s * (2 * projection + feed_forward) + 2 * s * self._keys(s) * attention_width
-        decoder = t * (2 * projection + feed_forward) + 2 * t * self._keys(t) * attention_width
+        in_self = attention_width * (2 if self.max_relative_position else 1)
+        encoder = s * (2 * projection + feed_forward) + 2 * s * self._keys(s) * in_self
+        decoder = t * (2 * projection + feed_forward) + 2 * t * self._keys(t) * in_self
         memory = (s + t) * projection + 2 * s * t * attention_width
-        pairs = self.num_layers * (encoder + decoder + memory) + 2 * t * self.d_model * self.target_vocab_size
-        return int(pairs.sum())
+        layers = self.num_layers * encoder + self._decoder_layers * (decoder + memory)
+        return int((layers + 2 * t * self.d_model * self.target_vocab_size).sum())
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
         """About the memory that one micro-batch's forward pass keeps for its backward pass.
@@ -53,12 +56,19 @@ class Sizes(Cost):
         width = self.num_heads * (self.d_k + self.d_v)
         encoder = s * (2 * width + 10 * self.d_model + 3 * self.d_ff) * bytes_per_value
         decoder = t * (4 * width + 16 * self.d_model + 3 * self.d_ff) * bytes_per_value
-        scores = self.num_heads * (s * self._keys(s) + t * self._keys(t) + s * t) * (4 + 2 * bytes_per_value)
+        pair = self.num_heads * (4 + 2 * bytes_per_value)
+        encoder_layer = encoder + s * self._keys(s) * pair
+        decoder_layer = decoder + (t * self._keys(t) + s * t) * pair
         logits = t * self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
-        layers = self.num_layers * (encoder + decoder + scores)
+        layers = self.num_layers * encoder_layer + self._decoder_layers * decoder_layer
         if self.remat:
-            layers = encoder + decoder + scores + self.num_layers * (s + t) * self.d_model * bytes_per_value
+            inputs = (self.num_layers * s + self._decoder_layers * t) * self.d_model * bytes_per_value
+            layers = encoder_layer + decoder_layer + inputs
         return rows * (layers + logits)
+
+    @property
+    def _decoder_layers(self) -> int:
+        return self.num_decoder_layers or self.num_layers
 
     def _keys(self, lengths: Any) -> Any:
         """Keys counted for each query of self-attention in sequences of `lengths`."""

@@ -1,10 +1,11 @@
-"""LSTM encoder-decoder with attention (Luong et al., 2015): `general` or `additive` score, input feeding.
+"""LSTM encoder-decoder with attention (Luong et al., 2015; Wu et al., 2016; and others, by names).
 
 Legend: B sentences, S source length, T target length, K hypotheses of a sentence.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +18,9 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.rnn_attention import Score
 from t2t_lite.models import base
 from t2t_lite.models.rnn_cost import RnnCost
+from t2t_lite.models.rnn_decoder import RnnDecoder
+from t2t_lite.models.rnn_encoder import RnnEncoder
 from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.models.rnn_stacks import RnnDecoder, RnnEncoder
 from t2t_lite.registry import register_model
 
 
@@ -29,9 +31,12 @@ class Rnn(base.Model):
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
         num_layers: of the encoder and of the decoder.
-        units: size of embeddings, states and attentional vectors.
-        score: of attention, "general" or "additive".
-        input_feeding: each attentional vector is an input of the next position.
+        units: size of embeddings, attentional vectors and states; the decoder's are as long as the encoder's outputs.
+        encoder: see `rnn_encoder.ENCODERS`.
+        wiring: see `rnn_decoder.WIRINGS`.
+        score: see `RnnAttention`.
+        input_feeding: what attention gives is an input of the next position.
+        softmax_bias: the softmax layer has a bias.
         dropout: share of each LSTM layer's input that training drops.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
@@ -46,8 +51,11 @@ class Rnn(base.Model):
         *,
         num_layers: int,
         units: int,
+        encoder: str,
+        wiring: str,
         score: Score,
         input_feeding: bool,
+        softmax_bias: bool,
         dropout: float,
         shared: bool,
         tied: bool,
@@ -56,16 +64,21 @@ class Rnn(base.Model):
         super().__init__(name="rnn", autocast=False, **kwargs)
         self.target_vocab_size = target_vocab_size
 
-        def embedding(vocab_size: int, name: str) -> Embedding:
-            return Embedding(vocab_size, units, self.compute_dtype, name=name)
+        def embedding(vocab_size: int, name: str, size: int = units) -> Embedding:
+            return Embedding(vocab_size, size, self.compute_dtype, name=name)
 
+        policy = self.dtype_policy
+        reads = RnnEncoder(encoder, num_layers, units, dropout, dtype=policy, name="encoder")
+        writes = RnnDecoder(
+            wiring, num_layers, reads.outputs, score, input_feeding, dropout, units, dtype=policy, name="decoder"
+        )
+        # In this order, which is that of the weights and so of sums over them.
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
-        self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
-        policy = self.dtype_policy
-        self.encoder = RnnEncoder(num_layers, units, dropout, dtype=policy, name="encoder")
-        self.decoder = RnnDecoder(num_layers, units, score, input_feeding, dropout, dtype=policy, name="decoder")
-        self._cost = RnnCost(num_layers, units, target_vocab_size, score, input_feeding)
+        self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax", writes.outputs)
+        self.encoder, self.decoder = reads, writes
+        self.softmax_bias: Any = None
+        self._has_bias = softmax_bias
         self.build(None)
 
     def build(self, input_shape: Any) -> None:
@@ -74,7 +87,9 @@ class Rnn(base.Model):
         part: Any
         for part in dict.fromkeys(parts):
             part.build(None)
-        self.softmax_bias = self.add_weight(name="softmax_bias", shape=(self.target_vocab_size,), initializer="zeros")
+        if self._has_bias:
+            shape = (self.target_vocab_size,)
+            self.softmax_bias = self.add_weight(name="softmax_bias", shape=shape, initializer="zeros")
 
     @classmethod
     def from_hparams(cls, hparams: RnnHParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Rnn:
@@ -88,8 +103,11 @@ class Rnn(base.Model):
             target_vocab_size,
             num_layers=hparams.num_layers,
             units=hparams.d_model,
+            encoder=hparams.encoder,
+            wiring=hparams.wiring,
             score=hparams.attention_score,
             input_feeding=hparams.input_feeding,
+            softmax_bias=hparams.softmax_bias,
             dropout=hparams.dropout,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
@@ -99,18 +117,28 @@ class Rnn(base.Model):
     @property
     def cost(self) -> RnnCost:
         """Arithmetic and memory."""
-        return self._cost
+        attention, feed = self.decoder.attention, self.decoder.feed
+        others = (feed, attention.query, attention.combined)
+        return RnnCost(
+            encoder=self.encoder.sizes,
+            decoder=self.decoder.sizes,
+            source_matrices=0 if attention.keys is None else attention.keys.size,
+            target_matrices=sum(m.size for m in others if m is not None) + math.prod(self.softmax.table.shape),
+            target_vocab_size=self.target_vocab_size,
+            additive=attention.score in ("additive", "normed_additive"),
+            input_feeding=feed is not None,
+        )
 
     def output(self) -> tuple[Any, Any]:
-        """The softmax layer: its table [V, units], and its bias [V]."""
+        """The softmax layer: its table [V, units], and its bias [V] or None."""
         return self.softmax.table, self.softmax_bias
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> dict[str, Any]:
         """Reads the source.
 
         Returns:
-            "memory" [B, S, units], "bias" float32 [B, 1, S] that hides padding, and "states" after the last symbol, of
-            each layer, as `Lstm` has them.
+            "memory" [B, S, units or twice that], "bias" float32 [B, 1, S] that hides padding, and "states" after the
+            last symbol, of each layer, as `Lstm` has them.
         """
         source = batch["source"]
         lengths = ops.count_nonzero(source, axis=1)
@@ -118,7 +146,7 @@ class Rnn(base.Model):
         return {"memory": memory, "bias": masks.padding_bias(source)[:, 0], "states": states}
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """Attentional vectors [B, T, units] of all positions."""
+        """What the softmax layer is given at all positions [B, T, D], such as attentional vectors."""
         return self._decoded(batch, seed, maps=False)[0]
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,8 +170,7 @@ class Rnn(base.Model):
         state = keras.tree.map_structure(lambda value: ops.repeat(value, beam_size, axis=1), state)
 
         def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
-            of_input = self.decoder.layers[0].of_input(self.target_embedding(ids))
-            vector, _, state = self.decoder.position(of_input, state, fixed)
-            return self.logits(vector), state
+            hidden, state = self.decoder.step(self.target_embedding(ids), state, fixed)
+            return self.logits(hidden), state
 
         return self.decoder.source(memory["memory"], memory["bias"]), state, step

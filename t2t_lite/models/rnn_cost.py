@@ -6,6 +6,7 @@ Legend: S source length, T target length.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,35 +16,49 @@ from t2t_lite.models import base
 
 @dataclasses.dataclass(frozen=True)
 class RnnCost(base.Cost):
-    """What the counts depend on; names as of `Rnn`."""
+    """What the counts depend on.
 
-    num_layers: int
-    units: int
+    Args:
+        encoder, decoder: (inputs, units) of each LSTM; what is fed is no input here.
+        source_matrices, target_matrices: sizes of the other matrices that a symbol's vectors are multiplied by.
+        target_vocab_size: of the logits.
+        additive: a pair of positions has a vector of its own.
+        input_feeding: what attention gives is fed to the bottom layer.
+    """
+
+    encoder: Sequence[tuple[int, int]]
+    decoder: Sequence[tuple[int, int]]
+    source_matrices: int
+    target_matrices: int
     target_vocab_size: int
-    score: str
+    additive: bool
     input_feeding: bool
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """As `base.Cost`."""
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
-        square = 2 * self.units**2  # a matrix [units, units] times a vector
-        layers = self.num_layers * 8 * square  # W x and U h, to four gates each
-        keys = square
-        attention = 2 * square + square * (self.score == "additive")  # W_c, and W q
-        feed = 4 * square * self.input_feeding
-        softmax = 2 * self.units * self.target_vocab_size
-        pairs = 2 * 2 * self.units * s * t  # scores and contexts
-        return int(np.sum(s * (layers + keys) + t * (layers + feed + attention + softmax) + pairs))
+        source = _products(self.encoder) + self.source_matrices
+        target = _products(self.decoder) + self.target_matrices
+        pairs = 2 * self.decoder[0][1] * s * t  # scores and contexts
+        return int(2 * np.sum(s * source + t * target + pairs))
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
         """As `base.Cost`.
 
         Counted per position: inputs and outputs of the products, in the precision, and gates and states in float32; per
-        pair of positions: scores and weights, and with "additive" a vector of float32; logits, softmax and gradient.
+        pair of positions: scores and weights, and with `additive` a vector; logits, softmax and gradient.
         """
-        s, t = source_length, target_length
-        layer = self.units * (6 * bytes_per_value + 14 * 4)
-        decoder = self.units * (6 * bytes_per_value + 4 * 4) + self.input_feeding * 5 * self.units * bytes_per_value
-        pair = 2 * 4 + 2 * bytes_per_value + self.units * bytes_per_value * (self.score == "additive")
+        s, t, units = source_length, target_length, self.decoder[0][1]
+
+        def layers(sizes: Sequence[tuple[int, int]]) -> int:
+            return sum(i * bytes_per_value + u * (5 * bytes_per_value + 14 * 4) for i, u in sizes)
+
+        attention = units * (6 * bytes_per_value + 4 * 4) + self.input_feeding * 5 * units * bytes_per_value
+        pair = 2 * 4 + 2 * bytes_per_value + units * bytes_per_value * self.additive
         logits = self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
-        return rows * (self.num_layers * (s + t) * layer + t * (decoder + logits) + s * t * pair)
+        return rows * (s * layers(self.encoder) + t * (layers(self.decoder) + attention + logits) + s * t * pair)
+
+
+def _products(sizes: Sequence[tuple[int, int]]) -> int:
+    """Multiply-adds of a position: W x and U h, to four gates each."""
+    return sum(4 * u * (i + u) for i, u in sizes)

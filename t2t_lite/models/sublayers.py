@@ -29,10 +29,19 @@ class Sublayers:
     attention_dropout: float
     relu_dropout: float
     initial_weights: str
+    max_relative_position: int = 0
+    attention_biases: bool = False
 
-    def attention(self, name: str) -> MultiHeadAttention:
+    def self_attention(self) -> MultiHeadAttention:
+        return self._attention("self_attention", self.max_relative_position)
+
+    def memory_attention(self) -> MultiHeadAttention:
+        return self._attention("memory_attention", 0)
+
+    def _attention(self, name: str, max_relative_position: int) -> MultiHeadAttention:
         gain = 1.0 if self.initial_weights == "glorot" else 0.5**0.5
-        return MultiHeadAttention(self.num_heads, self.d_k, self.d_v, self.attention_dropout, gain, name=name)
+        sizes = self.num_heads, self.d_k, self.d_v, self.attention_dropout, gain, max_relative_position
+        return MultiHeadAttention(*sizes, biases=self.attention_biases, name=name)
 
     def feed_forward(self) -> FeedForward:
         fan_in = self.initial_weights == "fairseq012"

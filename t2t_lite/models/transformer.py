@@ -18,7 +18,7 @@ from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
-from t2t_lite.layers.positions import LearnedPositions, sinusoids
+from t2t_lite.layers.positions import LearnedPositions, sines_then_cosines, sinusoids
 from t2t_lite.models.attention_maps import watched
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
@@ -35,12 +35,14 @@ class Transformer(Composite, Model):
 
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
-        num_layers: N.
+        num_layers: N, of the encoder and, unless num_decoder_layers is not 0, of the decoder.
         d_model: size of every layer's output.
         sublayers: makes the parts of the encoder's and decoder's layers.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
-        max_positions: rows of a table of learned positions; 0: sinusoids.
+        positions: how places are encoded, as in TransformerHParams.
+        max_positions: rows of a table of learned positions.
+        source_vector: one vector is added at all positions of the source; tensor2tensor's target space.
         remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
         window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
     """
@@ -58,7 +60,10 @@ class Transformer(Composite, Model):
         sublayers: Sublayers,
         shared: bool,
         tied: bool,
+        positions: str = "sinusoidal",
         max_positions: int,
+        source_vector: bool = False,
+        num_decoder_layers: int = 0,
         window: int,
         remat: bool,
         **kwargs: Any,
@@ -67,11 +72,12 @@ class Transformer(Composite, Model):
         self.d_model, self.window, self.remat = d_model, window, remat
         self._cost = Sizes(
             num_layers=num_layers,
+            num_decoder_layers=num_decoder_layers,
             d_model=d_model,
             target_vocab_size=target_vocab_size,
             attention_window=window,
             remat=remat,
-            **{name: getattr(sublayers, name) for name in ("d_ff", "num_heads", "d_k", "d_v")},
+            **{name: getattr(sublayers, name) for name in ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position")},
         )
 
         def embedding(vocab_size: int, name: str) -> Embedding:
@@ -80,13 +86,20 @@ class Transformer(Composite, Model):
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
-        self.source_positions = self.target_positions = None
-        if max_positions:
+        self.positions = positions
+        self.source_positions: Any = None
+        self.target_positions: Any = None
+        self.source_bias: Any = None
+        if positions == "learned":
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
         self.dropout = Dropout(sublayers.dropout, name="dropout")  # on the sums of embeddings and positions
         self.encoder = Encoder(num_layers, sublayers, remat, name="encoder")
-        self.decoder = Decoder(num_layers, sublayers, remat, name="decoder")
+        self.decoder = Decoder(num_decoder_layers or num_layers, sublayers, remat, name="decoder")
+        if source_vector:  # starts as a row of tensor2tensor's table of 32 target spaces does
+            bound = (6 / (32 + d_model)) ** 0.5
+            initializer = keras.initializers.RandomUniform(-bound, bound)
+            self.source_bias = self.add_weight(name="source_bias", shape=(d_model,), initializer=initializer)
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
@@ -111,6 +124,8 @@ class Transformer(Composite, Model):
             attention_dropout=hparams.attention_dropout,
             relu_dropout=hparams.relu_dropout,
             initial_weights=hparams.initial_weights,
+            max_relative_position=hparams.max_relative_position,
+            attention_biases=hparams.attention_biases,
         )
         previous = keras.config.dtype_policy()
         keras.config.set_dtype_policy(policy)  # the layers below take it from here
@@ -119,11 +134,14 @@ class Transformer(Composite, Model):
                 source_vocab_size,
                 target_vocab_size,
                 num_layers=hparams.num_layers,
+                num_decoder_layers=hparams.num_decoder_layers,
                 d_model=hparams.d_model,
                 sublayers=sublayers,
                 shared=shared and hparams.share_embeddings,
                 tied=hparams.share_embeddings,
-                max_positions=hparams.max_positions if hparams.positions == "learned" else 0,
+                positions=hparams.positions,
+                max_positions=hparams.max_positions,
+                source_vector=hparams.source_vector,
                 window=hparams.attention_window,
                 remat=hparams.remat,
             )
@@ -165,7 +183,7 @@ class Transformer(Composite, Model):
             bias = Window(self.window, causal=False, segments=real if segments is None else segments)
         elif segments is not None:
             bias = masks.segment_bias(segments, segments)
-        x = self._embed(self.source_embedding, self.source_positions, source, positions, fold_in(seed, 0))
+        x = self._embed("source", source, positions, fold_in(seed, 0))
         return self.encoder(x, bias=bias, seed=fold_in(seed, 1)), memory_bias
 
     def start(self, memory: tuple[Any, Any], beam_size: int, steps: Any) -> tuple[Any, Any, Callable[..., Any]]:
@@ -226,13 +244,33 @@ class Transformer(Composite, Model):
     def _decode(
         self, ids: Any, positions: Any, memory: Any, bias: Any, memory_bias: Any, caches: Any = None, seed: Any = None
     ) -> Any:
-        x = self._embed(self.target_embedding, self.target_positions, ids, positions, fold_in(seed, 0))
+        x = self._embed("target", ids, positions, fold_in(seed, 0))
         biases = {"self_bias": bias, "memory_bias": memory_bias}
         return self.decoder(x, memory, **biases, caches=caches, seed=fold_in(seed, 1))
 
-    def _embed(self, embedding: Embedding, learned: Any, ids: Any, positions: Any, seed: Any = None) -> Any:
+    def _embed(self, side: str, ids: Any, positions: Any, seed: Any = None) -> Any:
         if positions is None:
             positions = ops.arange(ops.shape(ids)[1])[None, :]
-        encoding = learned(positions) if learned else sinusoids(positions, self.d_model)
-        x = embedding(ids)
+        x = self.source_embedding(ids) if side == "source" else self.target_embedding(ids)
+        encoding = self.position_encoding(side, positions)
         return self.dropout(x + ops.cast(encoding, x.dtype), seed=seed)
+
+    def position_encoding(self, side: str, positions: Any) -> Any:
+        """Returns what is added to the embeddings of a side at `positions`, int [...].
+
+        Args:
+            side: "source", where the source's vector is in it, or "target".
+
+        Returns:
+            float32, broadcastable to [..., d_model].
+        """
+        if self.positions == "learned":
+            encoding = (self.source_positions if side == "source" else self.target_positions)(positions)
+        elif self.positions == "none":
+            encoding = ops.zeros((self.d_model,), "float32")
+        else:
+            made_by = sines_then_cosines if self.positions == "tensor2tensor" else sinusoids
+            encoding = made_by(positions, self.d_model)
+        if side == "source" and self.source_bias is not None:
+            encoding = encoding + ops.cast(self.source_bias, "float32")
+        return encoding

@@ -26,13 +26,19 @@ class TransformerHParams(HParams):
     num_heads: int = field(8, "h, of each attention (section 3.2.2)", (1, 1024))
     d_k: int = field(0, "size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)", (0, 65_536))
     d_v: int = field(0, "size of a head's values; 0: d_model / num_heads", (0, 65_536))
+    num_decoder_layers: int = field(0, "of the decoder, where it has not as many; 0: num_layers", (0, 256))
     norm: Literal["post", "pre"] = field(
         "post", "LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))"
     )
-    positions: Literal["sinusoidal", "learned"] = field(
-        "sinusoidal", "how places are encoded (section 3.5, Table 3 row (E))"
+    positions: Literal["sinusoidal", "learned", "tensor2tensor", "none"] = field(
+        "sinusoidal", "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines"
     )
     max_positions: int = field(1024, "rows of the table of learned positions", (1, 10_000_000))
+    max_relative_position: int = field(
+        0, "self-attention knows distances up to this one (Shaw et al., 2018); 0: none", (0, 10_000)
+    )
+    source_vector: bool = field(False, "a vector added at all places of the source: tensor2tensor's target space")
+    attention_biases: bool = field(False, "on queries and outputs of attention, as tensor2tensor had them in 2017")
     attention_window: int = field(
         0, "r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them", (0, 10_000_000)
     )
@@ -57,6 +63,12 @@ class TransformerHParams(HParams):
             raise UsageError(
                 f"hparams: d_model={self.d_model} must be even: sines and cosines alternate (section 3.5)."
             )
+        if self.attention_window and self.max_relative_position:
+            raise UsageError(
+                f"hparams: attention_window={self.attention_window} and max_relative_position="
+                f"{self.max_relative_position} exclude each other: restricted self-attention knows no relative "
+                "positions. Leave one of them at 0."
+            )
         if not (self.d_k and self.d_v) and self.d_model % self.num_heads:
             raise UsageError(
                 f"hparams: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
@@ -68,5 +80,7 @@ class TransformerHParams(HParams):
         per_head = self.d_model // self.num_heads
         attention = 2 * self.d_model * self.num_heads * ((self.d_k or per_head) + (self.d_v or per_head))
         positions = 2 * self.max_positions * self.d_model if self.positions == "learned" else 0
-        layer = 3 * attention + 4 * self.d_model * self.d_ff
-        return self.num_layers * layer + positions + vocab_size * self.d_model
+        feed_forward = 2 * self.d_model * self.d_ff
+        encoder = self.num_layers * (attention + feed_forward)
+        decoder = (self.num_decoder_layers or self.num_layers) * (2 * attention + feed_forward)
+        return encoder + decoder + positions + vocab_size * self.d_model

@@ -11,6 +11,7 @@ Legend: R rows, I what is summed over, O outputs.
 from __future__ import annotations
 
 import gc
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,11 +20,12 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.layers.matrix import Matrix, matrices_of, norm_factors
 from t2t_lite.ops.int8_product import LARGEST, int8_product
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
 
+_log = logging.getLogger("t2t_lite")
 _LEAST_SHARE = 0.9  # below that it would be called int8 and be little smaller
 _TINY = 1e-30  # instead of the largest of zeros
 
@@ -63,12 +65,21 @@ class Int8Matrix(Matrix):
             product = int8_product(rounded, values, scales, prepack=self._outer is not None) * (largest / LARGEST)
         return columns(product, (matrix.outputs for matrix in matrices))
 
+    def norm_factors(self, gains: Any, dtype: Any) -> Any:
+        def made() -> Any:
+            rows = tf.cast(tf.convert_to_tensor(self.values), tf.float32) * tf.convert_to_tensor(self.scales)[:, None]
+            return tf.cast(norm_factors(rows, tf.convert_to_tensor(gains)), dtype)
+
+        return self._outer.once((dtype, "norm factors", self), made) if self._outer else made()
+
     def take(self, ids: Any) -> Any:
         return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
 
 
 def quantize(model: Any) -> None:
     """Puts an `Int8Matrix` in the place of each matrix of a model, which from then on can only be run.
+
+    Logs the share of the model's matrices that is int8 then; vectors and tables that are only looked up do not count.
 
     Args:
         model: a `models.base.Model` in float32.
@@ -87,6 +98,7 @@ def quantize(model: Any) -> None:
             f"{type(model).__name__}: {share:.0%} of what it multiplies with is in layers that int8 weights are made "
             f"for, and at least {_LEAST_SHARE:.0%} has to be. Use another precision."
         )
+    _log.info("int8: %.1f%% of the numbers in the matrices of the model; all else is float32.", 100 * share)
     gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
     try:
         for layer, name, axes in found:
@@ -105,7 +117,11 @@ def _numbers(weights: Sequence[Any]) -> int:
 
 def int8_matrices(model: Any) -> dict[str, Int8Matrix]:
     """The int8 matrices of a model by their paths; none of one that was not quantized."""
-    found = {f"{layer.path}/{name}": getattr(layer, name) for layer, name, _ in matrices_of(model._flatten_layers())}
+    found = {
+        f"{prefix}{layer.path}/{name}": getattr(layer, name)
+        for prefix, member in model.members().items()
+        for layer, name, _ in matrices_of(member._flatten_layers())
+    }
     return {path: kernel for path, kernel in found.items() if isinstance(kernel, Int8Matrix)}
 
 

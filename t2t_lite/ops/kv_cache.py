@@ -57,7 +57,8 @@ class KVCache:
         # would give empty arrays (it does so for models of one layer).
         self.memory_bias = tf.where(memory_bias < 0, memory_bias, 0.0)
         pairs = zip(state["slots"], memory, strict=True)
-        self.layers = [LayerCache(slots, self._count, capacity, of_memory) for slots, of_memory in pairs]
+        distances = (self._positions - index)[:, 0]
+        self.layers = [LayerCache(slots, self._count, capacity, of_memory, distances) for slots, of_memory in pairs]
 
     def advance(self) -> State:
         """The state after this step, the hypotheses in their old order."""
@@ -77,10 +78,13 @@ class LayerCache:
         first: int scalar, the slot of the first hypothesis.
         capacity: int scalar, N.
         memory: the layer's keys and values of cross-attention.
+        distances: int32 [B, N], the slots' positions less that of this step.
     """
 
-    def __init__(self, slots: tuple[Any, Any], first: Any, capacity: Any, memory: tuple[Any, Any]) -> None:
-        self.slots, self.memory, self._place = slots, memory, (first, capacity)
+    def __init__(
+        self, slots: tuple[Any, Any], first: Any, capacity: Any, memory: tuple[Any, Any], distances: Any
+    ) -> None:
+        self.slots, self.memory, self.distances, self._place = slots, memory, distances, (first, capacity)
 
     def update(self, key: Any, value: Any) -> tuple[Any, Any]:
         """Writes this position's `key` and `value` [B, K, H, E]; returns all slots, [B, H, N, E]."""

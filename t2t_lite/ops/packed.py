@@ -1,6 +1,6 @@
 """Weights packed for a search: cast and laid out once, as the precision wants them.
 
-Earns (benchmarks/README.md): D1 0.85 of the time in float32 on processors with AVX2; with bfloat16 D2 0.84, D3 0.80.
+Earns (benchmarks/README.md): with bfloat16 D2 0.84 of the time, D3 0.80.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.matrix import Matrix
+from t2t_lite.layers.matrix import Matrix, norm_factors
 from t2t_lite.ops.outer_graph import OuterGraph
-
-_MORE = 16
-_APART = 256  # numbers: rows whose distance is a multiple of it fall into few sets of a cache
 
 
 class VariableMatrix(Matrix):
@@ -41,62 +38,43 @@ class VariableMatrix(Matrix):
     def bias(self, values: Any, dtype: Any) -> Any:
         return self.outer.once((dtype, "bias", self), lambda: tf.cast(tf.convert_to_tensor(values), dtype))
 
+    def norm_factors(self, gains: Any, dtype: Any) -> Any:
+        def made() -> Any:
+            rows = tf.convert_to_tensor(self.weight)
+            rows = rows if self.axes == "OI" else tf.transpose(rows)
+            return tf.cast(norm_factors(rows, tf.convert_to_tensor(gains)), dtype)
+
+        return self.outer.once((dtype, "norm factors", self), made)
+
 
 class PackedMatrix(VariableMatrix):
     """A variable's value, cast and laid out once for a search.
 
-    With few rows to multiply, reading the matrix is what takes time: float32 is laid out as [I, O], `padded`, as
-    TensorFlow's product without oneDNN would transpose a table each time; bfloat16 as [O, I], as two numbers of a
-    column are multiplied at once.
-
-    Args:
-        weight, axes, outer: as for `VariableMatrix`.
-        inner: "O" or "I": zeros that were added to the outputs stay in the products, or are expected in the inputs.
+    With few rows to multiply, reading the matrix is what takes time: float32 is laid out as [I, O], as TensorFlow's
+    product without oneDNN would transpose a table each time; bfloat16 as [O, I], as two numbers of a column are
+    multiplied at once.
     """
-
-    def __init__(self, weight: Any, axes: str, outer: OuterGraph, inner: str = "") -> None:
-        super().__init__(weight, axes, outer)
-        self._inner = inner
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
         matrices, dtype = (self, *others), rows.dtype
         array = self.outer.once((dtype, *matrices), lambda: _packed(matrices, dtype))
         product = tf.matmul(rows, array, transpose_b=dtype == tf.bfloat16)
-        return [product] if self._inner == "O" else columns(product, (matrix.outputs for matrix in matrices))
-
-    def bias(self, values: Any, dtype: Any) -> Any:
-        if self._inner != "O":
-            return super().bias(values, dtype)
-        return self.outer.once((dtype, "bias", self), lambda: padded(tf.cast(tf.convert_to_tensor(values), dtype), 0))
+        return columns(product, (matrix.outputs for matrix in matrices))
 
     def array(self, dtype: Any) -> Any:
-        """[I, O] in float32, [O, I] in bfloat16; with zeros in the inputs, where they are expected."""
+        """[I, O] in float32, [O, I] in bfloat16."""
         array = tf.cast(tf.convert_to_tensor(self.weight), dtype)
-        if (self.axes == "IO") == (dtype == tf.bfloat16):
-            array = tf.transpose(array)
-        return padded(array, 0) if self._inner == "I" else array
+        return tf.transpose(array) if (self.axes == "IO") == (dtype == tf.bfloat16) else array
 
 
 def _packed(matrices: Iterable[PackedMatrix], dtype: Any) -> Any:
     arrays = [matrix.array(dtype) for matrix in matrices]
-    outputs = 0 if dtype == tf.bfloat16 else 1
-    return padded(tf.concat(arrays, outputs) if len(arrays) > 1 else arrays[0], outputs)
+    return tf.concat(arrays, 0 if dtype == tf.bfloat16 else 1) if len(arrays) > 1 else arrays[0]
 
 
 def columns(product: Any, sizes: Iterable[int]) -> list[Any]:
-    """Cuts a product [R, O] of several matrices; what is behind the last one's columns is left out."""
+    """Cuts a product [R, O] of several matrices."""
     ends = [0, *itertools.accumulate(sizes)]
-    if ends[1:] == [product.shape[-1]]:
+    if len(ends) == 2:
         return [product]
     return [product[:, start:end] for start, end in itertools.pairwise(ends)]
-
-
-def padded(array: Any, axis: int) -> Any:
-    """With some zeros more along `axis`, where its size asks for it as that of a matrix's columns.
-
-    Rows of float32 that are a power of two apart push each other out of the processor's cache: with some columns more,
-    products of 64 to 256 rows are up to 1.8 times as fast. Those in bfloat16 are not.
-    """
-    if array.shape[axis] % _APART or array.dtype == tf.bfloat16:
-        return array
-    return tf.pad(array, [[0, _MORE * (i == axis)] for i in range(len(array.shape))])

@@ -27,7 +27,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
 
     Args:
         model: a Keras model; see `layers.matrix` for what its layers declare.
-        prepack: weights change no more, and `prepacked.is_supported`.
+        prepack: the weights are final, and `prepacked.is_supported`.
     """
     outer = OuterGraph()
 
@@ -35,10 +35,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
         weight = getattr(layer, name)
         if isinstance(weight, Int8Matrix):
             return weight.for_steps(outer)
-        if prepack:
-            return PrepackedMatrix(weight, axes, outer)
-        inner = vars(type(layer)).get("INNER", ())
-        return PackedMatrix(weight, axes, outer, inner="OI"[inner.index(name)] if name in inner else "")
+        return (PrepackedMatrix if prepack else PackedMatrix)(weight, axes, outer)
 
     new: dict[Any, dict[str, Any]] = {}
     for layer, name, axes in matrices_of(dict.fromkeys(model._flatten_layers())):

@@ -1,13 +1,15 @@
 """A Transformer as a CTranslate2 model: its weights in the layout of that engine's public `ctranslate2.specs`.
 
 The engine computes what our model computes: positions are written as a table (its own sinusoids are laid out and spaced
-in another way), the decoder starts from the zero vector, and layer normalisation has our epsilon.
+in another way), with the vector of all places of the source in it, the decoder starts from the zero vector, and layer
+normalisation has our epsilon.
 
 Legend: D = d_model, H heads, K = d_k or d_v.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -18,17 +20,17 @@ import numpy as np
 
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.layers.positions import sinusoids
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.serving.ctranslate2_readme import readme
 from t2t_lite.serving.export import new_version, write_card
 from t2t_lite.text.tag_table import TAGS_FILE
-from t2t_lite.text.vocabulary import EOS, PAD, UNK, Vocabulary, by_file
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
 README_FILE = "README.txt"
 _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says otherwise
 _NEVER = -1e4  # a bias under which a piece is never chosen; within float16, in which a GPU may run
-_USUAL_LENGTH = 20  # pieces of an output; where the length penalties of README.txt agree
 
 
 def export(translator: Translator, base: str | os.PathLike[str], card: Mapping[str, Any], *, precision: str) -> Path:
@@ -58,24 +60,18 @@ def export(translator: Translator, base: str | os.PathLike[str], card: Mapping[s
             vocabulary.save(folder / name)
         if text is not None and text.table.learned:
             (folder / TAGS_FILE).write_text(text.table.to_json(), encoding="utf-8")
-        (folder / README_FILE).write_text(_readme(translator, list(vocabularies)), encoding="utf-8")
+        (folder / README_FILE).write_text(readme(translator, list(vocabularies)), encoding="utf-8")
         write_card(folder, {**card, "ctranslate2": {"version": ctranslate2.__version__, "precision": precision}})
 
     return new_version(base, write)
-
-
-def length_penalty(alpha: float, length: float) -> float:
-    """The exponent A for which length^A weighs lengths near `length` as ((5 + length) / 6)^alpha does.
-
-    There the derivatives of A log(length) and alpha log(5 + length) are equal. Both lengths count the end symbol.
-    """
-    return alpha * length / (length + 5)
 
 
 def _check(model: Any) -> None:
     name, window = type(model).__name__, getattr(model, "window", 0)
     if type(model) is not Transformer:  # what inherits from it may compute something else
         reason = f"runs the model 'transformer', not {name}"
+    elif model.cost.max_relative_position and model.positions != "none":
+        reason = f"leaves out positions={model.positions} where a model has relative positions"
     elif window:
         reason = f"has no restricted self-attention, with which this model was trained (attention_window={window})"
     else:
@@ -87,39 +83,53 @@ def _spec(translator: Translator) -> Any:
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
     model, sizes = translator.model, translator.model.cost
-    shape = {"pre_norm": bool(model.encoder.final_norm), "head_dim": max(sizes.d_k, sizes.d_v)}
+    shape = {
+        "pre_norm": bool(model.encoder.final_norm),
+        "head_dim": max(sizes.d_k, sizes.d_v),
+        "relative_position": bool(sizes.max_relative_position),
+    }
     spec = TransformerSpec(
-        TransformerEncoderSpec(sizes.num_layers, sizes.num_heads, **shape),
-        TransformerDecoderSpec(sizes.num_layers, sizes.num_heads, **shape),
+        TransformerEncoderSpec(len(model.encoder.blocks), sizes.num_heads, **shape),
+        TransformerDecoderSpec(len(model.decoder.blocks), sizes.num_heads, **shape),
     )
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.table)
+    if sizes.max_relative_position:  # it adds nothing to embeddings then, and multiplies them by sqrt(D), as we do
+        everywhere = _array(model.position_encoding("source", np.zeros((), np.int32)))
+        spec.encoder.embeddings[0].weight += everywhere / math.sqrt(sizes.d_model)
     spec.decoder.embeddings.weight = _array(model.target_embedding.table)
     spec.decoder.start_from_zero_embedding = True
     spec.decoder.projection.weight = _array(model.softmax.table)
     spec.decoder.projection.bias = np.zeros(sizes.target_vocab_size, np.float32)
     spec.decoder.projection.bias[PAD] = _NEVER  # as in our search
     positions = np.arange(max(_MAX_INPUT, translator.max_source_length + translator.extra_length))
-    for stack, side, learned in (
-        (spec.encoder, model.encoder, model.source_positions),
-        (spec.decoder, model.decoder, model.target_positions),
-    ):
-        table = learned(positions) if learned else sinusoids(positions, sizes.d_model)
-        stack.position_encodings.encodings = _array(table)
+    for name, stack, side in (("source", spec.encoder, model.encoder), ("target", spec.decoder, model.decoder)):
+        if not sizes.max_relative_position:
+            table = _array(model.position_encoding(name, positions))
+            stack.position_encodings.encodings = np.broadcast_to(table, (len(positions), sizes.d_model)).copy()
         for layer, block in zip(stack.layer, side.blocks, strict=True):
             _set_layer(layer, block)
         if side.final_norm:
             _set_norm(stack.layer_norm, side.final_norm)
     spec.register_source_vocabulary(_pieces(translator.source_vocabulary))
     spec.register_target_vocabulary(target := _pieces(translator.target_vocabulary))
-    spec.config.unk_token, spec.config.eos_token = target[UNK], target[EOS]
+    # A vocabulary without an unknown piece writes every text; the engine wants a name all the same.
+    spec.config.unk_token = target[translator.target_vocabulary.unknown or PAD]
+    spec.config.eos_token = target[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = model.encoder.blocks[0].around_feed_forward.layer_norm.epsilon
     return spec
 
 
-def _pieces(vocabulary: Vocabulary) -> list[str]:
-    return vocabulary.pieces(range(vocabulary.size))
+def _pieces(vocabulary: AnyVocabulary) -> list[str]:
+    """By id; the engine wants a name of its own for each, which pieces of tensor2tensor may lack."""
+    pieces = vocabulary.pieces(range(vocabulary.size))
+    names: dict[str, None] = {}
+    for i, piece in enumerate(pieces):
+        taken = not piece or piece in names
+        spare = (name for n in itertools.count() if (name := f"<{i}.{n}>") not in pieces)
+        names[next(spare) if taken else piece] = None
+    return [*names]
 
 
 def _set_layer(spec: Any, block: Any) -> None:
@@ -149,6 +159,15 @@ def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tup
     for linear, names in zip(spec.linear[:-1], projections, strict=True):
         linear.weight = np.concatenate([_filled(_array(getattr(attention, name)).T, attention) for name in names])
     spec.linear[-1].weight = _filled(_array(attention.output_kernel), attention).T
+    if attention.query_bias is not None:
+        query_bias = _filled(_array(attention.query_bias)[:, None], attention)[:, 0]
+        for linear, bias in ((spec.linear[0], query_bias), (spec.linear[-1], _array(attention.output_bias))):
+            linear.bias = np.pad(bias, (0, len(linear.weight) - len(bias)))
+    if attention.relative_keys is not None:
+        spec.relative_position_keys, spec.relative_position_values = (
+            np.pad(table, ((0, 0), (0, max(attention.d_k, attention.d_v) - table.shape[1])))
+            for table in (_array(attention.relative_keys), _array(attention.relative_values))
+        )
 
 
 def _filled(rows_HK: np.ndarray, attention: Any) -> np.ndarray:
@@ -165,61 +184,3 @@ def _set_norm(spec: Any, layer_norm: Any) -> None:
 def _array(weight: Any) -> np.ndarray:
     """A copy: `optimize` writes into what it is given."""
     return np.asarray(weight, np.float32).copy()
-
-
-_README = """\
-A Transformer for CTranslate2, written by t2t-lite. It needs neither t2t-lite nor TensorFlow:
-
-    pip install ctranslate2 sentencepiece
-
-What it is and how well it does: model_card.json. Run in this folder:
-
-    import sys
-    import ctranslate2
-    from sentencepiece import SentencePieceProcessor
-
-    source = SentencePieceProcessor(model_file="{source}")
-    target = SentencePieceProcessor(model_file="{target}")
-    translator = ctranslate2.Translator(".", device="cpu", intra_threads=2)
-    lines = [line.strip() for line in sys.stdin]
-    results = translator.translate_batch(
-        source.encode(lines, out_type=str),
-        beam_size={beam_size},
-        length_penalty={penalty:.2f},
-        max_input_length={max_input},
-        max_decoding_length={max_output},
-        min_decoding_length=0,
-        max_batch_size=2048,
-        batch_type="tokens",
-    )
-    for result in results:
-        print(target.decode(result.hypotheses[0]))
-
-CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6)^alpha, and this model was made for
-alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
-symbol counted. CTranslate2 also ends a search with the first {beam_size} finished
-outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
-twice as many. So with length_penalty=0 both find nearly always the same outputs.
-"""
-_README_OF_TREES = """
-This model is a parser. Its sentences are words parted by single spaces, with -LRB- and -RRB- for ( and ). The program
-prints the symbols of a tree, such as (S (NP XX )NP (VP XX )VP )S, not the tree, and what a model writes need not be
-one: `TreeText` of t2t_lite.text.tree_text makes a tree of any symbols and a sentence; it takes the table that
-`load_table` of t2t_lite.text.tag_table reads from this folder. t2t-lite's own export, --format=saved_model,
-gives trees.
-"""
-
-
-def _readme(translator: Translator, vocabularies: list[str]) -> str:
-    alpha = translator.length_penalty
-    readme = _README if translator.tree_text is None else _README + _README_OF_TREES
-    return readme.format(
-        source=vocabularies[0],
-        target=vocabularies[-1],
-        beam_size=translator.beam_size,
-        penalty=length_penalty(alpha, _USUAL_LENGTH),
-        max_input=translator.max_source_length,
-        max_output=translator.max_source_length + translator.extra_length,
-        alpha=alpha,
-        length=_USUAL_LENGTH,
-    )

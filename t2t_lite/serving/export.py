@@ -16,7 +16,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.serving.saved_model import ServedModel
 from t2t_lite.serving.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
 from t2t_lite.text.tag_table import TAGS_FILE
-from t2t_lite.text.vocabulary import by_file
+from t2t_lite.text.vocabulary_files import by_file
 
 
 def export(

@@ -15,6 +15,7 @@ from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, in_graph_tokenizer
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 BLANK = f"{WHITE_SPACE}*"
 # Far more than any text of so many pieces has; what lies behind would be cut in any case, but read before.
@@ -30,7 +31,7 @@ _IN_GRAPH: dict[type[ImportedVocabulary], Any] = {
 class GraphText(tf.Module):
     """A vocabulary as part of an exported model."""
 
-    def __init__(self, vocabulary: Vocabulary | ImportedVocabulary) -> None:
+    def __init__(self, vocabulary: AnyVocabulary) -> None:
         super().__init__()
         self._tokenizer = _tokenizer(vocabulary)
         self._size, self._unknown = vocabulary.size, vocabulary.unknown
@@ -67,7 +68,7 @@ class GraphText(tf.Module):
         return tf.where(tf.equal(ids, PAD), "", self._tokenizer.id_to_string(ids))
 
 
-def _tokenizer(vocabulary: Vocabulary | ImportedVocabulary) -> Any:
+def _tokenizer(vocabulary: AnyVocabulary) -> Any:
     if isinstance(vocabulary, Vocabulary):
         return in_graph_tokenizer(vocabulary)
     return _IN_GRAPH[type(vocabulary)](vocabulary)

@@ -21,7 +21,8 @@ from t2t_lite.ops.int8_product import assert_exact
 from t2t_lite.serving.graph_text import GraphText
 from t2t_lite.serving.graph_trees import GraphTrees
 from t2t_lite.text.tag_table import TagTable
-from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 # Attention has layers x heads x queries x keys numbers for a text of a few bytes.
 ATTENTION_ROWS, ATTENTION_PIECES = 4, 64
@@ -56,23 +57,28 @@ class ServedModel(tf.Module):
     def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
         super().__init__()
         if "attention" in names and not translator.model.attention_kinds:
+            name = type(translator.model).__name__
             raise UsageError(
-                f"A {type(translator.model).__name__} has no attention to show: leave the signature attention out."
+                f"A{'n' * (name[0] in 'AEIOU')} {name} has no attention to show: leave the signature attention out."
             )
         self._translator, self._names = translator, names
         source, target = self.vocabularies
         self._source = GraphText(source)
         self._target = self._source if target is source else GraphText(target)
-        self._trees = None if translator.tree_text is None else GraphTrees(target.words(), translator.tree_text.table)
+        text = translator.tree_text
+        self._trees = None if text is None else GraphTrees(text.words, text.table)
         model = translator.model
-        self._weights = {w.path: _stored(w, model.compute_dtype) for w in model.weights}
+        members = model.members().items()
+        self._weights = {
+            f"{prefix}{w.path}": _stored(w, member.compute_dtype) for prefix, member in members for w in member.weights
+        }
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(translator.search, SEARCH_SIGNATURE)
         self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])
 
     @property
-    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+    def vocabularies(self) -> tuple[AnyVocabulary, AnyVocabulary]:
         """Source and target; one object where they are shared."""
         return self._translator.source_vocabulary, self._translator.target_vocabulary
 
@@ -105,8 +111,9 @@ class ServedModel(tf.Module):
         @functools.wraps(function)
         def with_stored_weights(*args: Any) -> Any:
             scope = keras.StatelessScope()
-            for weight in self._translator.model.weights:
-                scope.add_update((weight, self._weights[weight.path]))
+            for prefix, member in self._translator.model.members().items():
+                for weight in member.weights:
+                    scope.add_update((weight, self._weights[f"{prefix}{weight.path}"]))
             if self._int8:
                 assert_exact()
             with scope:

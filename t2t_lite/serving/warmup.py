@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.text.vocabulary import PAD, UNK, Vocabulary
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 WARMUP_FILE = "tf_serving_warmup_requests"  # in assets.extra
 BATCH_SIZE = 8  # sentences of the largest request; a server whose max_batch_size is less loads no version
@@ -21,7 +22,11 @@ _SHORT, _LONG = 4, 40  # pieces
 
 
 def write_warmup(
-    path: str | os.PathLike[str], source: Vocabulary, target: Vocabulary, signatures: Mapping[str, Any], batch_size: int
+    path: str | os.PathLike[str],
+    source: AnyVocabulary,
+    target: AnyVocabulary,
+    signatures: Mapping[str, Any],
+    batch_size: int,
 ) -> None:
     """Writes short and long texts, alone and in a batch, for serving_default; one text for each other signature.
 
@@ -48,11 +53,10 @@ def write_warmup(
                 writer.write(prediction_log(name, inputs))
 
 
-def _text(vocabulary: Vocabulary, pieces: int) -> str:
+def _text(vocabulary: AnyVocabulary, pieces: int) -> str:
     """About so many pieces, evenly spread over the vocabulary."""
-    first = UNK + 1
-    number = vocabulary.size - first
-    return vocabulary.decode(first + i * number // pieces for i in range(pieces))
+    ids = [i for i in range(vocabulary.size) if i not in (PAD, EOS, vocabulary.unknown)]
+    return vocabulary.decode(ids[i * len(ids) // pieces] for i in range(pieces))
 
 
 def prediction_log(signature: str, inputs: Mapping[str, Sequence[Any]]) -> bytes:

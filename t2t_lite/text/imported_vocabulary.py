@@ -19,8 +19,7 @@ _SHOWN = 40  # characters of a line in a message
 class ImportedVocabulary(abc.ABC):
     """A vocabulary of tensor2tensor, with the methods of `text.vocabulary.Vocabulary`.
 
-    `encode` and `text_of` are tensor2tensor's own encode and decode. Its t2t-datagen and t2t-decoder strip a line of
-    white space before they encode it; here that is for the caller, too.
+    `encode` and `text_of` are tensor2tensor's own encode and decode, of a text as it is.
 
     Args:
         data: the bytes of the vocabulary's file.
@@ -60,6 +59,20 @@ class ImportedVocabulary(abc.ABC):
     @abc.abstractmethod
     def size(self) -> int:
         """Number of ids, PAD and EOS included."""
+
+    def padded(self, size: int) -> ImportedVocabulary:
+        """Returns the vocabulary with more ids at its end, so that it has `size`.
+
+        A model made with vocab_divisor has more ids than pieces; they are decoded as tensor2tensor does.
+
+        Raises:
+            DataError: this kind of vocabulary has a fixed size.
+        """
+        raise DataError(f"This vocabulary has {self.size:,} ids always, and the model {size:,}.")
+
+    def line(self, text: str) -> str:
+        """Returns a line of text as training and decoding encode it: stripped, as by t2t-datagen and t2t-decoder."""
+        return text.strip()
 
     @abc.abstractmethod
     def encode(self, text: str) -> list[int]:

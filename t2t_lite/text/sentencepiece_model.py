@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
 
 def kind(vocabulary: Vocabulary) -> str:
     """How a vocabulary cuts text: "unigram", "bpe", "word" or "char"."""
-    return _KINDS[_parsed(vocabulary.model_proto).trainer_spec.model_type]
+    return _KINDS[_parsed(vocabulary.data).trainer_spec.model_type]
 
 
 def _reordered(data: bytes) -> bytes:

@@ -57,10 +57,7 @@ class SubwordVocabulary(ImportedVocabulary):
         return len(self._pieces)
 
     def padded(self, size: int) -> SubwordVocabulary:
-        """Returns the vocabulary with empty pieces at its end, so that it has `size` ids.
-
-        A model made with vocab_divisor has more ids than pieces; tensor2tensor decodes them as nothing, too.
-        """
+        """As `ImportedVocabulary.padded`, with empty pieces."""
         data = self.data if self.data.endswith(b"\n") else self.data + b"\n"
         return SubwordVocabulary(data + b"''\n" * (size - self.size)) if size > self.size else self
 

@@ -43,6 +43,11 @@ class TokenVocabulary(ImportedVocabulary):
     def size(self) -> int:
         return len(self._tokens)
 
+    def padded(self, size: int) -> TokenVocabulary:
+        """As `ImportedVocabulary.padded`; the tokens are "ID_7" and so on."""
+        data = self.data if self.data.endswith(b"\n") else self.data + b"\n"
+        return TokenVocabulary(data + b"".join(b"ID_%d\n" % i for i in range(self.size, size)))
+
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tokens between white space, without EOS."""
         return [self.ids.get(token, self.unknown) for token in text.split()]

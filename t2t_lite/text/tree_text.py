@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from t2t_lite.errors import UsageError
 from t2t_lite.text.linearize import repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import WSJ, TagTable
 from t2t_lite.text.vocabulary import UNK, Vocabulary
+from t2t_lite.text.vocabulary_files import AnyVocabulary
+
+NOT_OF_TREES = (
+    "Trees need a vocabulary of whole symbols, which t2t-lite trains; one that was imported from tensor2tensor is for "
+    "text only."
+)
 
 
 class TreeText:
@@ -13,10 +20,19 @@ class TreeText:
     Args:
         vocabulary: of the symbols (kind "word"); others are no symbols of the model's.
         table: the tags that words may have.
+
+    Attributes:
+        words: the vocabulary's, by id.
+
+    Raises:
+        UsageError: the vocabulary is imported; its pieces are not symbols.
     """
 
-    def __init__(self, vocabulary: Vocabulary, table: TagTable = WSJ) -> None:
-        self._known = frozenset(vocabulary.words()[UNK + 1 :])
+    def __init__(self, vocabulary: AnyVocabulary, table: TagTable = WSJ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise UsageError(NOT_OF_TREES)
+        self.words = vocabulary.words()
+        self._known = frozenset(self.words[UNK + 1 :])
         self.table = table
 
     def tree(self, line: str, output: str) -> tuple[str, bool]:

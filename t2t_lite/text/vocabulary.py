@@ -11,17 +11,13 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import sentencepiece
 
 from t2t_lite.errors import DataError, UsageError
 
 PAD, EOS, UNK = 0, 1, 2
-
-# How a folder names a model's vocabularies: one for both sides, or (source, target).
-SHARED_FILE = "vocabulary.model"
-FILES = ("vocabulary.source.model", "vocabulary.target.model")
 
 # Longer lines are cut for training only: SentencePiece would leave them out without a word.
 _MAX_TRAINING_LINE = 4096  # characters
@@ -49,26 +45,27 @@ class Vocabulary:
     """A trained SentencePiece model whose first ids are PAD, EOS and UNK.
 
     Args:
-        model_proto: the serialised SentencePiece model, as TensorFlow Text takes it too.
+        data: the serialised SentencePiece model, as TensorFlow Text takes it too; the bytes of the vocabulary's file.
 
     Raises:
         DataError: no SentencePiece model, or one with other special ids.
     """
 
+    suffix: ClassVar[str] = ".model"  # of the name of its file in a run's folder
     unknown = UNK  # id of the piece that stands for characters without one
 
-    def __init__(self, model_proto: bytes) -> None:
+    def __init__(self, data: bytes) -> None:
         try:
-            if not model_proto:
+            if not data:
                 raise ValueError("no bytes")  # SentencePiece would wait for a later load
-            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model_proto)
+            self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=data)
             self.pieces(range(self.size))  # the text of each can be decoded, or what a model writes could not be
         except (RuntimeError, OSError, ValueError) as error:
             raise DataError("This is not a SentencePiece model, or it is damaged.") from error
         special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
         if special != (PAD, EOS, UNK):
             raise SpecialIdsError(special)
-        self.model_proto = model_proto
+        self.data = data
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
@@ -82,7 +79,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the SentencePiece model; the file is there whole or not at all."""
-        write_whole(path, self.model_proto)
+        write_whole(path, self.data)
 
     @property
     def size(self) -> int:
@@ -92,7 +89,11 @@ class Vocabulary:
     @functools.cached_property
     def checksum(self) -> str:
         """SHA-256 of the model, in hexadecimal."""
-        return hashlib.sha256(self.model_proto).hexdigest()
+        return hashlib.sha256(self.data).hexdigest()
+
+    def line(self, text: str) -> str:
+        """Returns a line of text as training and decoding encode it: as it is."""
+        return text
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of one line, without EOS. Runs of spaces count as one; unknown characters become UNK."""
@@ -259,21 +260,6 @@ def draw_lines(lines: Iterable[str], *, max_lines: int, max_chars: int, seed: in
     return sample
 
 
-def by_file(source: Vocabulary, target: Vocabulary) -> dict[str, Vocabulary]:
-    """The files that hold a model's vocabularies: one where both sides share an object."""
-    return {SHARED_FILE: source} if source is target else dict(zip(FILES, (source, target), strict=True))
-
-
-def load_pair(folder: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
-    """Reads what `by_file` names: (source, target), one object where they are shared; errors as `Vocabulary.load`."""
-    shared = Path(folder) / SHARED_FILE
-    if shared.exists():
-        vocabulary = Vocabulary.load(shared)
-        return vocabulary, vocabulary
-    source, target = (Vocabulary.load(Path(folder) / name) for name in FILES)
-    return source, target
-
-
 def in_graph_tokenizer(vocabulary: Vocabulary) -> Any:
     """Returns the TensorFlow Text tokenizer of `vocabulary`: string tensors to int32 ids, equal to `encode`."""
     import tensorflow_text
@@ -281,4 +267,4 @@ def in_graph_tokenizer(vocabulary: Vocabulary) -> Any:
     # TensorFlow finds a loaded model's vocabulary by this name, and its default is the same for all of them: a process
     # would take the first vocabulary for every other. (The ids' type is int32 by default.)
     name = f"vocabulary_{vocabulary.checksum[:32]}"
-    return tensorflow_text.SentencepieceTokenizer(model=vocabulary.model_proto, name=name)
+    return tensorflow_text.SentencepieceTokenizer(model=vocabulary.data, name=name)

@@ -21,6 +21,7 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.metrics.evalb_report import TreeScore
 from t2t_lite.metrics.metric import Score
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 from t2t_lite.train.loss import batch_loss
@@ -110,8 +111,12 @@ class Evaluator:
 
         def sums(source: Any, target: Any) -> tuple[Any, Any]:
             batch = {"source": source, "target": target}
-            best = tf.argmax(model(batch), axis=-1, output_type=tf.int32)
+            logits = model(batch)
+            best = tf.argmax(logits, axis=-1, output_type=tf.int32)
             right = tf.math.count_nonzero(tf.equal(best, target) & (target > 0))
+            if isinstance(model, Ensemble):  # its members have softmax layers of their own
+                loss = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+                return tf.reduce_sum(tf.where(target > 0, loss, 0.0)), right
             return batch_loss(model, batch, 1.0, 0.0), right
 
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.ops.layer_norm import gradients_by_hand
-from t2t_lite.train.loss import added, batch_loss
+from t2t_lite.train.loss import added, batch_loss, output_arrays
 
 
 def loss_and_gradients(
@@ -36,7 +36,7 @@ def loss_and_gradients(
     """
     weights = model.trainable_weights
     read = [tf.convert_to_tensor(weight.value) for weight in weights]
-    softmax = [weight for weight in model.output() if weight is not None]
+    softmax = [weight for weight in model.output() if isinstance(weight, keras.Variable)]
     # Apart, so that its gradient is, from that of its lookups.
     apart = [tf.convert_to_tensor(weight.value) for weight in softmax]
     # Read once, weights are also cast and put side by side once for all blocks. But what `remat` computes again has
@@ -47,8 +47,10 @@ def loss_and_gradients(
         with tf.GradientTape() as tape, scope:
             for array in (*read, *apart):
                 tape.watch(array)
+            # What is computed from weights is made within the scope, and once for all blocks.
+            output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
             losses = [
-                batch_loss(model, rows, tokens, *smoothing, rows_seed, output=apart, jit=jit)
+                batch_loss(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
                 for rows, rows_seed in batch_shards(batch, seed, blocks)
             ]
             loss = tf.add_n(losses)

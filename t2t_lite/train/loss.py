@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 _SMALL = 1e-30  # float32 knows smaller numbers, down to 1e-38, with fewer and fewer digits
@@ -29,20 +30,35 @@ def batch_loss(
     Args:
         model: a `models.base.Model`.
         batch, seed: what the model is called with.
-        output: the softmax layer's table and, if it has one, its bias, as arrays; None: read them.
+        output: the softmax layer's table and, if it has one, its bias, as arrays; None: `output_arrays`.
         jit: see `smoothed_cross_entropy`.
     """
     x = model.hidden(batch, seed)
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.cast(labels > 0, tf.float32) / tokens
     if output is None:
-        output = [tf.convert_to_tensor(weight.value) for weight in model.output() if weight is not None]
+        output = output_arrays(model)
     x = tf.reshape(x, [-1, x.shape[-1]])
     table, *bias = output
     if bias:  # as one more column of the table
         table = tf.concat([table, bias[0][:, None]], 1)
         x = tf.concat([x, tf.ones_like(x[:, :1])], 1)
     return smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit)
+
+
+def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any]:
+    """The softmax layer's table and, if it has one, its bias, as arrays.
+
+    Args:
+        read: arrays to take for weights of the model, by id; others are read.
+    """
+    arrays = []
+    for weight in model.output():
+        if isinstance(weight, keras.Variable):
+            arrays.append(tf.convert_to_tensor(weight.value) if read is None else read[id(weight)])
+        elif weight is not None:
+            arrays.append(weight)
+    return arrays
 
 
 def plain_cross_entropy(

@@ -16,11 +16,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can stand in for another
 _KINDS = ("encoder", "decoder", "memory")
+# Of a model of more layers, one of these sizes is traced in its place; by whether both vocabularies are of one size.
+LAYERS = 2
+TWIN_SIZES = {True: (97, 97), False: (97, 89)}
 
 
 def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
@@ -42,6 +46,26 @@ def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, in
         raise check.fault(f"cost is a {type(cost).__name__}, not a t2t_lite.models.base.Cost")
     if not set(model.attention_kinds) <= set(_KINDS):
         raise check.fault(f"attention_kinds is {model.attention_kinds!r}; there are {', '.join(_KINDS)}")
+    check.output(model, sizes[1])
+    if getattr(hparams, "num_layers", 0) > LAYERS:
+        try:
+            _trace(check, _twin(model_class, hparams, sizes, shared), TWIN_SIZES[sizes[0] == sizes[1]][1])
+            return model
+        except Exception:  # the model itself says what is wrong, or that it is right as it is
+            pass
+    _trace(check, model, sizes[1])
+    return model
+
+
+def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
+    """The model with fewer layers and symbols, as tracing `base` takes seconds; made last: Keras' names count up."""
+    hparams = config.replace(hparams, num_layers=LAYERS)
+    twin: Model = model_class.from_hparams(hparams, *TWIN_SIZES[sizes[0] == sizes[1]], shared)
+    return twin
+
+
+def _trace(check: _Check, model: Model, vocab_size: int) -> None:
+    """Checks the members of a model whose target vocabulary has that size."""
     before = {weight.path for weight in model.weights}
 
     @tf.function(autograph=False)
@@ -49,8 +73,9 @@ def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, in
         batch = {"source": source, "target": target}
         memory = check.call("encode", model.encode, {"source": source})
         check.sentences_first("encode's result", memory, scalars=False)
-        check.training(model, batch, sizes[1])
-        check.search(model, memory, ids, parents, number, sizes[1])
+        table = check.output(model, vocab_size)
+        check.hidden(model, batch, table.shape[1])
+        check.search(model, memory, ids, parents, number, vocab_size)
 
     try:
         trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in ((B, S), (B, T), (B, K), (B, K), ())))
@@ -60,7 +85,6 @@ def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, in
                 f"from_hparams has to make all weights; {', '.join(late)} came with a later call"
             ) from None
         raise
-    return model
 
 
 class _Check:
@@ -93,20 +117,26 @@ class _Check:
                 f"{own[-1].lineno})."
             ) from error
 
-    def training(self, model: Model, batch: dict[str, Any], vocab_size: int) -> None:
-        """`output` and `hidden`."""
+    def output(self, model: Model, vocab_size: int) -> Any:
+        """`output`; returns its table."""
         output = self.call("output", model.output)
         if not (isinstance(output, tuple) and len(output) == 2):
             raise self.fault(f"output returned a {type(output).__name__}, not (table, bias or None)")
         for what, weight, axes in zip(("table", "bias"), output, ("[V, D]", "[V]"), strict=True):
             if weight is None and what == "bias":
                 continue
-            if not isinstance(weight, keras.Variable):
-                raise self.fault(f"output's {what} is a {type(weight).__name__}, not a weight of the model")
+            if not hasattr(weight, "shape") or _dtype(weight) != "float32":
+                raise self.fault(
+                    f"output's {what} is {_shown(weight)}, not a float32 weight or array computed from weights"
+                )
             wanted = (vocab_size, None)[: axes.count(",") + 1]
             self._shape(f"output's {what}", weight, wanted, axes)
+        return output[0]
+
+    def hidden(self, model: Model, batch: dict[str, Any], width: int) -> None:
+        """`hidden`; `width` is that of output's table."""
         hidden = self.call("hidden", model.hidden, batch)
-        self._shape("hidden's result", hidden, (B, T, output[0].shape[1]), "[B, T, D], D as in output's table")
+        self._shape("hidden's result", hidden, (B, T, width), "[B, T, D], D as in output's table")
 
     def search(self, model: Model, memory: Any, ids: Any, parents: Any, number: Any, vocab_size: int) -> None:
         """`start`, its step, `reorder` and `is_full`."""

@@ -12,14 +12,18 @@ from typing import Any
 from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import DataError
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
 from t2t_lite.text.tag_table import load_table
-from t2t_lite.text.vocabulary import Vocabulary, load_pair
+from t2t_lite.text.vocabulary_files import AnyVocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
+from t2t_lite.train.ensemble_check import DECODING, check_members, notices
 from t2t_lite.train.evaluate import Evaluator
 from t2t_lite.train.run_changes import make_record
 from t2t_lite.train.run_data import check_vocabulary
 from t2t_lite.train.run_dir import RunSpec, read_run
+from t2t_lite.train.scores_file import describe_weights
 from t2t_lite.train.verify import verify_opened
 
 _log = logging.getLogger("t2t_lite")
@@ -33,16 +37,51 @@ class OpenRun:
     spec: RunSpec
     model: Any
     checkpoints: Checkpoints
-    vocabularies: tuple[Vocabulary, Vocabulary]
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary]
     translator: Translator
     checkpoint: str
     step: int
 
+    @property
+    def members(self) -> tuple[OpenRun, ...]:
+        """The run itself: it is no ensemble."""
+        return (self,)
+
     def store(self) -> Store:
         """The prepared data of the run; DataError if it is gone, or was prepared again with another vocabulary."""
+        if without_data := self.spec.make_problem().without_data:
+            raise DataError(f"{self.output_dir}: {without_data}")
         store = open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
         check_vocabulary(self.output_dir, store)
         return store
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenEnsemble:
+    """Runs that decode and score as one model, with the data and the search of the first that was named.
+
+    members: in the order of their weights' checksums. So sums over them, and with these the last bits of scores, do not
+        depend on the order in which they were named.
+    """
+
+    first: OpenRun
+    members: tuple[OpenRun, ...]
+    model: Ensemble
+    translator: Translator
+
+    @property
+    def spec(self) -> RunSpec:
+        """That of the first run."""
+        return self.first.spec
+
+    @property
+    def checkpoint(self) -> str:
+        """The paths of the members' weights."""
+        return ", ".join(member.checkpoint for member in self.members)
+
+    def store(self) -> Store:
+        """The prepared data of the first run, as `OpenRun.store`."""
+        return self.first.store()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,16 +136,43 @@ def open_run(
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 
+def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsemble:
+    """Opens a run, or several as an ensemble.
+
+    Args:
+        output_dirs: the runs' folders.
+        options: those of `open_run`. They are for each run; what a search needs and they do not set is the first's.
+
+    Raises:
+        UsageError: the runs cannot be an ensemble; see `check_members`. Else as `open_run`.
+    """
+    if len(output_dirs) == 1:
+        return open_run(output_dirs[0], **options)
+    specs = [read_run(folder, options.get("usr_dir")) for folder in output_dirs]
+    check_members(output_dirs, specs)
+    for notice in notices(output_dirs, specs, [name for name in DECODING if options.get(name) is not None]):
+        _log.info(notice)
+    first = open_run(output_dirs[0], **options)
+    search = {name: getattr(first.spec.hparams, name) for name in DECODING}
+    runs = [first, *(open_run(folder, **{**options, **search}) for folder in output_dirs[1:])]
+    runs.sort(key=lambda run: str(describe_weights(run.checkpoint)["checksum"]))
+    model, trees = Ensemble([run.model for run in runs]), first.translator.tree_text
+    translator = Translator.from_hparams(
+        model, *first.vocabularies, first.spec.hparams, trees=None if trees is None else trees.table
+    )
+    return OpenEnsemble(first, tuple(runs), model, translator)
+
+
 def evaluate_run(
-    output_dir: str | os.PathLike[str],
+    output_dirs: Sequence[str],
     *,
     split: str | None = None,
     checkpoint: str | None = None,
     usr_dir: str | None = None,
     **decoding: Any,
 ) -> RunScores:
-    """Scores a run on a split of its own data (None: test, or dev where there is no test set); else as `open_run`."""
-    run = open_run(output_dir, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
+    """Scores a run on a split of its own data (None: test, or dev where there is no test set); else as `open_runs`."""
+    run = open_runs(output_dirs, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")
     problem = run.spec.make_problem()

@@ -14,8 +14,9 @@ from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
+from t2t_lite.text import vocabulary_files
 from t2t_lite.text.tag_table import TAGS_FILE
-from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, by_file, load_pair
+from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
 from t2t_lite.train.run_checksums import check_files, file_checksums
 from t2t_lite.train.run_dir import GivenVocabulary, RunSpec, has_weights
 
@@ -71,7 +72,7 @@ def prepare_run_data(
 def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabularies:
     """Loads a run's given vocabularies from its own folder, or from where they came."""
     for place in (output_dir, given.path):
-        if not any(Path(place, name).is_file() for name in (SHARED_FILE, FILES[0])) and not Path(place).is_file():
+        if not vocabulary_files.is_there(place) and not Path(place).is_file():
             continue
         source, target = given_vocabulary.load(place, say=False)
         if (source.checksum, target.checksum) == (given.source, given.target):
@@ -90,16 +91,16 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # left by a start that came to nothing
-        for name in (SHARED_FILE, *FILES, TAGS_FILE):
+        for name in (*FILES, TAGS_FILE):
             (Path(output_dir) / name).unlink(missing_ok=True)
     for name, vocabulary in by_file(source, target).items():
         path = Path(output_dir) / name
-        if path.exists() and Vocabulary.load(path).checksum != vocabulary.checksum:
+        if path.exists() and vocabulary_files.load(path).checksum != vocabulary.checksum:
             raise DataError(
                 f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with. Prepare the data "
                 "as it was, or give another --output_dir."
             )
-        replace_file(path, vocabulary.model_proto)
+        replace_file(path, vocabulary.data)
     if store.tag_table is not None and store.tag_table.learned:
         _write_tags(Path(output_dir) / TAGS_FILE, store.tag_table.to_json())
 

@@ -3,7 +3,7 @@
 hparams.json   the hparams set's name, the model's name, every value, and the checksum of all that
 problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
                vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that of all this
-vocabulary.model  or vocabulary.source.model and vocabulary.target.model
+vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: text/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (train/report.py)
 default_weights.json  which weights the commands take (train/default_weights.py)
@@ -149,7 +149,8 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
 
     Raises:
         DataError: no run there, or its files are damaged.
-        UsageError: the run has code of its own, and no `usr_dir` was given.
+        UsageError: the run has code of its own, and no `usr_dir` was given; or its recipe is of a package that is not
+            installed.
     """
     if not has_run(output_dir):
         raise DataError(no_run(output_dir))
@@ -162,6 +163,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             "for the folder that the run names."
         )
     registry.load_plugins(usr_dir)
+    _check_names(output_dir, problem["problem"], hparams["hparams_set"], hparams["model"])
     cls = registry.recipe_class(hparams["hparams_set"], hparams["model"])
     return RunSpec(
         problem=problem["problem"],
@@ -174,6 +176,22 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         vocabulary=_vocabulary(problem["vocabulary"], output_dir),
         data_sha256=problem["data_sha256"],
         files=problem["files"],
+    )
+
+
+def _check_names(output_dir: str | os.PathLike[str], problem: str, hparams_set: str, model: str) -> None:
+    """Raises UsageError, which names all that nothing registers, where the hparams set is not registered."""
+    if hparams_set in registry.HPARAMS:
+        return
+    names = (
+        ("problem", problem, problem in registry.PROBLEMS),
+        ("hparams set", hparams_set, False),
+        ("model", model, model in registry.MODELS),
+    )
+    missing = " and ".join(f"the {kind} {name!r}" for kind, name, is_there in names if not is_there)
+    raise UsageError(
+        f"{output_dir} was trained with {missing}, which nothing here registers. Install the package that does, or "
+        "name the folder of its code with --usr_dir=DIR."
     )
 
 

@@ -192,7 +192,7 @@ class TrainStep:
             raise TrainingError(
                 f"The device ran out of memory {when}: a micro-batch of {rows} rows x ({source} + "
                 f"{batch['target'].shape[2]}) pieces (micro_batches={parts}). Smaller parts of the same batch need "
-                f"less: --hparams=micro_batches={2 * parts}, in a run that starts anew. Or lower batch_tokens or "
+                f"less: --hparams=micro_batches={2 * parts}, in a new run. Or lower batch_tokens or "
                 f"max_length. ({reason})"
             ) from error
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
-from t2t_lite.text.vocabulary import FILES, SHARED_FILE, Vocabulary, load_pair
+from t2t_lite.text import vocabulary_files
+from t2t_lite.text.vocabulary_files import FILES, AnyVocabulary, load_pair
 from t2t_lite.train.checkpoint import Checkpoints, find
 from t2t_lite.train.run_checksums import check_files
 from t2t_lite.train.verify import read_record
@@ -27,8 +28,8 @@ def warm_start(checkpoints: Checkpoints, store: Store, warm_start_from: str, say
     record = read_record(path)
     if record is not None:
         known = record["files"] or {}
-        check_files(run, {name: known[name] for name in known.keys() & {SHARED_FILE, *FILES} if (run / name).is_file()})
-    if any((run / name).is_file() for name in (SHARED_FILE, FILES[0])):
+        check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
+    if vocabulary_files.is_there(run):
         _check_vocabularies(str(run) if bare else warm_start_from, store)
     else:
         say(
@@ -49,7 +50,7 @@ def _check_vocabularies(run: str, store: Store) -> None:
     )
 
 
-def _shown(vocabularies: tuple[Vocabulary, Vocabulary]) -> str:
+def _shown(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> str:
     """Sizes and checksums; once where both sides share one."""
     texts = [f"{vocabulary.size:,} pieces, checksum {vocabulary.checksum[:12]}..." for vocabulary in vocabularies]
     return " and ".join(dict.fromkeys(texts))

@@ -10,7 +10,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.bin import completion
-from tests.commands import call
+from tests.commands import call, module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +30,7 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a shell that finds the commands and the code of --print_completion=bash."""
     folder = tmp_path_factory.mktemp("bin")
     for name in completion.COMMANDS:
-        module = name.removeprefix("t2t-lite-").replace("-", "_")
+        module = module_of(name.removeprefix("t2t-lite-"))
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m t2t_lite.bin.{module} "$@"\n')
         (folder / name).chmod(0o755)
     done = call("trainer", "--print_completion=bash")

@@ -73,15 +73,15 @@ def test_hparams_are_checked_before_anything_is_prepared(corpus: Path, capsys: p
     assert not (corpus.parent / "data").exists()
 
 
-def test_cleaning_is_told(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cleaning_is_reported(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for code in ("en", "de"):
         with open(corpus / f"train.{code}", "a", encoding="utf-8") as file:
             file.write(f"{code} 7\n" + ("en \x07\n" if code == "en" else "de\n"))
     assert _run(corpus, "--clean") == 0
-    told = "  cleaning left out 2 pairs: control 1, length 0, ratio 0, copy 0, duplicate 1\n"
+    summary = "  cleaning left out 2 pairs: control 1, length 0, ratio 0, copy 0, duplicate 1\n"
     assert "train: 50 pairs (1 with an empty side left out), " in (out := capsys.readouterr().out)
-    assert told in out
+    assert summary in out
     assert _run(corpus, "--clean") == 0  # what is there already tells it too
-    assert told in capsys.readouterr().out
+    assert summary in capsys.readouterr().out
     assert _run(corpus) == 2
     assert "clean: True -> None" in capsys.readouterr().err

@@ -147,7 +147,7 @@ def test_wrong_flags(capsys: pytest.CaptureFixture[str], flags: list[str], messa
     ("host", "name", "warned"),
     [("127.0.0.1", "127.0.0.1", False), ("localhost", "localhost", False), ("0.0.0.0", socket.gethostname(), True)],
 )
-def test_who_may_come_is_told(capsys: pytest.CaptureFixture[str], host: str, name: str, warned: bool) -> None:
+def test_who_may_connect_is_reported(capsys: pytest.CaptureFixture[str], host: str, name: str, warned: bool) -> None:
     with listen(host, 0) as listener:
         demo._announce(host, listener)
         port = listener.getsockname()[1]

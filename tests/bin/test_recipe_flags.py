@@ -126,7 +126,8 @@ def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
     hparams = recipe("--model=rnn", "--hparams=attention_score=additive")[1]
     tiny = config.to_dict(registry.hparams("tiny"))
     wanted = {name: tiny[name] for name in config.fields(RnnHParams) if name in tiny}
-    assert config.to_dict(hparams) == wanted | {"attention_score": "additive", "input_feeding": True}
+    own = {"encoder": "uni", "wiring": "top", "input_feeding": True, "softmax_bias": True}
+    assert config.to_dict(hparams) == wanted | own | {"attention_score": "additive"}
     assert capsys.readouterr().err == (
         "warning: the model rnn does not read d_ff=512, num_heads=4, norm=pre of the hparams set tiny; left out.\n"
     )

@@ -6,8 +6,13 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
+
 from t2t_lite.data import encode
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import TokenVocabulary
+from t2t_lite.text.vocabulary import EOS, train_vocabulary
+from tests.subword_files import PIECES, file_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,6 +43,20 @@ def test_text_is_read_only_a_little_ahead_of_the_processes() -> None:
         next(chunks)
     assert next(read) <= 17 * encode.CHUNK_PAIRS
     chunks.close()
+
+
+def test_processes_encode_as_this_one_does_with_vocabularies_of_two_kinds() -> None:
+    """Those of tensor2tensor strip a line, SentencePiece's takes it as it is."""
+    vocabularies = SubwordVocabulary(file_of(PIECES)), TokenVocabulary(b"<pad>\n<EOS>\nUNK\ncat\n")
+    pairs = [(f" the cats {i} ", f"\tcat {i} cat") for i in range(9 * encode.CHUNK_PAIRS)]
+    one, two = (list(encode.encode_pairs(pairs, vocabularies, num_workers=number)) for number in (1, 2))
+    for mine, theirs in zip(one, two, strict=True):
+        for side, other in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(side.ids, other.ids)
+            np.testing.assert_array_equal(side.lengths, other.lengths)
+    source, target = one[0]
+    assert source.ids[: source.lengths[0]].tolist() == [*vocabularies[0].encode("the cats 0"), EOS]
+    assert target.ids[:4].tolist() == [3, 2, 3, EOS]
 
 
 def test_chunks_are_bounded_in_characters() -> None:

@@ -11,7 +11,7 @@ from t2t_lite.data import given_vocabulary
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
-from t2t_lite.text.vocabulary import FILES, SHARED_FILE, train_vocabulary
+from t2t_lite.text.vocabulary import train_vocabulary
 
 _LINES = [f"eins {a} zwei {b}" for a, b in itertools.product(range(12), range(12))]
 
@@ -55,7 +55,7 @@ def test_a_shared_one(tmp_path: Path) -> None:
 
 def test_one_for_each_side_from_a_folder_like_a_runs(tmp_path: Path) -> None:
     sides = train_vocabulary(_LINES, size=30), train_vocabulary(map(str.upper, _LINES), size=32)
-    for name, vocabulary in zip(FILES, sides, strict=True):
+    for name, vocabulary in zip(("vocabulary.source.model", "vocabulary.target.model"), sides, strict=True):
         vocabulary.save(tmp_path / name)
     store = prepare(Counted(), tmp_path / "data", vocabularies=given_vocabulary.load(tmp_path))
     assert (store.source_vocabulary.size, store.target_vocabulary.size) == (30, 32)
@@ -88,7 +88,10 @@ def test_text_that_it_does_not_know_is_counted(tmp_path: Path, caplog: pytest.Lo
 def test_what_is_no_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--vocabulary=\S*gone: there is no such run and no such file"):
         given_vocabulary.load(tmp_path / "gone")
-    with pytest.raises(UsageError, match=rf"is a folder without {SHARED_FILE} or {FILES[0]} and {FILES[1]}\. Give the"):
+    with pytest.raises(
+        UsageError,
+        match=r"without vocabulary\.model or vocabulary\.source\.model and vocabulary\.target\.model\. Give the",
+    ):
         given_vocabulary.load(tmp_path)
     (tmp_path / "text.model").write_text("some text")
     with pytest.raises(DataError, match=r"text\.model: This is not a SentencePiece model, or it is damaged"):

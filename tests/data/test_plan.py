@@ -108,7 +108,7 @@ def test_a_batch_depends_on_the_step_alone() -> None:
             assert (batch.source_length, batch.target_length) == (before.source_length, before.target_length)
 
 
-def test_epochs_and_seeds_shuffle_pairs_and_shapes_anew() -> None:
+def test_each_epoch_and_seed_shuffles_pairs_and_shapes() -> None:
     first, second, other = _epoch(_plan()), _epoch(_plan(), 1), _epoch(_plan(seed=2))
     for batches in (second, other):
         assert [_ids(batch) for batch in batches] != [_ids(batch) for batch in first]

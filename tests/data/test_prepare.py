@@ -130,7 +130,7 @@ def test_other_settings_are_listed(tmp_path: Path) -> None:
     assert _contents(open_store(tmp_path / "made")) == before
 
 
-def test_force_makes_it_anew_with_the_new_settings(tmp_path: Path) -> None:
+def test_force_makes_it_again_with_the_new_settings(tmp_path: Path) -> None:
     prepare(Made(), tmp_path)
     store = prepare(Made(vocab_size=60), tmp_path, force=True)
     assert store.source_vocabulary.size == 60

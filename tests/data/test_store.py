@@ -12,7 +12,7 @@ from t2t_lite.data.encode import Side
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter
 from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary import UNK, train_vocabulary
 
 _SEQUENCES = [[5, 6, 7, 1], [1], [9, 1], [8] * 300 + [1]]
 _TEXT = ["a b\u2028c", "", "d\u0085", "e\r"]
@@ -29,12 +29,12 @@ def _write(folder: Path, size: int = 100, sequences: list[list[int]] = _SEQUENCE
     with StoreWriter(folder) as writer:
         facts: dict[str, object] = {"pairs": len(sequences), "dropped": 0, "text": True}
         for side in ("source", "target"):
-            ids = SequenceWriter(writer, f"dev.{side}", size)
+            ids = SequenceWriter(writer, f"dev.{side}", size, UNK)
             ids.write(_side(sequences[:3]))
             ids.write(_side(sequences[3:]))
             facts[side] = ids.facts()
             writer.file(f"dev.{side}.txt").write("".join(f"{line}\n" for line in _TEXT).encode())
-        writer.file("vocabulary.model").write(train_vocabulary(["a b c"], size=20).model_proto)
+        writer.file("vocabulary.model").write(train_vocabulary(["a b c"], size=20).data)
         names = {"source": "vocabulary.model", "target": "vocabulary.model"}
         writer.finish({"settings": {}, "vocabularies": names, "splits": {"dev": facts}})
     return open_store(folder)

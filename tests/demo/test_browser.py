@@ -179,7 +179,7 @@ def test_attention_is_that_of_the_chosen_translation_and_stays_as_it_was_set(see
     assert seen["kept"] == {"maps": 1, "caption": f"{LINES[2]} → {_best(run, LINES[2])[0]}"}
 
 
-def test_mistakes_are_told_and_left_behind(seen: dict[str, Any], run: Run) -> None:
+def test_mistakes_are_reported_and_left_behind(seen: dict[str, Any], run: Run) -> None:
     for name, message in (
         ("long", f"The text has 2,001 characters; at most {MAX_CHARACTERS:,} are translated at once."),
         ("blank", ""),

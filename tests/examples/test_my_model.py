@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,22 +10,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.models.base import Model, check_model
-from t2t_lite.train.run_dir import make_model
+from t2t_lite.train.run_dir import RunSpec, make_model, write_run
 from tests import commands, reference
+from tests.checkpoints import assert_same_bits, tensors
+from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
+from tests.searches import Searches, random_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "my_model"
+USR_DIR = EXAMPLE / "gru"
 V, UNITS = 20, 8
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
 HPARAMS = (
     "units=32,batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=5,eval_every=60,eval_lines=8,"
-    "average_checkpoints=2,save_every=5,extra_length=2"
+    "average_checkpoints=2,train_steps=10,save_every=5,extra_length=2"
 )
 
 
@@ -37,7 +41,7 @@ def example() -> Iterator[None]:
             for names in ("_things", "_lazy"):
                 patch.setattr(table, names, dict(getattr(table, names)))
         patch.setattr(sys, "path", list(sys.path))
-        registry.load_plugins(str(EXAMPLE / "gru"))
+        registry.load_plugins(str(USR_DIR))
         yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "gru"]:
         del sys.modules[name]
@@ -51,7 +55,7 @@ def model() -> Any:
 
 
 def test_the_model_is_short_and_keeps_the_contract() -> None:
-    assert (EXAMPLE / "gru" / "model.py").read_text("utf-8").count("\n") <= 60
+    assert (USR_DIR / "model.py").read_text("utf-8").count("\n") <= 60
     assert registry.model_of("gru_tiny") == "gru"
     check_model("gru", registry.MODELS.get("gru"))
 
@@ -75,72 +79,49 @@ def test_logits_equal_the_equations(model: Any) -> None:
 
 
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: Any) -> None:
-    beam, steps, rng = 4, 6, np.random.default_rng(3)
-    fixed, state, step = model.start(model.encode({"source": SOURCE}), beam, steps)
-    ids = np.zeros((3, beam, 0), "int32")
-    for at in range(steps):
-        logits, state = step(ids[:, :, -1] if at else np.zeros((3, beam), "int32"), at, fixed, state)
-        for k in range(beam):
-            target = np.concatenate([ids[:, k], np.full((3, 1), 2, "int32")], 1)
-            wanted = np.asarray(model({"source": SOURCE, "target": target}))[:, at]
-            np.testing.assert_allclose(np.asarray(logits)[:, k], wanted, rtol=0, atol=1e-5)
-        parents = rng.integers(0, beam, (3, beam)).astype("int32")
-        state = model.reorder(state, parents)
-        symbols = rng.integers(1, V, (3, beam, 1)).astype("int32")
-        ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
+    assert_steps_equal_columns(model, SOURCE, V)
 
 
-def _products(graph: Any, times: int = 1) -> int:
-    """FLOPs of all matrix products in a graph of fixed shapes; the bodies of loops run `times` times."""
-    total = 0
-    for operation in graph.get_operations():
-        if operation.type in ("MatMul", "BatchMatMulV2"):
-            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
-            inner = operation.inputs[0].shape[-2 if transposed else -1]
-            total += 2 * inner * int(np.prod(operation.outputs[0].shape))
-        elif operation.type in ("While", "StatelessWhile"):
-            total += times * _products(graph._get_function(operation.get_attr("body").name).graph)
-    return total
+@pytest.mark.parametrize("beam", [1, 4])
+def test_beam_search_equals_the_slow_one(model: Any, beam: int) -> None:
+    found = Searches(model).assert_equal(random_sources(V), beam, 0.6, True)
+    assert len({len(hypothesis) for hypothesis in found}) > 3  # sentences leave the batch one after the other
+    assert len(set(found)) > len(found) / 2
 
 
 def test_the_cost_is_that_of_the_products_in_the_graph(model: Any) -> None:
-    length = 6  # of both sides, so that loops over either have the same number of rounds
-    batch = {side: tf.ones([3, length], tf.int32) for side in BATCH}
-
-    def training() -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(model(batch))
-        return tape.gradient(loss, [w.value for w in model.trainable_weights])
-
-    functions = (lambda: model(batch), training)
-    graphs = [tf.function(f, autograph=False).get_concrete_function().graph for f in functions]
-    counted = [_products(graph, length) for graph in graphs]
-    cost = model.cost
-    assert counted == [3 * cost.forward_flops(length, length), 3 * cost.training_flops(length, length)]
-    lengths = np.array([[7, 30, 0], [9, 4, 0]], np.int32)
-    assert cost.forward_flops(*lengths) == sum(cost.forward_flops(s, t) for s, t in lengths.T.tolist())
-    assert cost.activation_bytes(2, 5, 9, 4) == 2 * cost.activation_bytes(1, 5, 9, 4) > 0
+    assert_cost_is_counted(model)
 
 
 def _run(command: str, *flags: object, status: int = 0, input: bytes = b"") -> str:
     """Runs a command to its end; its output, or what it says where it fails."""
-    done = commands.run(f"t2t_lite.bin.{command}", f"--usr_dir={EXAMPLE / 'gru'}", *flags, input=input)
+    done = commands.run(f"t2t_lite.bin.{command}", f"--usr_dir={USR_DIR}", *flags, input=input)
     assert done.returncode == status, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     return (done.stderr if status else done.stdout).decode("utf-8")
 
 
+RECIPE = ("--problem=toy_reverse", "--hparams_set=gru_tiny", f"--hparams={HPARAMS}")
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gru") / "run"
-    flags = ("--problem=toy_reverse", "--hparams_set=gru_tiny", f"--hparams={HPARAMS}", f"--output_dir={folder}")
-    assert "model:    gru, hparams set gru_tiny: " in _run("trainer", *flags, "--train_steps=10")
+    assert "model:    gru, hparams set gru_tiny: " in _run("trainer", *RECIPE, f"--output_dir={folder}")
     return folder
 
 
-def test_it_trains_averages_and_goes_on(trained: Path) -> None:
-    assert (trained / "averaged" / "model-10.index").is_file()
-    assert "Going on from step 10 of 12." in _run("trainer", f"--output_dir={trained}", "--train_steps=12")
+def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bits(trained: Path, tmp_path: Path) -> None:
+    """Killed as the checkpoint of the last update is written, which tests/faults/sequences.py sees to."""
+    run = tmp_path / "run"
+    flags = (f"--usr_dir={USR_DIR}", *RECIPE, f"--data_dir={trained / 'data'}", f"--output_dir={run}")
+    killed = commands.run("tests.faults.sequences", int(signal.SIGKILL), "model-10", 1, "trainer", *flags)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert [path.stem for path in (run / "checkpoints").glob("*.index")] == ["model-5"]
+    assert "Going on from step 5 of 10." in _run("trainer", f"--output_dir={run}")
+    assert_same_bits(tensors(run, 10), tensors(trained, 10))
+    assert (run / "test.hyp.txt").read_bytes() == (trained / "test.hyp.txt").read_bytes()
+    assert (run / "averaged" / "model-10.index").is_file()
 
 
 def test_its_export_translates_as_it_does(trained: Path, tmp_path: Path) -> None:
@@ -176,6 +157,29 @@ def test_what_it_cannot_do_is_refused_in_a_sentence(
 ) -> None:
     folder = tmp_path / "other" if command == "trainer" else trained
     assert message in _run(command, f"--output_dir={folder}", *flags, status=2)
+
+
+def test_a_run_whose_package_is_not_installed_says_what_is_missing(tmp_path: Path) -> None:
+    spec = RunSpec("toy_reverse", {}, "data", None, "gru_tiny", "gru", registry.hparams("gru_tiny"))
+    write_run(tmp_path, spec)
+    for command in ("trainer", "decoder", "exporter", "eval"):
+        done = commands.call(command, f"--output_dir={tmp_path}")
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"error: {tmp_path} was trained with the hparams set 'gru_tiny' and the model 'gru', which nothing here "
+            "registers. Install the package that does, or name the folder of its code with --usr_dir=DIR.\n"
+        )
+
+
+def test_a_set_whose_model_is_not_registered_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sets.py").write_text((USR_DIR / "hparams.py").read_text("utf-8").replace('"gru"', '"gru_rnn"'))
+    flags = ("--problem=toy_reverse", "--hparams_set=gru_tiny", f"--output_dir={tmp_path / 'run'}")
+    done = commands.call("trainer", f"--usr_dir={tmp_path}", *flags)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: The hparams set 'gru_tiny': There is no model called 'gru_rnn'. Did you mean 'rnn'? Known: "
+        "convs2s, rnn, transformer. Your own are found with --usr_dir=DIR.\n"
+    )
 
 
 def test_the_readme_lists_what_a_model_must_have() -> None:

@@ -36,7 +36,7 @@ _PER_RUN = 5
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of the kills: how many by phase, and how many runs ended otherwise than the undisturbed one."""
+    """Results of the kills: how many by phase, and how many runs ended otherwise than the undisturbed one."""
 
     phases: collections.Counter[str]
     runs: int = 0

@@ -114,7 +114,7 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("lines, .zst", 30, packed, _file(folder / "a.zst", read_lines)),
         *(Parser(name, 40, seeds, _file(folder / f"a.{name}", _table)) for name, seeds in TABLES.items()),
         Parser("vocabulary, text", 40, LINES, functools.partial(_vocabulary, vocabulary)),
-        Parser("vocabulary, file", 10, [vocabulary.model_proto], _file(folder / "a.model", _load_vocabulary)),
+        Parser("vocabulary, file", 10, [vocabulary.data], _file(folder / "a.model", _load_vocabulary)),
         Parser("answers", 60, ANSWERS, _predict),
         Parser("answers, states", 25, STATES, lambda data: _rest(200, data).states(1)),
         Parser("answers, refusals", 25, REFUSALS, lambda data: _rest(500, data).states(1)),

@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, str]]
 
 
 def edit(**changes: object) -> Callable[[Path], None]:
-    """Damage: other values in the manifest, by names parted by two underscores."""
+    """Damage: other values in the manifest, by names separated by two underscores."""
 
     def damage(folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
@@ -124,7 +124,7 @@ def test_a_vocabulary_that_changed_under_a_run(run: Run, copy: Path) -> None:
     good = vocabulary.read_bytes()
     trains = ("trainer", f"--output_dir={copy}", "--train_steps=3")
     decodes = ("decoder", f"--output_dir={copy}", f"--input={copy}/dev.hyp.txt", f"--output={copy}/out")
-    other = train_vocabulary(SMALL, size=80).model_proto
+    other = train_vocabulary(SMALL, size=80).data
     for proto, command, message in (
         (other, trains, f"{vocabulary} is damaged: its checksum is "),
         (other, decodes, f"{vocabulary} is damaged: its checksum is "),

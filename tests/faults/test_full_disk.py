@@ -148,7 +148,7 @@ def read_only(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path]
     return make
 
 
-def test_read_only_folders_are_told_before_any_work(
+def test_read_only_folders_are_reported_before_any_work(
     run: Run, read_only: Callable[[Path], Path], trained: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "good").mkdir()

@@ -40,7 +40,7 @@ def test_every_parser_takes_its_valid_inputs(parsers: dict[str, Parser]) -> None
                 parser.call(seed)
 
 
-# What came out as an error of Python, found by fuzzing or by reading, until it was mended.
+# Inputs that once ended in an error of Python, found by fuzzing or by reading; repaired since.
 FOUND = [
     ("parameters of EVALB", b"CUTOFF_LEN " + b"9" * 5000),
     ("vocabulary, file", None),

@@ -1,4 +1,4 @@
-"""Several processes as one job: it loses a worker, is told to stop, moves to other machines, and ends as if alone."""
+"""Several processes as one job: it loses a worker, is stopped, moves to other machines, and ends as if alone."""
 
 import signal
 import time

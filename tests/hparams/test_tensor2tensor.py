@@ -8,6 +8,8 @@ from t2t_lite import config, registry
 from t2t_lite.train.schedules.noam import Noam
 
 V3 = {  # against base
+    "positions": "tensor2tensor",
+    "source_vector": True,
     "norm": "pre",
     "attention_dropout": 0.1,
     "relu_dropout": 0.1,
@@ -22,6 +24,7 @@ V3 = {  # against base
 BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "t2t_base": ("base", V3),
+    "t2t_relative": ("t2t_base", {"positions": "none", "max_relative_position": 20}),
     "t2t_big": ("t2t_base", BIG | {"batch_tokens": 16384}),
     "t2t_big_enfr": ("t2t_base", BIG | {"d_ff": 8192, "dropout": 0.1, "share_embeddings": False}),
 }

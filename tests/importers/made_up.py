@@ -20,8 +20,10 @@ HPARAMS = {
 }
 
 
-def variables(seed: int = 0, scope: str = "transformer/body/", layers: tuple[int, int] = (2, 2)) -> dict[str, Any]:
-    """Name -> array of a pre-norm Transformer; the table has shards of three and of two rows."""
+def variables(
+    seed: int = 0, scope: str = "transformer/body/", layers: tuple[int, int] = (2, 2), rows: int = V
+) -> dict[str, Any]:
+    """Name -> array of a pre-norm Transformer; the table of `rows` has shards of unequal size."""
     generator = np.random.default_rng(seed)
     found = {}
 
@@ -47,7 +49,7 @@ def variables(seed: int = 0, scope: str = "transformer/body/", layers: tuple[int
     add(f"{scope}target_space_embedding/kernel", 32, D)
     outer = scope.removesuffix("body/")
     for i in range(SHARDS):
-        add(f"{outer}symbol_modality_{V}_{D}/shared/weights_{i}", 3 if i < V % SHARDS else 2, D)
+        add(f"{outer}symbol_modality_{rows}_{D}/shared/weights_{i}", rows // SHARDS + (i < rows % SHARDS), D)
     found["global_step"] = np.int64(100)
     return found
 

@@ -102,6 +102,45 @@ def test_with_a_cache_it_gives_the_same() -> None:
     reference.assert_close(got, np.float64(layer(x)), 1e-6)
 
 
+@pytest.mark.parametrize("reach", [1, 2, 9])
+def test_relative_positions_and_biases_equal_their_equations(reach: int) -> None:
+    layer = MultiHeadAttention(H, K, V, max_relative_position=reach, biases=True)
+    layer.build((None, None, D))
+    reference.randomise(layer, 2)
+    x = _draw(B, T, D)
+    weights = {w.name: np.asarray(w, np.float64) for w in layer.weights}
+    matrices = [weights[name] for name in ("query", "key", "value", "output")]
+    relative, biases = (
+        (weights[first], weights[second])
+        for first, second in (("relative_keys", "relative_values"), ("query_bias", "output_bias"))
+    )
+    assert relative[0].shape == (2 * reach + 1, K)
+    assert relative[1].shape == (2 * reach + 1, V)
+    allowed = np.tril(np.ones((T, T), bool))
+    bias = np.where(allowed, 0, ILLEGAL).astype("float32")[None, None]
+    wanted = reference.multi_head(x, x, *matrices, H, allowed[None], biases, relative)
+    reference.assert_close(layer(x, bias=bias), wanted, 1e-5)
+    seen: list[np.ndarray] = []
+    layer.watch = lambda weights: seen.append(np.asarray(weights))
+    reference.assert_close(layer(x, bias=bias), wanted, 1e-5)
+    assert seen[0].shape == (B, H, T, T)
+
+
+def test_biases_of_keys_and_values_are_in_those_of_queries_and_output() -> None:
+    """b_K adds q b_K to all scores of a query, which a softmax does not see; b_V adds b_V W_O to the output."""
+    x, draw = np.float64(_draw(B, T, D)), np.random.default_rng(3)
+    matrices = [draw.standard_normal(shape) for shape in ((D, H * K), (D, H * K), (D, H * V), (H * V, D))]
+    b_q, b_k, b_v, b_o = (draw.standard_normal(matrix.shape[1]) for matrix in matrices)
+    heads = [
+        reference.attention(*(x @ np.split(w, H, 1)[i] + np.split(b, H)[i] for w, b in parts))
+        for parts in [list(zip(matrices[:3], (b_q, b_k, b_v), strict=True))]
+        for i in range(H)
+    ]
+    wanted = np.concatenate(heads, -1) @ matrices[3] + b_o
+    got = reference.multi_head(x, x, *matrices, H, biases=(b_q, b_o + b_v @ matrices[3]))
+    reference.assert_close(got, wanted, 1e-12)
+
+
 def test_attention_dropout_needs_a_seed() -> None:
     layer = MultiHeadAttention(H, K, V, dropout=0.5)
     x = _draw(B, T, D)

@@ -4,8 +4,9 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 
-from t2t_lite.layers.lstm import Lstm, lstm_cell
+from t2t_lite.layers.lstm import Lstm, backwards, lstm_cell
 from tests import reference, rnn_reference
 
 INPUTS, U = 3, 4
@@ -13,8 +14,8 @@ RNG = np.random.default_rng(1)
 X = RNG.standard_normal((2, 5, INPUTS)).astype("float32")
 
 
-def _layer() -> Lstm:
-    layer = Lstm(U, name="lstm")
+def _layer(reverse: bool = False) -> Lstm:
+    layer = Lstm(U, reverse, name="lstm")
     layer.build((None, None, INPUTS))
     for w in layer.weights:
         w.assign(RNG.standard_normal(tuple(w.shape)))
@@ -55,8 +56,25 @@ def test_outputs_and_the_state_before_the_padding_equal_the_equations() -> None:
             reference.assert_close(after[1][row, 0], all_c[length - 1], 1e-5)
 
 
-def test_padding_changes_no_state() -> None:
-    layer = _layer()
+def test_rows_are_turned_round_before_their_padding() -> None:
+    x = np.arange(12).reshape(3, 4, 1)
+    wanted = [[3, 2, 1, 0], [5, 4, 6, 7], [8, 9, 10, 11]]
+    np.testing.assert_array_equal(backwards(x, np.array([4, 2, 0]))[..., 0], wanted)
+
+
+def test_reverse_begins_at_the_end_of_each_sentence() -> None:
+    layer = _layer(True)
+    outputs, after = layer(X, lengths=np.array([5, 2]))
+    for row, length in enumerate((5, 2)):
+        all_h, all_c = _by_hand(layer, X[row, :length][::-1], (np.zeros(U), np.zeros(U)))
+        reference.assert_close(outputs[row, :length], all_h[::-1], 1e-5)
+        reference.assert_close(after[0][row, 0], all_h[-1], 1e-5)
+        reference.assert_close(after[1][row, 0], all_c[-1], 1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_padding_changes_no_state(reverse: bool) -> None:
+    layer = _layer(reverse)
     changed = X.copy()
     changed[1, 2:] = 100
     lengths = np.array([5, 2])

@@ -1,10 +1,13 @@
 """Positional encodings against section 3.5."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 
-from t2t_lite.layers.positions import LearnedPositions, sinusoids
+from t2t_lite.layers.positions import LearnedPositions, sines_then_cosines, sinusoids
 from tests import reference
 
 D = 64
@@ -57,6 +60,30 @@ def test_positions_may_restart_within_a_row() -> None:
     positions = np.array([[0, 1, 2, 0, 1]])
     got = np.asarray(sinusoids(positions, D))
     np.testing.assert_array_equal(got[0, 3:], got[0, :2])
+
+
+@pytest.mark.parametrize("d_model", [2, 6, 64, 512])
+def test_tensor2tensors_equal_their_equation(d_model: int) -> None:
+    positions = np.arange(1024)
+    got = np.asarray(sines_then_cosines(positions, d_model), np.float64)
+    error = np.abs(got - reference.sines_then_cosines(positions, d_model)).max(-1)
+    assert (error <= 1e-6 + positions * 2.0**-22).all()
+    np.testing.assert_allclose(got[1, [0, d_model // 2]], [np.sin(1), np.cos(1)], rtol=1e-6)
+    if d_model > 2:  # the slowest rate is 1 / 10000 exactly
+        np.testing.assert_allclose(got[1000, d_model // 2 - 1], np.sin(0.1), rtol=1e-4)
+
+
+def test_tensor2tensors_are_those_that_it_computed(shared_data: Callable[[str], Path]) -> None:
+    """Up to position 1,023, every 37th row; exp, sin and cos of TensorFlow 1.15 round in another way."""
+    golden = np.load(shared_data("t2t_golden") / "positions.npz")
+    assert len(golden) >= 3
+    for name, wanted in golden.items():
+        length, d_model = map(int, name.split("_"))
+        positions = np.arange(0, length, 37)
+        got = np.asarray(sines_then_cosines(positions, d_model + d_model % 2))[:, :d_model]
+        if d_model % 2 == 0:
+            assert np.abs(got - wanted).max() <= 1e-4, name
+            assert np.abs(got - wanted)[positions < 64].max() <= 1e-5, name
 
 
 def test_learned_positions_are_rows_of_a_table() -> None:

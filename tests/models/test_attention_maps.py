@@ -95,3 +95,17 @@ def test_a_graph_of_any_shape_gives_the_same(model: Transformer, maps: dict[str,
 def test_weights_are_float32_in_bfloat16_as_well() -> None:
     model = Transformer.from_hparams(config.replace(HPARAMS, precision="bfloat16", num_layers=1), 20, 20, True)
     assert {keras.backend.standardize_dtype(m.dtype) for m in model.attention_maps(BATCH).values()} == {"float32"}
+
+
+def test_stacks_of_different_depth_and_relative_positions() -> None:
+    hparams = config.replace(HPARAMS, num_decoder_layers=1, max_relative_position=2)
+    model = Transformer.from_hparams(hparams, 20, 20, True)
+    reference.randomise(model, 1, scale=2)
+    found = _arrays(model.attention_maps(BATCH))
+    assert {name: value.shape for name, value in found.items()} == {
+        "encoder": SHAPES["encoder"],
+        "decoder": (2, 1, *SHAPES["decoder"][2:]),
+        "memory": (2, 1, *SHAPES["memory"][2:]),
+    }
+    for value in found.values():
+        np.testing.assert_allclose(value.sum(-1), 1, atol=1e-5)

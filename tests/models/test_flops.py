@@ -1,15 +1,13 @@
 """The count of FLOPs against the matrix products of the real graph, and against the cost that Table 2 states."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from tests.model_checks import assert_cost_is_counted
 
 P100 = 9.5e12  # FLOP/s in single precision (section 6.1, footnote 5)
 GPUS = 8
@@ -28,39 +26,44 @@ def _sizes(hparams: config.HParams, vocab_size: int) -> Sizes:
         d_k=hparams.d_k or per_head,
         d_v=hparams.d_v or per_head,
         target_vocab_size=vocab_size,
+        num_decoder_layers=hparams.num_decoder_layers,
+        max_relative_position=hparams.max_relative_position,
     )
 
 
-def _products(graph: Any) -> int:
-    """FLOPs of all matrix products in a graph of fixed shapes: 2 m k n each."""
-    total = 0
-    for operation in graph.get_operations():
-        if operation.type in ("MatMul", "BatchMatMulV2"):
-            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
-            inner = operation.inputs[0].shape[-2 if transposed else -1]
-            total += 2 * inner * int(np.prod(operation.outputs[0].shape))
-    return total
-
-
-@pytest.mark.parametrize("overrides", ["num_heads=4,d_k=3,d_v=5", "norm=pre,num_layers=1"])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "num_heads=4,d_k=3,d_v=5",
+        "norm=pre,num_layers=1",
+        "num_decoder_layers=3,d_k=3,d_v=5,max_relative_position=2,attention_biases=true,positions=none",
+    ],
+)
 def test_the_count_is_that_of_the_products_in_the_graph(overrides: str) -> None:
     hparams = config.override(
         TransformerHParams(num_layers=2, d_model=16, d_ff=40, num_heads=2, dropout=0.1), overrides
     )
     model = Transformer.from_hparams(hparams, 23, 23, True)
-    batch = {"source": tf.ones([3, 6], tf.int32), "target": tf.ones([3, 5], tf.int32)}
-
-    def forward() -> Any:
-        return tf.reduce_sum(model(batch, seed=tf.constant([1, 1])))
-
-    def training() -> Any:
-        with tf.GradientTape() as tape:
-            loss = forward()
-        return tape.gradient(loss, [w.value for w in model.trainable_weights])
-
-    counted = [_products(tf.function(f, autograph=False).get_concrete_function().graph) for f in (forward, training)]
     assert model.cost == _sizes(hparams, 23)
-    assert counted == [3 * model.cost.forward_flops(6, 5), 3 * model.cost.training_flops(6, 5)]
+    assert_cost_is_counted(model, 6, 5)
+
+
+def test_stacks_of_different_depth_add_up() -> None:
+    """12 + 6 layers: as 12 + 12 and 6 + 6, halved; also with remat, which keeps each layer's inputs."""
+
+    def sizes(encoder: int, decoder: int, remat: bool) -> Sizes:
+        more = {"num_decoder_layers": decoder, "remat": remat, "target_vocab_size": 0}
+        return Sizes(num_layers=encoder, d_model=16, d_ff=40, num_heads=2, d_k=8, d_v=8, **more)
+
+    for remat in (False, True):
+        deep, mixed, shallow = (sizes(*depths, remat) for depths in ((12, 0), (12, 6), (6, 6)))
+        swapped = sizes(6, 12, remat)
+        assert mixed.forward_flops(7, 9) + swapped.forward_flops(7, 9) == sum(
+            depth.forward_flops(7, 9) for depth in (deep, shallow)
+        )
+        assert mixed.activation_bytes(3, 7, 9, 4) + swapped.activation_bytes(3, 7, 9, 4) == sum(
+            depth.activation_bytes(3, 7, 9, 4) for depth in (deep, shallow)
+        )
 
 
 def test_pairs_add_up_and_a_window_bounds_what_self_attention_costs() -> None:

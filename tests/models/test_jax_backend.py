@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from tests import reference
+from tests import convs2s_reference, reference
 
 ROOT = Path(__file__).resolve().parents[2]
 V = 23
@@ -31,7 +33,7 @@ from tests.plain_cache import PlainCache
 
 assert keras.backend.backend() == "jax"
 stored = dict(np.load(sys.argv[1], allow_pickle=False))
-for name in ("post", "pre"):
+for name in ("post", "pre", "relative"):
     hparams = config.override(TransformerHParams(), str(stored[f"{name}/hparams"]))
     model = registry.MODELS.get("transformer").from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
     for w in model.weights:
@@ -61,15 +63,21 @@ print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modu
 """
 
 
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("jax") is None,
+    reason="jax is not installed; `pip install jax` to check the JAX backend",
+)
+
+
 def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed; `pip install jax` to check the JAX backend")
     source = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
     source = np.concatenate([np.full((2, 15), 6, "int32"), source], axis=1)  # two blocks of restricted self-attention
     target = np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32")
     stored = {"source": source, "target": target, "V": np.array(V)}
     pre = ",norm=pre,positions=learned,max_positions=9,d_k=5,d_v=3,attention_window=5"
-    for name, more in (("post", ""), ("pre", pre)):
+    relative = ",positions=tensor2tensor,max_relative_position=3,source_vector=true,attention_biases=true"
+    relative += ",num_decoder_layers=2"
+    for name, more in (("post", ""), ("pre", pre), ("relative", relative)):
         text = "num_layers=1,d_model=16,d_ff=24,num_heads=2" + more
         model = Transformer.from_hparams(config.override(TransformerHParams(), text), V, V, True)
         reference.randomise(model, 2)
@@ -78,10 +86,15 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
             f"{name}/hparams": np.array(text),
             f"{name}/logits": np.asarray(model({"source": source, "target": target})),
         }
-    np.savez(tmp_path / "weights.npz", **stored)
+    _assert_runs(SCRIPT, stored, tmp_path)
+
+
+def _assert_runs(script: str, stored: dict[str, np.ndarray], folder: Path) -> None:
+    """`script` ends well under JAX, with `stored` in a file."""
+    np.savez(folder / "weights.npz", **stored)
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "weights.npz")],
+        [sys.executable, "-c", script, str(folder / "weights.npz")],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -91,3 +104,55 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "heavy: []\n"
+
+
+CONVOLUTIONS = """
+import sys
+import jax
+import keras
+import numpy as np
+from t2t_lite import config, registry
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
+
+assert keras.backend.backend() == "jax"
+stored = dict(np.load(sys.argv[1], allow_pickle=False))
+hparams = config.override(ConvS2SHParams(), str(stored["hparams"]))
+model = registry.MODELS.get("convs2s").from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
+for w in model.weights:
+    w.assign(stored.pop(w.path))
+batch = {"source": stored["source"], "target": stored["target"]}
+call = jax.jit(lambda seed: model(batch, seed=seed))
+logits, wanted = np.asarray(call(None)), stored["logits"]
+np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+one, again, other = (np.asarray(call(np.array([1, s], "int32"))) for s in (5, 5, 6))
+np.testing.assert_array_equal(one, again)
+assert np.abs(one - other).max() > 1e-3 and np.isfinite(one).all()
+
+
+def three_steps():
+    fixed, state, step = model.start(model.encode(batch), 1, 3)
+    columns = []
+    for at in range(3):
+        previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
+        column, state = step(previous, at, fixed, state)
+        columns.append(column[:, 0])
+    return columns
+
+
+for at, got in enumerate(jax.jit(three_steps)()):
+    np.testing.assert_allclose(np.asarray(got), logits[:, at], rtol=0, atol=1e-5 * np.abs(wanted).max())
+assert not [name for name in stored if "convs2s/" in name]
+print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modules)))
+"""
+
+
+def test_a_convolutional_model_gives_the_same_numbers(tmp_path: Path) -> None:
+    batch = {
+        "source": np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32"),
+        "target": np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32"),
+    }
+    text = "encoder_layers=16x3+12x4,decoder_layers=16x2+12x3+12x1,d_model=10,d_out=7,max_positions=9"
+    model = ConvS2S.from_hparams(config.override(ConvS2SHParams(), text), V, V, True)
+    convs2s_reference.randomise(model, 2)
+    stored = {**batch, "V": np.array(V), "hparams": np.array(text), "logits": np.asarray(model(batch))}
+    _assert_runs(CONVOLUTIONS, stored | {w.path: np.asarray(w) for w in model.weights}, tmp_path)

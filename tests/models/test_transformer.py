@@ -28,7 +28,7 @@ def _model(hparams: config.HParams = TINY, source: int = V, target: int = V, sha
 class _Restricted(reference.Transformer):
     """Self-attention sees `window` // 2 positions to each side (section 4); 0: all of them."""
 
-    window: int
+    window: int = 0
 
     def _attention(self, x: Any, around: str, name: str, memory: Any, allowed: Any) -> Any:
         if memory is None and self.window:
@@ -39,14 +39,24 @@ class _Restricted(reference.Transformer):
 
 
 def _reference(model: Transformer, hparams: config.HParams) -> reference.Transformer:
-    sizes = (hparams.num_layers, hparams.num_heads, hparams.norm, hparams.attention_window)
-    return _Restricted(reference.weights_of(model), *sizes)
+    names = ("num_layers", "num_heads", "norm", "num_decoder_layers", "positions")
+    sizes = {name: getattr(hparams, name) for name in names}
+    return _Restricted(reference.weights_of(model), **sizes, window=hparams.attention_window)
 
 
+RELATIVE = {
+    "norm": "pre",
+    "positions": "none",
+    "max_relative_position": 3,
+    "num_decoder_layers": 1,
+    "source_vector": True,
+    "attention_biases": True,
+}
 MODELS: dict[str, dict[str, Any]] = {
     "post": {},
     "pre_learned": {"norm": "pre", "positions": "learned"},
     "window": {"attention_window": 5},
+    "relative": RELATIVE,
 }
 
 
@@ -67,6 +77,14 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "two_vocabularies_unshared_pre": ({"num_layers": 1, "share_embeddings": False, "norm": "pre"}, 31, False),
     "window": ({"num_layers": 1, "attention_window": 3}, V, True),
     "d_k_and_d_v": ({"num_layers": 1, "num_heads": 3, "d_k": 5, "d_v": 7}, V, True),
+    "tensor2tensor": (
+        {"norm": "pre", "positions": "tensor2tensor", "source_vector": True, "num_decoder_layers": 1},
+        *(V, True),
+    ),
+    "deeper_decoder": ({"num_layers": 1, "num_decoder_layers": 3, "positions": "none"}, V, True),
+    "relative": ({"max_relative_position": 2, "d_k": 5, "d_v": 7, "positions": "none"}, V, True),
+    "relative_and_sinusoids": ({"num_layers": 1, "max_relative_position": 1}, V, True),
+    "biases": ({"num_layers": 1, "attention_biases": True, "positions": "tensor2tensor"}, V, True),
 }
 
 
@@ -82,9 +100,9 @@ def test_equals_the_papers_equations(name: str) -> None:
     reference.assert_close(logits, _reference(model, hparams)(SOURCE, TARGET), 1e-5)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_bfloat16_is_within_its_rounding(norm: str) -> None:
-    hparams = config.replace(TINY, num_layers=1, precision="bfloat16", norm=norm)
+@pytest.mark.parametrize("changes", [{"norm": "post"}, {"norm": "pre"}, RELATIVE], ids=["post", "pre", "relative"])
+def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
+    hparams = config.replace(TINY, num_layers=1, precision="bfloat16", **changes)
     model = _model(hparams)
     assert {w.dtype for w in model.weights} == {"float32"}
     logits = _logits(model, SOURCE, TARGET)
@@ -175,7 +193,14 @@ def _count(hparams: config.HParams, vocab_size: int) -> int:
 def test_parameter_counts_of_two_layers(model: Transformer) -> None:
     last_norms = 2 * 2 * TINY.d_model if "final_norm" in model.weights[-1].path else 0
     tables = 2 * TINY.max_positions * TINY.d_model if model.source_positions else 0
-    assert model.count_params() == _count(TINY, V) + last_norms + tables
+    more = 0
+    if (
+        model.source_bias is not None
+    ):  # RELATIVE: one decoder layer less, one vector, three tables of two, four biases of two
+        d, per_head = TINY.d_model, TINY.d_model // TINY.num_heads
+        layer = 2 * 4 * d * d + 2 * d * TINY.d_ff + TINY.d_ff + d + 3 * 2 * d
+        more = d + 3 * 7 * 2 * per_head + 4 * 2 * d - layer
+    assert model.count_params() == _count(TINY, V) + last_norms + tables + more
 
 
 def test_parameter_counts_of_the_papers_models() -> None:
@@ -196,10 +221,43 @@ def test_paths_of_weights_are_unique_and_stable() -> None:
         assert sorted(paths) == [f"transformer/{path}" for path in GOLDEN_PATHS.split()]
 
 
+def test_paths_of_the_weights_that_the_paper_has_not() -> None:
+    plain = config.replace(TINY, num_layers=1)
+    paths = [w.path for w in Transformer.from_hparams(plain, V, V, True).weights]
+    more = config.replace(plain, source_vector=True, max_relative_position=2, attention_biases=True)
+    model = Transformer.from_hparams(more, V, V, True)
+    attentions = {
+        "encoder/layer_0/around_attention/self_attention": True,
+        "decoder/layer_0/around_self/self_attention": True,
+        "decoder/layer_0/around_memory/memory_attention": False,
+    }
+    new = {f"transformer/{path}/{name}_bias" for path in attentions for name in ("query", "output")}
+    relative = [path for path, is_self in attentions.items() if is_self]
+    new |= {f"transformer/{path}/relative_{name}" for path in relative for name in ("keys", "values")}
+    assert {w.path for w in model.weights} == {*paths, *new, "transformer/source_bias"}
+    assert [w.path for w in model.weights if w.path in paths] == paths
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_how_the_weights_that_the_paper_has_not_begin(precision: str) -> None:
+    """As tensor2tensor's, whose scope draws all by Glorot's uniform distribution: the vector is a row of 32."""
+    sizes = {"num_layers": 1, "d_model": 256, "num_heads": 4, "max_relative_position": 20}
+    hparams = TransformerHParams(source_vector=True, attention_biases=True, precision=precision, **sizes)  # type: ignore[arg-type]
+    model = Transformer.from_hparams(hparams, V, V, True)
+    attention = model.encoder.blocks[0].self_attention
+    for weight, fans in ((model.source_bias, 32 + 256), (attention.relative_keys, 41 + 64)):
+        bound = (6 / fans) ** 0.5
+        assert 0.95 * bound < np.abs(np.asarray(weight)).max() <= bound * (1 + 1e-6)
+        assert weight.dtype == "float32"
+    assert not np.asarray(attention.query_bias).any()
+    assert not np.asarray(attention.output_bias).any()
+
+
 def test_layers_are_numbered(model: Transformer) -> None:
     paths = {w.path for w in model.weights}
     name = "transformer/{}/layer_{}/around_feed_forward/feed_forward/kernel_1"
-    assert {name.format(stack, i) for stack in ("encoder", "decoder") for i in (0, 1)} <= paths
+    depths = (("encoder", 2), ("decoder", len(model.decoder.blocks)))
+    assert {name.format(stack, i) for stack, depth in depths for i in range(depth)} <= paths
 
 
 GOLDEN_PATHS = """

@@ -11,6 +11,9 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decode.beam_search import beam_search
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.layers.weight_norm import WeightNormLinear
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops.int8 import Int8Matrix, int8_matrices, quantize
@@ -68,6 +71,29 @@ def test_vectors_of_outputs() -> None:
     reference.assert_close(matrix.take(ids).numpy(), _dense(matrix).T[ids], 1e-6)
 
 
+@pytest.mark.parametrize("steps", [False, True])
+def test_what_gives_vectors_of_outputs_other_lengths(steps: bool) -> None:
+    matrix = _matrix(np.random.default_rng(3), 9)
+    gains = np.float32(np.random.default_rng(4).standard_normal(9))
+
+    @tf.function(autograph=False)
+    def factors() -> Any:
+        return (matrix.for_steps(OuterGraph()) if steps else matrix).norm_factors(gains, "float32")
+
+    reference.assert_close(factors().numpy(), gains / np.linalg.norm(_dense(matrix), axis=0), 1e-6)
+
+
+def test_normalised_weights_are_those_of_rounded_directions() -> None:
+    layer = WeightNormLinear(24, 40, 0.5, name="linear")
+    layer.build()
+    quantize(layer)
+    rows = np.float32(np.random.default_rng(5).standard_normal((6, 24)))
+    dense = _dense(layer.direction)
+    dense *= np.float64(layer.gain) / np.linalg.norm(dense, axis=0)
+    got = tf.function(layer, autograph=False)(rows)
+    reference.assert_close(got.numpy(), _rounded(rows) @ dense, 1e-6)
+
+
 class _Slow(Int8Matrix):
     """The same sums in float64."""
 
@@ -111,7 +137,12 @@ def _logits(model: Transformer, source: np.ndarray, target: np.ndarray) -> np.nd
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"norm": "pre", "positions": "learned"}, {"share_embeddings": False, "d_k": 4, "d_v": 12}],
+    [
+        {},
+        {"norm": "pre", "positions": "learned"},
+        {"share_embeddings": False, "d_k": 4, "d_v": 12},
+        {"max_relative_position": 2, "attention_biases": True, "source_vector": True, "num_decoder_layers": 1},
+    ],
     ids=str,
 )
 def test_a_model_makes_the_sums_that_it_should(changes: dict[str, Any]) -> None:
@@ -157,6 +188,30 @@ def test_the_matrices_have_left_the_model() -> None:
         unit = np.abs(array).max(1, keepdims=True) / 127
         assert np.abs(_dense(matrix).T - array).max() <= 0.5001 * unit.max()
         assert (np.abs(matrix.values.numpy()).max(1) == 127).all()
+
+
+@pytest.mark.parametrize(
+    ("model_class", "hparams", "share", "left"),
+    [
+        (Transformer, MODEL, "100.0%", []),
+        (Rnn, RnnHParams(num_layers=2, d_model=16), "100.0%", []),
+        (
+            Rnn,
+            RnnHParams(num_layers=2, d_model=16, attention_score="additive"),
+            "99.9%",
+            ["rnn/decoder/attention/vector"],
+        ),
+    ],
+    ids=["transformer", "rnn", "rnn_additive"],
+)
+def test_the_share_of_int8_is_said(
+    model_class: Any, hparams: Any, share: str, left: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = model_class.from_hparams(hparams, V, V, True)
+    with caplog.at_level("INFO", "t2t_lite"):
+        quantize(model)
+    assert caplog.messages == [f"int8: {share} of the numbers in the matrices of the model; all else is float32."]
+    assert [weight.path for weight in model.weights if len(weight.shape) > 1] == left
 
 
 def test_a_model_of_other_layers_is_refused() -> None:

@@ -52,7 +52,7 @@ except tf.errors.InvalidArgumentError as error:
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="takes a feature off x86")
 def test_a_processor_that_would_add_wrongly_is_refused() -> None:
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if it had no more
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if the processor had nothing newer
     done = subprocess.run(
         [sys.executable, "-c", CHECK], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )

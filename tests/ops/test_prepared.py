@@ -13,6 +13,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
@@ -22,9 +24,15 @@ from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
 from t2t_lite.ops.prepared import prepare_weights
-from tests import reference
+from tests import convs2s_reference, reference
 
 V, EOS = 30, 1
+RELATIVE: dict[str, Any] = {
+    "max_relative_position": 2,
+    "attention_biases": True,
+    "source_vector": True,
+    "num_decoder_layers": 1,
+}
 MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are laid out with some more
 SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
 
@@ -123,6 +131,13 @@ def _rnn(seed: int = 4, **changes: Any) -> Rnn:
     return model
 
 
+def _convs2s(seed: int = 4, **changes: Any) -> ConvS2S:
+    sizes: dict[str, Any] = {"encoder_layers": "16x3", "decoder_layers": "16x3+12x2", "d_model": 16, "d_out": 16}
+    model = ConvS2S.from_hparams(ConvS2SHParams(**sizes, **changes), V, V, True)
+    convs2s_reference.randomise(model, seed)
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "changes"),
     [
@@ -130,7 +145,11 @@ def _rnn(seed: int = 4, **changes: Any) -> Rnn:
         (_model, {"precision": "bfloat16"}),
         (_model, {"norm": "pre", "positions": "learned"}),
         (_model, {"share_embeddings": False, "d_v": 12}),
+        (_model, RELATIVE),
         (_rnn, {}),
+        (_convs2s, {}),
+        (_convs2s, {"precision": "bfloat16"}),
+        (_rnn, {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 2}),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

@@ -14,7 +14,7 @@ CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.
 
 
 def _printed(code: str) -> list[str]:
-    """What a Python of its own prints: TensorFlow can be told of threads only once."""
+    """What a Python of its own prints: the number of threads can be set only once."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_NUM_INTRAOP_THREADS", None)
     code = f"import os\nimport tensorflow as tf\nfrom t2t_lite.ops import threads\n{code}"

@@ -155,7 +155,7 @@ def _half_a_gzip(folder: Path) -> None:
         (_half_a_gzip, "test.trees.gz is not a whole gzip file"),
     ],
 )
-def test_broken_files_of_trees_are_told_and_nothing_is_written(
+def test_broken_files_of_trees_are_reported_and_nothing_is_written(
     tmp_path: Path, spoil: Callable[[Path], None], message: str
 ) -> None:
     folder, data = tmp_path / "trees", tmp_path / "data"

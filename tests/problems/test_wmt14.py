@@ -100,7 +100,7 @@ def test_french(tmp_path: Path) -> None:
     assert _read(problem, "test") == [("newstest2014-fren-src.en.sgm", "newstest2014-fren-ref.fr.sgm")]
 
 
-def test_what_is_missing_of_the_corpora_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_missing_of_the_corpora_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = _fill(tmp_path, *_DEV_TEST, "commoncrawl.de-en.en", "commoncrawl.de-en.de")
     assert _problem(folder).splits() == ("train", "dev", "test")
     message = f"wmt14_ende goes on without europarl-v7.de-en, news-commentary-v9.de-en: not in {folder}."

@@ -15,9 +15,11 @@ from t2t_lite import config, registry
 from t2t_lite.bin import exporter
 from t2t_lite.decode.translate import Translator
 from t2t_lite.errors import UsageError
+from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.serving.ctranslate2_export import export, length_penalty
+from t2t_lite.serving.ctranslate2_export import export
+from t2t_lite.serving.ctranslate2_readme import length_penalty
 from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, train_vocabulary
 from tests import reference
 
@@ -30,6 +32,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pre-norm, learned positions": {"norm": "pre", "positions": "learned", "max_positions": 12},  # fewer than pieces
     "d_k < d_v, three matrices": {"d_k": 4, "d_v": 12, "share_embeddings": False},
     "d_k > d_v, one head": {"d_k": 12, "d_v": 4, "num_heads": 1},
+    "tensor2tensor's": {
+        "norm": "pre",
+        "positions": "tensor2tensor",
+        "source_vector": True,
+        "num_decoder_layers": 2,
+        "attention_biases": True,
+    },
+    "relative positions": {
+        "positions": "none",
+        "max_relative_position": 3,
+        "source_vector": True,
+        "attention_biases": True,
+        "d_k": 4,
+        "d_v": 12,
+    },
 }
 TWO_VOCABULARIES = {"d_k < d_v, three matrices", "d_k > d_v, one head"}
 
@@ -154,6 +171,11 @@ class Other(Transformer):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
+        (
+            "_cost",
+            Sizes(1, 16, 32, 2, 8, 8, 150, max_relative_position=3),
+            "leaves out positions=sinusoidal where a model has relative positions; export it",
+        ),
         (
             "window",
             5,

@@ -171,8 +171,8 @@ def test_each_weight_is_stored_once_and_little_else(exported: Exported) -> None:
     for path, name in stored.items():
         np.testing.assert_array_equal(reader.get_tensor(name), weights[path])
     in_bytes = sum(value.nbytes for value in weights.values())
-    vocabularies = len(exported.translator.source_vocabulary.model_proto)
-    vocabularies += len(exported.translator.target_vocabulary.model_proto)
+    vocabularies = len(exported.translator.source_vocabulary.data)
+    vocabularies += len(exported.translator.target_vocabulary.data)
     sizes = {path: path.stat().st_size for path in exported.version.rglob("*") if path.is_file()}
     graph = sizes[exported.version / "saved_model.pb"]
     variables = sum(size for path, size in sizes.items() if path.parent.name == "variables")

@@ -98,7 +98,7 @@ except tf.errors.InvalidArgumentError as error:
 
 
 def test_where_it_would_be_wrong_it_says_so(int8: Exported) -> None:
-    environment: dict[str, Any] = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if the processor had no more
+    environment: dict[str, Any] = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if the processor had nothing newer
     command = [sys.executable, "-c", OPEN, str(int8.version)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     for word in ("refused", "failed"):

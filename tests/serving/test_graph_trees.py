@@ -80,7 +80,7 @@ def make(module: Module) -> Make:
 
 
 def repaired(ids: Sequence[int], text: str) -> tuple[str, Counter[str]]:
-    """The tree of ids over a text that is not blank, and what was mended."""
+    """The tree of ids over a text that is not blank, and what was repaired."""
     symbols = [SYMBOLS[i] if i != UNK else "" for i in itertools.takewhile(EOS.__ne__, ids) if i != PAD]
     tree, faults = lin.repair(symbols, lin.sentence(text).split(" "), KNOWN)
     return str(lin.tag_punctuation(tree)[0]), faults

@@ -1,4 +1,4 @@
-"""Data that changed after they were prepared: every command says so; a run goes on with them only if it is told to."""
+"""Data that changed after they were prepared: every command says so; a run goes on with them only on request."""
 
 import dataclasses
 import re

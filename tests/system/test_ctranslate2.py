@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from sentencepiece import SentencePieceProcessor
 
+from tests.checkpoints import default_weights
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 INT8_DIFFERS = 0.1  # in log-probability, by the rounding of weights, on average over pieces
 PAD_SHARE = 1e-3  # of a score: we leave padding its share of the probability, CTranslate2 gives it none
@@ -31,7 +33,7 @@ def test_ctranslate2_translates_as_the_run_does(
         assert done.stderr == ""
         assert f"{tmp_path / precision}/1: " in done.stdout
     card = json.loads((tmp_path / "int8" / "1" / "model_card.json").read_text())
-    assert (card["checkpoint"], card["ctranslate2"]["precision"]) == ("averaged/model-120", "int8")
+    assert (card["checkpoint"], card["ctranslate2"]["precision"]) == (default_weights(folder), "int8")
     bytes_of = {name: (tmp_path / name / "1" / "model.bin").stat().st_size for name in ("float32", "int8")}
     saved = bytes_of["float32"] - bytes_of["int8"]
     assert 2.5 < saved / card["parameters"] < 3  # bytes; positions and vectors stay float32

@@ -14,6 +14,7 @@ import pytest
 
 from t2t_lite.train.checkpoint import find
 from t2t_lite.train.default_weights import write_default
+from tests.checkpoints import default_weights
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -74,7 +75,9 @@ def test_the_trainer_writes_all_it_promises(folder: Path) -> None:
     assert names == {f"model-{step}" for step in (40, 60, 80, 100, 120)}
     assert (folder / "averaged" / "model-120.index").is_file()
     record = json.loads((folder / "default_weights.json").read_text())
-    assert (record["default"], record["averaged"]) == ("averaged", "model-120")
+    assert record["averaged"] == "model-120"
+    ranks = {name: (values["dev_bleu"], -values["dev_loss"]) for name, values in record["dev"].items()}
+    assert record["default"] == max(("averaged", "best"), key=ranks.__getitem__)
     best = max(evaluations, key=lambda row: (row["dev_bleu"], -row["dev_loss"]))
     assert record["dev"]["best"] == pytest.approx({name: best[name] for name in EVALUATION_FIELDS[1:]})
     assert list((folder / "tensorboard").iterdir())
@@ -92,13 +95,13 @@ def test_the_trainer_shows_translations_scores_and_what_to_do_next(trained: tupl
     assert re.search(r"^step 60: dev loss [\d.]+, perplexity [\d.]+, BLEU [\d.]+ \(best so far\)$", out, re.MULTILINE)
     found = re.search(
         r"^On all of dev: averaged BLEU ([\d.]+), loss [\d.]+; best \(step \d+\) BLEU ([\d.]+), loss [\d.]+\. Taking "
-        r"the averaged weights\.$",
+        r"the (\w+) weights\.$",
         out,
         re.MULTILINE,
     )
     assert found is not None
-    assert float(found[1]) >= float(found[2])
-    assert f"test set, weights {folder}/averaged/model-120:\nBLEU|nrefs:1|case:mixed|eff:no|tok:13a|" in out
+    assert float(found[{"averaged": 1, "best": 2}[found[3]]]) == max(float(found[1]), float(found[2]))
+    assert f"test set, weights {folder}/{default_weights(folder)}:\nBLEU|nrefs:1|case:mixed|eff:no|tok:13a|" in out
     assert f"translations: {folder}/test.hyp.txt\n" in out
     assert f"Next: t2t-lite-decoder --output_dir={folder} " in out
 
@@ -147,7 +150,7 @@ def test_eval_of_a_run_equals_scoring_its_files(run: Run, folder: Path, corpus: 
     assert of_run["scores"] == of_files["scores"]
     assert of_run["scores"][0]["value"] > 0
     assert of_run["scores"][0]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert (of_run["split"], of_run["checkpoint"]) == ("test", f"{folder}/averaged/model-120")
+    assert (of_run["split"], of_run["checkpoint"]) == ("test", f"{folder}/{default_weights(folder)}")
     assert 0 < of_run["loss"] < np.log(400)
     assert of_run["perplexity"] == pytest.approx(np.exp(of_run["loss"]))
 
@@ -187,9 +190,10 @@ def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path)
         f"--output_dir={tmp_path / 'warm'}",
     ]
     out = run("trainer", *flags).stdout
-    assert out.startswith(f"Starting from the weights of {folder}, step 120.\n")
+    step = default_weights(folder).rpartition("-")[2]
+    assert out.startswith(f"Starting from the weights of {folder}, step {step}.\n")
     assert "\nStopping at step 15: 2 evaluations in a row brought neither a better score nor a lower loss.\n" in out
-    before, after = weights(folder / "averaged" / "model-120"), weights(tmp_path / "warm" / "checkpoints" / "model-15")
+    before, after = weights(folder / default_weights(folder)), weights(tmp_path / "warm" / "checkpoints" / "model-15")
     assert before.keys() == after.keys()
     assert all(np.array_equal(value, after[key]) for key, value in before.items())
     scores = [row["dev_bleu"] for row in metrics(tmp_path / "warm") if "dev_bleu" in row]
@@ -204,6 +208,7 @@ def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path)
 
 USERS_CODE = '''
 from t2t_lite import problem, registry
+from tests.checkpoints import default_weights
 
 
 @registry.register_problem

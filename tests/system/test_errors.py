@@ -82,7 +82,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
 # Runs the commands of a JSON list one after the other; prints status, output and errors of each, and what was imported.
 ALL = """
 import contextlib, importlib, io, json, sys
-told = []
+answers = []
 for command, *flags in json.load(sys.stdin):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -90,13 +90,13 @@ for command, *flags in json.load(sys.stdin):
             status = importlib.import_module(f"t2t_lite.bin.{command}").main(flags)
         except SystemExit as end:
             status = end.code
-    told.append([status, out.getvalue(), err.getvalue()])
-print(json.dumps({"told": told, "imported": sorted({name.partition(".")[0] for name in sys.modules})}))
+    answers.append([status, out.getvalue(), err.getvalue()])
+print(json.dumps({"answers": answers, "imported": sorted({name.partition(".")[0] for name in sys.modules})}))
 """
 
 
 @pytest.fixture(scope="module")
-def told(corpus: Path, trained: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answers(corpus: Path, trained: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """By name: the places, and [status, output, errors]. One process makes all mistakes, and loads nothing heavy."""
     places = {
         name: {"corpus": corpus, "run": trained[0], "new": tmp_path_factory.mktemp("x") / "new"} for name in WRONG
@@ -110,18 +110,18 @@ def told(corpus: Path, trained: tuple[Path, str], tmp_path_factory: pytest.TempP
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert not {"tensorflow", "keras", "jax", "tensorflow_text"} & set(found["imported"])
-    return {name: (places[name], *each) for name, each in zip(WRONG, found["told"], strict=True)}
+    return {name: (places[name], *each) for name, each in zip(WRONG, found["answers"], strict=True)}
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_is_told_at_once(name: str, told: dict[str, Any]) -> None:
+def test_a_mistake_is_reported_at_once(name: str, answers: dict[str, Any]) -> None:
     _, wanted, message = WRONG[name]
-    places, status, out, err = told[name]
+    places, status, out, err = answers[name]
     assert (status, out) == (wanted, ""), err
     assert message.format(**places) in err
     assert "error: " in err
     assert "Traceback" not in err
-    assert not (places["new"] / "hparams.json").exists()  # or the mended command would meet a run there
+    assert not (places["new"] / "hparams.json").exists()  # or the corrected command would meet a run there
 
 
 def faulty(corpus: Path, folder: Path, name: str, data: bytes | None) -> Path:
@@ -144,7 +144,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("command", ["trainer", "datagen"])
-def test_a_fault_in_the_text_is_told_with_file_and_line(
+def test_a_fault_in_the_text_is_reported_with_file_and_line(
     command: str, name: str, run: Run, corpus: Path, tmp_path: Path
 ) -> None:
     file, data, *messages = FAULTS[name]
@@ -174,7 +174,7 @@ def test_devices_that_cannot_share_the_batch(run: Run, tmp_path: Path) -> None:
     assert done.stderr.startswith(
         "error: 3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, or"
     )
-    assert not (tmp_path / "run").exists()  # told before the data is prepared
+    assert not (tmp_path / "run").exists()  # reported before the data is prepared
 
 
 def test_a_start_that_came_to_nothing_may_be_repeated_with_other_settings(

@@ -22,7 +22,7 @@ def repaired(symbols: str, words: str = "a b c") -> tuple[str, dict[str, int]]:
 
 
 def draw_tree(draw: random.Random, size: int) -> Tree:
-    """A tree over `size` words: symbols opened and closed at random, and mended."""
+    """A tree over `size` words: symbols opened and closed at random, and repaired."""
     symbols = ["(S"]
     for _ in range(size):
         symbols += [f"({draw.choice(LABELS)}" for _ in range(draw.choice([0, 0, 1, 2]))]
@@ -71,7 +71,7 @@ def check_repair(symbols: list[str], words: list[str]) -> Counter[str]:
     assert set(faults) <= set(lin.FAULTS)
     assert all(count > 0 for count in faults.values())
     assert lin.repair(symbols, words) == (tree, faults)
-    # What was mended needs no mending, and what needed none is what was given.
+    # A repaired tree needs no repair, and a tree that needed none is unchanged.
     again = lin.linearize(tree)
     assert lin.repair(again, words) == (tree, Counter())
     same = len(symbols) == len(again) and all(
@@ -183,7 +183,7 @@ def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -
         count += len(found)
         if part == "dev":
             assert [" ".join(tree.words) for tree in found] == list(read_lines(folder / "t2t_linearized.dev.words.gz"))
-            # tensor2tensor writes S for (S and /S for )S: a label that is a tag as well could not be told from it.
+            # tensor2tensor writes S for (S and /S for )S: a label that is a tag as well would look the same.
             theirs = [
                 " ".join(symbol.lstrip("(").replace(")", "/") for symbol in lin.linearize(tree)) for tree in found
             ]

@@ -53,7 +53,7 @@ def test_one_of_ours_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFix
     caplog.set_level(logging.INFO, "t2t_lite")
     trained = train_vocabulary(_LINES, size=60)
     trained.save(tmp_path / "own.model")
-    assert sentencepiece_model.load(tmp_path / "own.model").model_proto == trained.model_proto
+    assert sentencepiece_model.load(tmp_path / "own.model").data == trained.data
     assert caplog.messages == []
 
 

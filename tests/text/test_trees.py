@@ -97,7 +97,7 @@ def test_normalize(text: str, expected: str) -> None:
         ("(A (\n", 1, "the tree that starts here is not closed"),
     ],
 )
-def test_broken_treebanks_are_told_with_file_and_line(text: str, line: int, fault: str) -> None:
+def test_broken_treebanks_are_reported_with_file_and_line(text: str, line: int, fault: str) -> None:
     with pytest.raises(DataError, match=re.escape(f"x.mrg, line {line}: {fault}")):
         read(text)
 

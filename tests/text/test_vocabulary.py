@@ -119,8 +119,8 @@ def test_a_model_with_other_special_ids_is_refused(corpus: list[str]) -> None:
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_training_twice_gives_the_same(corpus: list[str], kind: str) -> None:
     first, second = (train_vocabulary(corpus, size=300, kind=kind, max_lines=500) for _ in range(2))
-    assert first.model_proto == second.model_proto
-    assert train_vocabulary(corpus, size=300, kind=kind, max_lines=500, seed=2).model_proto != first.model_proto
+    assert first.data == second.data
+    assert train_vocabulary(corpus, size=300, kind=kind, max_lines=500, seed=2).data != first.data
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -170,7 +170,7 @@ def test_what_sentencepiece_passes_over_in_silence_comes_back(kind: str) -> None
 def test_text_whose_characters_all_stand_elsewhere_is_trained_on_as_ever() -> None:
     """Vocabularies of text that SentencePiece takes whole stay as they were, byte for byte."""
     lines = ["snapdunk <a></a>", "ab <unk> ba </s>"]
-    spec = sentencepiece_model_pb2.ModelProto.FromString(train_vocabulary(lines, size=60).model_proto).trainer_spec
+    spec = sentencepiece_model_pb2.ModelProto.FromString(train_vocabulary(lines, size=60).data).trainer_spec
     assert (spec.required_chars, list(spec.user_defined_symbols)) == ("", [])
 
 

@@ -1,27 +1,34 @@
-"""Trains a small model on N logical CPUs and writes what came of it; run by test_replicas.py, one process per N.
+"""Trains small models on N logical CPUs and writes the results; run by test_replicas.py, one process per N.
 
-Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES[:OPTIMIZER][:rnn] ...
+Usage: python -m tests.train.replica_worker STORE OUT.npz DEVICES PRECISION:DROPOUT:MICRO_BATCHES[:OPTIMIZER:MODEL] ...
 """
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
-from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.train.choices import make_optimizer
 from t2t_lite.train.devices import Devices, make_strategy
+from t2t_lite.train.run_dir import make_model
 from t2t_lite.train.step import TrainStep
 
+GRU = Path(__file__).resolve().parents[2] / "examples" / "my_model" / "gru"
 STEPS = 20
 RATES = {"adam": 1e-3, "adafactor": 0.02}
+RNNS: dict[str, dict[str, Any]] = {
+    "rnn": {"num_layers": 1},
+    "gnmt": {"num_layers": 3, "encoder": "gnmt", "wiring": "gnmt", "attention_score": "normed_additive"},
+}
 PLANNED_FOR = 4  # the batches are those of K = 4, however they are cut
 
 
@@ -30,35 +37,38 @@ def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
     strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for case in cases:
-        precision, dropout, micro_batches, *more = case.split(":")
-        rnn, (optimizer, *_) = "rnn" in more, [*(name for name in more if name != "rnn"), "adam"]
-        run = train(strategy, store_folder, precision, float(dropout), int(micro_batches), optimizer, rnn=rnn)
+        precision, dropout, micro_batches, optimizer, model = [*case.split(":"), "adam", "transformer"][:5]
+        hparams = recipe(model, float(dropout))
+        hparams = config.replace(hparams, precision=precision, optimizer=optimizer)
+        run = train(strategy, store_folder, "rnn" if model in RNNS else model, hparams, int(micro_batches))
         results |= {f"{case}/{name}": value for name, value in run.items()}
     np.savez(out, **results)
 
 
+def recipe(model: str, dropout: float) -> config.HParams:
+    """Sizes of 32; the model of examples/my_model, which is found as --usr_dir finds it, has no dropout."""
+    if model == "gru":
+        registry.load_plugins(str(GRU))
+        return config.replace(registry.hparams("gru_tiny"), units=32)
+    if model in RNNS:
+        return RnnHParams(**RNNS[model], d_model=32, dropout=dropout)
+    if model == "convs2s":
+        return ConvS2SHParams(encoder_layers="2x32x3", decoder_layers="2x32x3", d_model=32, d_out=32, dropout=dropout)
+    return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)
+
+
 def train(
-    strategy: tf.distribute.Strategy,
-    store_folder: str,
-    precision: str,
-    dropout: float,
-    micro_batches: int,
-    optimizer_name: str,
-    *,
-    rnn: bool,
+    strategy: tf.distribute.Strategy, store_folder: str, model_name: str, hparams: config.HParams, micro_batches: int
 ) -> dict[str, Any]:
     """Makes STEPS updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
     size = store.source_vocabulary.size
-    # On two devices layers are computed again for the gradients, which changes no more than their number does.
-    remat = strategy.num_replicas_in_sync == 2
-    sizes = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2}
-    hparams = TransformerHParams(**sizes, dropout=dropout, precision=precision, remat=remat, optimizer=optimizer_name)
-    if rnn:
-        hparams = RnnHParams(num_layers=1, d_model=32, dropout=dropout, precision=precision, optimizer=optimizer_name)
+    if model_name == "transformer" and strategy.num_replicas_in_sync == 2:
+        # Layers are computed again for the gradients, which may differ in rounding only.
+        hparams = config.replace(hparams, remat=True)
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        model = (Rnn if rnn else Transformer).from_hparams(hparams, size, size, shared=True)
+        model = make_model(model_name, hparams, size, size, True)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
     options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False, "fill": True}
     step = TrainStep(model, optimizer, strategy, micro_batches=micro_batches, **options)
@@ -68,7 +78,7 @@ def train(
     for number in range(1, STEPS + 1):
         planned = plan.batch(number)
         batch = assemble(split, planned, micro_batches, packing=False)
-        step(batch, number, RATES[optimizer_name])
+        step(batch, number, RATES[hparams.optimizer])
         outcome = step.outcome()
         losses.append(outcome.loss)
         norms.append(outcome.grad_norm)

@@ -87,7 +87,7 @@ def case(toy_store: Store, small_hparams: HParams, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="module")
-def told(case: Case) -> tuple[str, dict[str, Any]]:
+def stopped(case: Case) -> tuple[str, dict[str, Any]]:
     """What a run without tolerance says, and its report."""
     case.begin()
     with pytest.raises(TrainingError) as error:
@@ -101,17 +101,19 @@ def told(case: Case) -> tuple[str, dict[str, Any]]:
     return str(error.value), json.loads(path.read_text(encoding="utf-8"), parse_constant=no_constant)
 
 
-def test_the_run_stops_before_the_update_and_says_what_to_do(case: Case, told: tuple[str, dict[str, Any]]) -> None:
+def test_the_run_stops_before_the_update_and_says_what_to_do(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
     step = min(case.bad)
-    assert told[0].startswith(f"Step {step}: the loss is nan and the gradient's norm nan. The update was not applied")
+    assert stopped[0].startswith(
+        f"Step {step}: the loss is nan and the gradient's norm nan. The update was not applied"
+    )
     for advice in ("learning_rate_factor", "clip_norm=1", "--skip_bad_batches=1 leaves out 1 such in all."):
-        assert advice in told[0]
+        assert advice in stopped[0]
     assert [int(path.rpartition("-")[2]) for path in list_checkpoints(case.trainer.output_dir)] == list(range(1, step))
     assert [line["step"] for line in read_metrics(case.trainer.output_dir)] == list(range(1, step))
 
 
-def test_the_report_names_micro_batch_and_pairs(case: Case, told: tuple[str, dict[str, Any]]) -> None:
-    step, report = min(case.bad), told[1]
+def test_the_report_names_micro_batch_and_pairs(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
+    step, report = min(case.bad), stopped[1]
     assert (report["step"], report["loss"], report["grad_norm"]) == (step, "nan", "nan")
     assert report["weights_not_finite"] == []
     assert [part["micro_batch"] for part in report["micro_batches"]] == case.bad[step]
@@ -125,8 +127,8 @@ def test_the_report_names_micro_batch_and_pairs(case: Case, told: tuple[str, dic
             assert pair["target"]
 
 
-def test_the_report_shows_where_the_numbers_went_wrong(told: tuple[str, dict[str, Any]]) -> None:
-    part = told[1]["micro_batches"][0]
+def test_the_report_shows_where_the_numbers_went_wrong(stopped: tuple[str, dict[str, Any]]) -> None:
+    part = stopped[1]["micro_batches"][0]
     largest = part["largest_activations"]
     assert largest["transformer/source_embedding"] == "inf"
     assert largest["transformer/encoder/layer_0/around_attention/self_attention"] == "nan"
@@ -139,12 +141,12 @@ def test_the_report_shows_where_the_numbers_went_wrong(told: tuple[str, dict[str
     assert any("encoder" in name for name in norms)
 
 
-def test_the_model_is_as_it_was_before_the_look(case: Case, told: tuple[str, dict[str, Any]]) -> None:
+def test_the_model_is_as_it_was_before_the_look(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
     assert not [layer.path for layer in case.trainer.model._flatten_layers() if "call" in vars(layer)]
 
 
 def test_tolerated_batches_are_left_out_and_counted_over_restarts(
-    case: Case, told: tuple[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    case: Case, stopped: tuple[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, *others = case.bad
     with pytest.raises(TrainingError, match=rf"Step {others[0]}: .*--skip_bad_batches=2 leaves out 2"):

@@ -37,7 +37,7 @@ def _ones(trainer: Trainer) -> None:
         variable.assign(np.ones(variable.shape, np.float32))
 
 
-def test_a_reset_is_kept_and_told(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reset_is_kept_and_reported(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trainer = make(tmp_path)
     with pytest.raises(UsageError, match="has no checkpoint whose optimizer --reset_optimizer could reset"):
         trainer.begin(reset_optimizer=True)

@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved comes back, the newest stay, averages are means of every weight, damage is told."""
+"""Checkpoints: what is saved comes back, the newest stay, averages are means of every weight, damage is reported."""
 
 import os
 from collections.abc import Callable

@@ -114,7 +114,7 @@ def test_the_newest_written_stays_whatever_its_number(tmp_path: Path) -> None:
     assert _found(tmp_path / "best") == {"model-20": ("new", "new")}
 
 
-def test_what_is_set_aside_is_listed_no_more_but_there(tmp_path: Path) -> None:
+def test_what_is_set_aside_is_kept_but_not_listed(tmp_path: Path) -> None:
     for step in (1, 12):
         checkpoint_files.put(tmp_path / "c", step, _writer("x"), keep=5)
     checkpoint_files.set_aside(str(tmp_path / "c" / "model-1"))

@@ -85,7 +85,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_it_is_told_and_the_one_before_is_used(
+def test_it_is_reported_and_the_one_before_is_used(
     name: str, setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ending, damage, reason = DAMAGE[name]
@@ -112,7 +112,7 @@ def test_it_is_told_and_the_one_before_is_used(
     assert caplog.messages == []
 
 
-def test_two_damaged_ones_are_both_told(setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_damaged_ones_are_both_reported(setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for step in (1, 2, 3):
         setup.save(step)
     _cut(tmp_path / NEWEST / f"model-3.{DATA}")
@@ -212,7 +212,7 @@ def test_numbers_that_are_not_finite_are_neither_saved_nor_loaded(
     assert setup.holds(1)
 
 
-def test_a_reset_optimizer_counts_its_steps_anew_also_after_a_restart(model: Any, tmp_path: Path) -> None:
+def test_a_reset_optimizer_counts_its_steps_from_the_reset_also_after_a_restart(model: Any, tmp_path: Path) -> None:
     setup = Setup(model, tmp_path)
     setup.save(100)
     setup.adam.reset(100)

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite import config
 from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.ops import batch_shards
 from t2t_lite.train.gradients import loss_and_gradients
@@ -38,7 +41,7 @@ def _packed() -> dict[str, np.ndarray]:
 
 
 class Computed:
-    """Loss and gradients of a model. Each graph is made once; it is told neither rows nor lengths, as in training."""
+    """Loss and gradients of a model. Each graph is made once; rows and lengths are unknown to it, as in training."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -111,7 +114,38 @@ def computed_again(make_model: Callable[..., Any]) -> Computed:
     return Computed(make_model(V, remat=True, share_embeddings=False, **DROPPING))
 
 
-@pytest.mark.parametrize("name", ["computed", "computed_again"])
+class _Scaled(Transformer):
+    """Its softmax layer's table is computed from two weights, of which one is looked up as well."""
+
+    def output(self) -> Any:
+        table = self.softmax.table
+        return table * (2 + self.encoder.blocks[0].feed_forward.bias_2), None
+
+
+@pytest.fixture(scope="module")
+def computed_scaled(small_hparams: Any) -> Computed:
+    keras.utils.set_random_seed(1)
+    return Computed(_Scaled.from_hparams(config.replace(small_hparams, **DROPPING), V, V, True))
+
+
+def test_what_the_table_is_computed_from_is_the_same_for_blocks(computed_scaled: Computed) -> None:
+    _assert_same(computed_scaled(_batch(), 2), computed_scaled(_batch(), 1))
+
+
+@pytest.fixture(scope="module")
+def computed_convolutions() -> Computed:
+    """Of a model whose weights are all normalised."""
+    keras.utils.set_random_seed(1)
+    layers = {"encoder_layers": "8x3+12x3", "decoder_layers": "2x8x3"}
+    hparams = ConvS2SHParams(**layers, d_model=8, d_out=8, max_positions=9, dropout=0.2)
+    return Computed(ConvS2S.from_hparams(hparams, V, V, True))
+
+
+def test_so_they_do_in_a_convolutional_model(computed_convolutions: Computed) -> None:
+    _assert_same(computed_convolutions(_batch(), 2), computed_convolutions(_batch(), 1))
+
+
+@pytest.mark.parametrize("name", ["computed", "computed_again", "computed_scaled", "computed_convolutions"])
 def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest.FixtureRequest) -> None:
     computed: Computed = request.getfixturevalue(name)
     batch, weights = _batch(), [weight.value for weight in computed.model.trainable_weights]

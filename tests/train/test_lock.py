@@ -1,4 +1,4 @@
-"""One trainer per folder: the second is told who is there, a killed one stops nobody."""
+"""One trainer per folder: the second learns which one is there, a killed one stops nobody."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ with only_trainer(sys.argv[1]):
 """
 
 
-def test_a_second_one_is_told_process_and_host_and_a_killed_one_is_no_hindrance(tmp_path: Path) -> None:
+def test_a_second_one_learns_process_and_host_and_a_killed_one_is_no_hindrance(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path / "run")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -56,7 +56,7 @@ def test_it_is_given_back_also_after_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_system_without_locks_is_told_and_used(
+def test_a_file_system_without_locks_is_reported_and_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def none(file: object, operation: int) -> None:

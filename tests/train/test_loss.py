@@ -171,7 +171,7 @@ def test_large_logits_overflow_nothing(shift: float, jit: bool) -> None:
     assert np.isfinite(gradient).all()
 
 
-def test_logits_rounded_to_bfloat16_lose_no_more_than_their_rounding() -> None:
+def test_logits_rounded_to_bfloat16_lose_only_their_rounding() -> None:
     # The loss itself adds no error of bfloat16.
     rounded = np.float32(LOGITS.astype("bfloat16"))
     loss, _ = _loss_and_gradient(rounded, 0.1)

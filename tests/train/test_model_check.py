@@ -9,6 +9,7 @@ from keras import ops
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
 from t2t_lite.models import base
+from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.cost import CostPerSymbol
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
@@ -89,9 +90,13 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "cost": ({"cost": 12}, "cost is a int, not a t2t_lite.models.base.Cost."),
     "output alone": ({"output": lambda self: self.table}, "output returned a Variable, not (table, bias or None)."),
-    "a computed table": (
-        {"output": lambda self: (self.table * 2, None)},
-        "output's table is a ",
+    "no array": (
+        {"output": lambda self: ([[1.0]], None)},
+        "output's table is a list, not a float32 weight or array computed from weights.",
+    ),
+    "a table in the precision": (
+        {"output": lambda self: (ops.cast(self.table, "bfloat16"), None)},
+        "output's table is bfloat16 [23, 4], not a float32 weight or array computed from weights.",
     ),
     "vocabulary": (
         {"from_hparams": classmethod(lambda cls, hparams, source_vocab_size, target_vocab_size, shared: cls(31))},
@@ -109,7 +114,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"encode": lambda self, batch, seed=None: ops.transpose(_Sound.encode(self, batch))},
         f"encode's result is float32 [4, 2], not [2, 2], which is sentences on the first axis {TRIED}.",
     ),
-    "no array": ({"encode": lambda self, batch, seed=None: [1.5]}, "encode's result[0] is a float, not an array."),
+    "a number": ({"encode": lambda self, batch, seed=None: [1.5]}, "encode's result[0] is a float, not an array."),
     "late weights": ({"hidden": _late}, "from_hparams has to make all weights; sound/late came with a later call."),
     "start": ({"start": lambda self, memory, beam_size, steps: memory}, "start has to return (fixed, state, step)"),
     "state of the beam": (
@@ -157,6 +162,10 @@ def test_a_sound_model_passes_and_is_returned() -> None:
     assert type(_make({})).__name__ == "Mine"
 
 
+def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
+    assert _make({"output": lambda self: (self.table * 2, None)}).output()[0].shape == (V, D)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_one_sentence(fault: str) -> None:
     members, words = FAULTS[fault]
@@ -168,10 +177,52 @@ def test_each_fault_is_one_sentence(fault: str) -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(("name", "model"), [("tiny", Transformer), ("parsing_small", Transformer), ("rnn_tiny", Rnn)])
+def _deep(**members: Any) -> tuple[Any, list[int]]:
+    """Checks a model by a recipe of six layers; returns it, and of how many layers each was that was made or traced."""
+    seen = []
+
+    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        model = cls(target_vocab_size)
+        seen.append(hparams.num_layers)
+        if hparams.num_layers < members.get("least", 0):
+            raise KeyError(hparams.num_layers)
+        model.layers_ = hparams.num_layers
+        return model
+
+    def encode(self: Any, batch: Any, seed: Any = None) -> Any:
+        seen.append(self.layers_)
+        return _Sound.encode(self, batch)
+
+    own = {"from_hparams": classmethod(from_hparams), "encode": encode, **members, "__module__": __name__}
+    hparams = config.replace(registry.hparams("tiny"), num_layers=6)
+    return make_checked("mine", type("Mine", (_Sound,), own), hparams, (V, V), True), seen
+
+
+def test_of_a_deep_model_two_layers_are_traced() -> None:
+    model, seen = _deep()
+    assert (model.layers_, model.table.shape[0]) == (6, V)
+    assert seen == [6, 2, 2, 2]  # made, made, encode, and encode in hidden
+
+
+def test_a_model_that_cannot_have_two_layers_is_traced_itself() -> None:
+    assert _deep(least=3)[1] == [6, 2, 6, 6]
+
+
+def test_what_is_wrong_is_said_of_the_model_itself() -> None:
+    with pytest.raises(UsageError, match=rf"step's logits is float32 \[2, 3, 22\], not \[2, 3, {V}\]"):
+        _deep(start=FAULTS["logits"][0]["start"])
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "size"),
+    [
+        *(("tiny", Transformer, {"num_layers": 1}), ("parsing_small", Transformer, {"num_layers": 1})),
+        *(("rnn_tiny", Rnn, {"num_layers": 1}), ("convs2s_tiny", ConvS2S, {})),
+    ],
+)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_our_own_models_pass(name: str, model: type, precision: str) -> None:
-    hparams = config.replace(registry.hparams(name), num_layers=1, d_model=16, precision=precision)
+def test_our_own_models_pass(name: str, model: type, size: dict[str, int], precision: str) -> None:
+    hparams = config.replace(registry.hparams(name), d_model=16, precision=precision, **size)
     make_checked(name, model, hparams, (V, V), True)
 
 

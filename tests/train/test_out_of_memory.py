@@ -36,7 +36,7 @@ def test_the_largest_micro_batch_is_tried_before_the_first_step(tmp_path: Path) 
     assert re.fullmatch(
         r"error: The device ran out of memory when the largest micro-batch was tried before the first step: a "
         r"micro-batch of \d+ rows x \(\d+ \+ \d+\) pieces \(micro_batches=1\)\. Smaller parts of the same batch need "
-        r"less: --hparams=micro_batches=2, in a run that starts anew\. Or lower batch_tokens or max_length\. "
+        r"less: --hparams=micro_batches=2, in a new run\. Or lower batch_tokens or max_length\. "
         r"\(.*allocat.*\)\n",
         error,
     )

@@ -13,14 +13,13 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.train.checkpoint import find
 from tests import commands
+from tests.checkpoints import assert_same_bits, tensors
 
 # Dropout is on. The evaluation at step 15 takes long enough, as its graph is new, to be killed in.
 HPARAMS = (
@@ -70,12 +69,6 @@ def _updates(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
 
 
-def _tensors(folder: Path, step: int) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / f"model-{step}"))
-    keys = [key for key in reader.get_variable_to_shape_map() if key.startswith(("weights/", "adam_", "step"))]
-    return {key: reader.get_tensor(key) for key in keys}
-
-
 @dataclasses.dataclass(frozen=True)
 class Runs:
     """Folders of the finished runs by devices, and what the killed one had written when it died."""
@@ -114,13 +107,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs, devices: int) -> None:
-    expected, found = (_tensors(each[devices], 20) for each in (runs.whole, runs.in_two))
-    assert expected.keys() == found.keys()
+    expected, found = (tensors(each[devices], 20) for each in (runs.whole, runs.in_two))
+    assert_same_bits(found, expected)
     assert len([key for key in expected if key.startswith("adam_")]) > 20
-    for key, tensor in expected.items():
-        np.testing.assert_array_equal(found[key], tensor, err_msg=key)
     # And they are not what they were when the run stopped.
-    before = _tensors(runs.in_two[devices], 10)
+    before = tensors(runs.in_two[devices], 10)
     assert sum((before[key] != found[key]).any() for key in found) > len(found) / 2
 
 

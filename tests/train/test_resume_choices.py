@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.config import HParams
@@ -14,6 +13,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.train.report import read_metrics
 from t2t_lite.train.run_dir import RunSpec
 from t2t_lite.train.trainer import Trainer
+from tests.checkpoints import assert_same_bits, tensors
 
 RUN = "train_steps=8,log_every=1,save_every=2,eval_lines=2,beam_size=1,extra_length=1,dropout=0.1"
 CASES = {
@@ -41,21 +41,9 @@ def _forget_after(folder: Path, step: int) -> None:
             path.unlink()
 
 
-def _tensors(folder: Path, step: int) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / f"model-{step}"))
-    keys = [key for key in reader.get_variable_to_shape_map() if not key.startswith(("run/", "_CHECKPOINTABLE"))]
-    return {key: reader.get_tensor(key) for key in keys}
-
-
 def _curve(folder: Path) -> list[tuple[Any, ...]]:
     names = ("step", "loss", "learning_rate", "grad_norm", "dev_loss")
     return [tuple(line.get(name) for name in names) for line in read_metrics(folder)]
-
-
-def _assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert found.keys() == expected.keys()
-    for key, tensor in expected.items():
-        np.testing.assert_array_equal(found[key], tensor, err_msg=key)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -64,7 +52,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
 ) -> None:
     hparams, run = config.override(small_hparams, CASES[name]), tmp_path / "run"
     _train(run, toy_store, hparams)
-    whole, curve = _tensors(run, 8), _curve(run)
+    whole, curve = tensors(run, 8), _curve(run)
     parts = {key.partition("/")[0] for key in whole}
     slots = {"adafactor": {"rows", "columns", "v"}, "nesterov": {"m"}}[name]
     memory = {"schedule_memory"} if name == "nesterov" else set()
@@ -75,7 +63,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
         assert rates[0] > rates[4] > rates[7]  # halved before and after where it was killed
         (run / "metrics.jsonl").unlink()  # the evaluations before are in the checkpoint, too
     _train(run, toy_store, hparams)
-    _assert_equal(_tensors(run, 8), whole)
+    assert_same_bits(tensors(run, 8), whole)
     again = _curve(run)
     assert again == curve[-len(again) :]
     assert len(again) == (9 if name == "nesterov" else len(curve))  # with the evaluation after step 4

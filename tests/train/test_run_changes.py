@@ -40,7 +40,9 @@ def _another(field: Field) -> Any:
         return {"optimizer": "sgd", "schedule": "constant"}[field.name]
     if field.kind is int:
         return 2 * field.default or 2
-    return typing.get_args(field.kind)[1] if field.kind is not float else field.default / 2 or 0.5
+    if field.kind is float:
+        return field.default / 2 or 0.5
+    return next(value for value in typing.get_args(field.kind) if value != field.default)
 
 
 def _taken(cls: type[config.HParams], field: Field, reset: bool) -> bool:
@@ -85,7 +87,7 @@ def _as_earlier(folder: Path, hparams: config.HParams, **names: str) -> dict[str
 def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
     rnn = registry.hparams("rnn_tiny")
     values = _as_earlier(tmp_path / "rnn", rnn, hparams_set="rnn_tiny")
-    assert len(values) == 54
+    assert values.keys() >= {"d_ff", "num_heads", *config.fields(type(rnn))}
     spec = read_run(tmp_path / "rnn")
     assert (spec.model, spec.hparams) == ("rnn", rnn)
     record = make_record(spec) | {"hparams": values}
@@ -94,7 +96,7 @@ def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
         check_record(record | {"hparams": values | {"dropout": 0.5}}, spec, "checkpoint", training=True)
 
     base = registry.hparams("base")
-    assert len(_as_earlier(tmp_path / "base", base)) == 52
+    assert _as_earlier(tmp_path / "base", base).keys() == config.fields(type(base)).keys()
     assert read_run(tmp_path / "base").hparams == base
 
 

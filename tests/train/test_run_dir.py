@@ -1,4 +1,4 @@
-"""The run's folder: its files come back, it can be moved, what is odd in it is told."""
+"""The run's folder: its files come back, it can be moved, what is odd in it is reported."""
 
 import dataclasses
 import json

@@ -23,7 +23,7 @@ STEPS = 8
 
 
 def main(out: str, devices: str, clip_norm: str) -> None:
-    """Writes what came of the updates, by "xla" and "graph"."""
+    """Writes the results of the updates, by "xla" and "graph"."""
     strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for name in ("graph", "xla"):

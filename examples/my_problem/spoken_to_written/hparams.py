@@ -21,6 +21,10 @@ class CyclicHParams(TransformerHParams):
             raise UsageError(
                 f"hparams: unique_layers={self.unique_layers} must be at most num_layers={self.num_layers}."
             )
+        if self.num_decoder_layers:
+            raise UsageError(
+                "hparams: num_decoder_layers is not for cyclic_transformer, whose stacks are equally deep."
+            )
 
 
 @registry.register_hparams

@@ -1,0 +1,163 @@
+"""t2t-lite-import: makes a run of a checkpoint that tensor2tensor trained, and of its vocabulary."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from t2t_lite import config, registry
+from t2t_lite.bin import cli, output
+from t2t_lite.errors import DataError
+
+if TYPE_CHECKING:
+    from t2t_lite.importers.run_folder import Import
+
+# What import.json keeps of the command line.
+_GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "languages")
+_DECODING = ("beam_size", "length_penalty", "extra_length")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = _parser()
+    args = parser.parse(argv)
+    if (args.check is None) != (args.check_input is None):
+        parser.error("--check=FILE, tensor2tensor's outputs, goes with --check_input=FILE, the lines that they are of")
+    return cli.run(lambda: _run(args), "interrupted; nothing was imported.")
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(
+        prog="t2t-lite-import",
+        description="Makes a run of a Transformer that tensor2tensor trained: its checkpoint, its hparams and its "
+        "vocabulary. All other commands then take it as any run, and compute what tensor2tensor computed.",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR|PREFIX,...",
+        required=True,
+        help="the folder of the training (t2t-trainer's --output_dir), whose newest checkpoint is taken, or one "
+        "checkpoint, such as DIR/model.ckpt-250000; several are averaged",
+    )
+    parser.add_argument("--average", type=cli.positive, metavar="N", default=1, help="average a folder's N newest")
+    parser.add_argument(
+        "--vocabulary",
+        metavar="FILE",
+        required=True,
+        help="vocab.PROBLEM.SIZE[.subwords] of t2t-datagen's --data_dir, subwords or tokens; or the word bytes",
+    )
+    parser.add_argument("--target_vocabulary", metavar="FILE", help="where each side has a vocabulary of its own")
+    parser.add_argument(
+        "--hparams_set",
+        metavar="NAME",
+        help="tensor2tensor's, such as transformer_base, where neither hparams.json nor flags.txt is beside the "
+        "checkpoint",
+    )
+    parser.add_argument(
+        "--hparams", metavar="NAME=VALUE,...", help="tensor2tensor's hparams, such as num_heads=8; they come first"
+    )
+    parser.add_argument(
+        "--target_space_id",
+        type=int,
+        metavar="N",
+        help="the number of the target language's vector; default: the one that was trained, if that can be seen, or 0",
+    )
+    parser.add_argument("--languages", metavar="SRC-TGT", help="such as en-de; for the model card and for scores")
+    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="of all commands; default: 4")
+    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="of all commands; default: 0.6")
+    parser.add_argument(
+        "--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this; default: 50"
+    )
+    parser.add_argument("--check_input", metavar="FILE", help="lines that t2t-decoder has translated")
+    parser.add_argument(
+        "--check", metavar="FILE", help="what t2t-decoder wrote for them: says how many lines are equal"
+    )
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    # Before TensorFlow: what is wrong shows at once.
+    from t2t_lite.data.sources import read_lines
+    from t2t_lite.importers import t2t_vocabulary
+
+    decoding = {name: getattr(args, name) for name in _DECODING if getattr(args, name) is not None}
+    config.replace(registry.hparams("t2t_import"), **decoding)
+    problem = registry.problem("imported", languages=args.languages)
+    check_input, check = (list(read_lines(path)) if path else [] for path in (args.check_input, args.check))
+    if len(check_input) != len(check):
+        raise DataError(
+            f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
+            "the output for line N of the other."
+        )
+    output.check_folder("output_dir", os.path.dirname(os.path.abspath(args.output_dir)))
+    files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
+    loaded = [t2t_vocabulary.load(path) for path in files]
+    cli.load_tensorflow()
+    from t2t_lite.importers import run_folder, tensor2tensor
+
+    run_folder.check_folder(args.output_dir)
+    imported = tensor2tensor.read(
+        args.checkpoint.split(","),
+        average=args.average,
+        hparams_set=args.hparams_set,
+        hparams=args.hparams,
+        target_space_id=args.target_space_id,
+    )
+    vocabularies = t2t_vocabulary.fitting(imported, loaded[0], loaded[-1])
+    found = run_folder.Import(
+        imported,
+        run_folder.recipe(imported, decoding),
+        vocabularies,
+        files,
+        problem.options(),
+        {name: getattr(args, name) for name in (*_GIVEN, *_DECODING) if getattr(args, name) is not None},
+    )
+    parameters = run_folder.write(args.output_dir, found)
+    _report(args, found, parameters)
+    if check:
+        _check(args, check_input, check)
+    print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir} --input=FILE")
+    print(f"or:   t2t-lite-exporter --output_dir={args.output_dir}   (for TensorFlow Serving or CTranslate2)")
+    return 0
+
+
+def _report(args: argparse.Namespace, found: Import, parameters: int) -> None:
+    from t2t_lite.importers import report
+
+    for name, text in report.lines(found, parameters):
+        print(f"{name + ':':<14} {text}")
+    print(f"{'run:':<14} {args.output_dir}")
+
+
+def _check(args: argparse.Namespace, inputs: list[str], outputs: list[str]) -> None:
+    from t2t_lite.importers.own_decodes import compare
+    from t2t_lite.ops import threads
+    from t2t_lite.ops.prepacked import is_supported
+    from t2t_lite.train.open_run import open_run
+
+    threads.one_per_operation()
+    run = open_run(args.output_dir)
+    run.translator.prepack = is_supported(run.model.compute_dtype)
+    found = compare(run.translator, inputs, outputs)
+    print(f"{'check:':<14} {found.equal:,} of {found.lines:,} outputs are equal to those of {args.check}")
+    if found.first is None:
+        return
+    if found.at_limit:
+        print(
+            f"{'':<14} {found.at_limit:,} others reached the longest length, which is the input's and "
+            f"--extra_length={run.translator.extra_length} here; in tensor2tensor it depends on the batch"
+        )
+    for name, text in zip(("input", "there", "here"), found.first, strict=True):
+        print(f"{'':<14} {name:<5} {text}")
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()

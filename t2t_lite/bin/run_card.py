@@ -1,0 +1,118 @@
+"""The model card of what a command has opened: a run, or an ensemble of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.errors import DataError
+
+if TYPE_CHECKING:
+    from t2t_lite.problem import Problem
+    from t2t_lite.train.open_run import OpenEnsemble, OpenRun
+
+
+def make_card(run: OpenRun | OpenEnsemble, precision: str | None = None) -> dict[str, Any]:
+    """Returns the model card of an open run, or of an ensemble, that is exported with `precision` (None: the run's)."""
+    from t2t_lite.train.open_run import OpenEnsemble
+
+    return _of_ensemble(run, precision) if isinstance(run, OpenEnsemble) else _of_run(run, precision)
+
+
+def _of_run(run: OpenRun, precision: str | None) -> dict[str, Any]:
+    from t2t_lite.serving.model_card import model_card
+
+    problem = run.spec.make_problem()
+    path = Path(run.checkpoint)
+    return model_card(
+        run.translator,
+        problem,
+        run.spec.hparams,
+        model=run.spec.model,
+        hparams_set=run.spec.hparams_set,
+        checkpoint=f"{path.parent.name}/{path.name}",
+        step=run.step,
+        scores=_scores(run, problem, precision),
+        pairs=_pairs(run),
+    )
+
+
+def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[str, Any]]:
+    """The scores that the run's files have of what is exported: of these very weights, with this very search.
+
+    Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
+    checkpoints there is none.
+    """
+    from t2t_lite.metrics import bleu
+    from t2t_lite.metrics.bracketing import Bracketing
+    from t2t_lite.train.recipe import cadence_of
+    from t2t_lite.train.report import read_metrics
+    from t2t_lite.train.run_dir import read_run
+    from t2t_lite.train.scores_file import describe_weights, scores_of
+
+    settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
+    found = scores_of(run.output_dir, run.checkpoint, settings)
+    as_trained = precision != "int8" and read_run(run.output_dir, run.spec.usr_dir).hparams == run.spec.hparams
+    weights = describe_weights(run.checkpoint)["path"]
+    if not as_trained or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
+        return found
+    metric = (
+        Bracketing(problem.evalb)
+        if problem.metric == "evalb"
+        else bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
+    )
+    signature = metric.score(["(S (X a))"], ["(S (X a))"]).signature
+    lines = cadence_of(run.spec.hparams).eval_lines
+    return found + [
+        {
+            "split": "dev",
+            "metric": problem.metric,
+            "value": value,
+            "signature": signature,
+            "weights": weights,
+            **({"lines": lines} if lines else {}),
+        }
+        for row in read_metrics(run.output_dir)
+        if row["step"] == run.step
+        for name, value in row.items()
+        if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))
+    ]
+
+
+def _pairs(run: OpenRun) -> dict[str, int]:
+    try:
+        return {split: facts["pairs"] for split, facts in run.store().manifest["splits"].items()}
+    except DataError:  # a run is exported without its data, too
+        return {}
+
+
+_SHARED = ("made_by", "date", "problem", "vocabularies", "trees", "versions", "batching", "licence")
+_OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "scores", "training_data")
+
+
+def _of_ensemble(ensemble: OpenEnsemble, precision: str | None) -> dict[str, Any]:
+    """What the members share, how the ensemble searches, and "members": what is each one's own, by its weights' prefix.
+
+    hparams: the search's, and the precision, or those of the members where they differ.
+    """
+    from t2t_lite.train.ensemble_check import DECODING
+
+    cards = [_of_run(member, precision) for member in ensemble.members]
+    names = [member.output_dir.resolve().name for member in ensemble.members]  # where it lay is nobody's business
+    first = cards[ensemble.members.index(ensemble.first)]
+    precisions = sorted({card["hparams"]["precision"] for card in cards})
+    return {
+        **{name: first[name] for name in _SHARED if name in first},
+        "model": "ensemble",
+        "parameters": sum(card["parameters"] for card in cards),
+        "hparams_set": ", ".join(card["hparams_set"] for card in cards),
+        "hparams": {name: first["hparams"][name] for name in DECODING} | {"precision": ", ".join(precisions)},
+        "checkpoint": ", ".join(f"{name}/{card['checkpoint']}" for name, card in zip(names, cards, strict=True)),
+        "scores": [],
+        "scores_note": "not scored: t2t-lite-eval prints an ensemble's scores and keeps them in no file; those of a "
+        "member are of that member alone",
+        "members": {
+            prefix.rstrip("/"): {"run": name, **{key: card[key] for key in _OWN}}
+            for prefix, name, card in zip(ensemble.model.members(), names, cards, strict=True)
+        },
+    }

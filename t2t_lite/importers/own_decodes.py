@@ -1,0 +1,50 @@
+"""tensor2tensor's own outputs, compared with those of the imported model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from t2t_lite.decode.translate import Translator
+from t2t_lite.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """How many of the outputs are equal.
+
+    lines: compared; blank inputs are not, as they have no output here.
+    equal: of them.
+    at_limit: of those that differ, how many ran into a limit of length, here or there.
+    first: the input, tensor2tensor's output and ours of the first that differs at no limit, or else at one; None.
+    """
+
+    lines: int
+    equal: int
+    at_limit: int
+    first: tuple[str, str, str] | None
+
+
+def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str]) -> Comparison:
+    """Translates `inputs` and compares each with line N of `outputs`, which t2t-decoder wrote.
+
+    An output has at most `extra_length` pieces more than its input here; there more than the longest input of its
+    batch, so that an output which reaches the limit depends on its neighbours.
+
+    Raises:
+        DataError: not as many outputs as inputs.
+    """
+    if len(inputs) != len(outputs):
+        raise DataError(f"There are {len(inputs):,} inputs and {len(outputs):,} outputs; line N is of line N.")
+    vocabulary, target = translator.source_vocabulary, translator.target_vocabulary
+    rows = [i for i, line in enumerate(inputs) if line.strip()]
+    ours = [found[0].text for found in translator.translate([inputs[i] for i in rows])]
+    different = [(inputs[i], outputs[i], text) for i, text in zip(rows, ours, strict=True) if outputs[i] != text]
+
+    def at_limit(line: str, *texts: str) -> bool:
+        limit = len(vocabulary.encode(vocabulary.line(line))) + translator.extra_length
+        return any(len(target.encode(text)) >= limit for text in texts)
+
+    free = [row for row in different if not at_limit(*row)]
+    first = next(iter(free or different), None)
+    return Comparison(len(rows), len(rows) - len(different), len(different) - len(free), first)

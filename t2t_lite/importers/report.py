@@ -1,0 +1,59 @@
+"""What an import has found, for whoever asked for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from t2t_lite import config
+from t2t_lite.importers.run_folder import Import
+from t2t_lite.importers.t2t_description import Description
+
+
+def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
+    """Yields (what, a line on it).
+
+    Args:
+        parameters: of the model as it was written.
+    """
+    imported, hparams = found.imported, config.to_dict(found.hparams)
+    described, variables = imported.description, imported.variables
+    names = ", ".join(os.path.basename(prefix) for prefix in imported.checkpoints)
+    mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
+    body = next(full.removesuffix(name) for name, full in variables.weights.items() if name.startswith("body/"))
+    yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, variables {body}body/..."
+    yield "model", _model(described, parameters)
+    yield "positions", _positions(described)
+    if imported.target_space is not None:
+        yield "target space", f"{imported.target_space.row} ({imported.target_space.why})"
+    sides = dict.fromkeys(found.vocabulary_files)
+    for path, vocabulary in zip(sides, dict.fromkeys(found.vocabularies), strict=False):
+        yield "vocabulary", f"{vocabulary.size:,} ids, {vocabulary.suffix[1:]}, of {path}"
+    left = [(len(variables.slots), "of the optimizer"), (len(variables.counters), "of counters")]
+    without = ", ".join(f"{number} {what}" for number, what in left if number)
+    yield "variables", f"{len(variables.weights)}, each used once{f'; left out: {without}' if without else ''}"
+    yield (
+        "decoding",
+        "".join(f"{name}={hparams[name]:g}, " for name in ("beam_size", "length_penalty", "extra_length"))
+        + f"inputs of at most {hparams['max_source_length']} pieces",
+    )
+
+
+def _model(described: Description, parameters: int) -> str:
+    tables = "one table for source, target and softmax" if described.shared else "a table for each side"
+    if not described.share_embeddings:
+        tables += " and one for the softmax"
+    layers = f"{described.num_encoder_layers} + {described.num_decoder_layers} layers"
+    sizes = f"d_model {described.d_model}, d_ff {described.d_ff}, {described.num_heads} heads of {described.d_k}"
+    if described.attention_biases:
+        sizes += ", attention with biases (tensor2tensor 1.2.9 or before)"
+    return f"Transformer, {layers}, {sizes}, {described.norm}-norm, {tables}; {parameters:,} parameters"
+
+
+def _positions(described: Description) -> str:
+    found = {
+        "learned": f"learned, {described.max_positions}",
+        "tensor2tensor": "sines, then cosines",
+        "none": "none",
+    }[described.positions]
+    return f"{found}; relative ones up to {described.relative_positions}" if described.relative_positions else found

@@ -1,0 +1,182 @@
+"""Writes an imported model as a run, which every command opens; it is there whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import __version__, config
+from t2t_lite.data.durable import aside_folder, exclusive, sync
+from t2t_lite.errors import UsageError
+from t2t_lite.importers import t2t_model
+from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
+from t2t_lite.train.checkpoint import AVERAGED, Checkpoints
+from t2t_lite.train.run_changes import make_record
+from t2t_lite.train.run_dir import RunSpec, write_run
+
+IMPORT_FILE = "import.json"
+PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
+
+_CHUNK = 1 << 20  # bytes read at once for a checksum
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """All that makes a run of a checkpoint.
+
+    vocabularies: of source and target, with as many ids as the model; one object where they are shared.
+    vocabulary_files: what they were read from.
+    options: of the problem `imported`.
+    given: the flags, by name, that the user gave.
+    """
+
+    imported: Imported
+    hparams: TransformerHParams
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+    vocabulary_files: tuple[str, ...]
+    options: Mapping[str, Any]
+    given: Mapping[str, Any]
+
+
+def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
+    """Returns the recipe of a run: the model's, and how it decodes.
+
+    tensor2tensor has no positions past a table of learned ones; outputs may be longer than inputs by extra_length.
+
+    Args:
+        decoding: fields of the group "decode" that were given.
+    """
+    found = config.replace(t2t_model.recipe(imported.description, imported.hparams), **decoding)
+    rows = imported.description.max_positions
+    if not rows:
+        return found
+    limits = config.to_dict(found)
+    longest = min(limits["max_source_length"], max(rows - limits["extra_length"], 1))
+    return config.replace(found, max_source_length=longest, max_length=min(limits["max_length"], rows))
+
+
+def check_folder(output_dir: str | os.PathLike[str]) -> None:
+    """Raises UsageError unless a run can be written there: no such folder, or an empty one."""
+    if os.path.lexists(output_dir) and (not os.path.isdir(output_dir) or os.listdir(output_dir)):
+        raise UsageError(f"--output_dir={output_dir} is there already; an import writes a new folder. Give another.")
+
+
+def write(output_dir: str | os.PathLike[str], found: Import) -> int:
+    """Writes the run, and returns how many parameters its model has.
+
+    Raises:
+        UsageError: there is such a folder.
+    """
+    folder = Path(os.path.abspath(output_dir))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder):
+        check_folder(folder)
+        aside = aside_folder(folder)
+        aside.mkdir()
+        try:
+            parameters = _fill(aside, found)
+            for path in [*aside.rglob("*"), aside]:
+                sync(path)
+            os.rename(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        sync(folder.parent)
+    return parameters
+
+
+def step_of(imported: Imported) -> int:
+    """The step that the newest checkpoint's name says, or 0."""
+    match = re.search(r"-(\d+)$", imported.checkpoints[-1])
+    return int(match[1]) if match else 0
+
+
+def _fill(folder: Path, found: Import) -> int:
+    source, target = found.vocabularies
+    files = by_file(source, target)
+    spec = RunSpec(
+        problem=PROBLEM,
+        options=dict(found.options),
+        data_dir="data",
+        usr_dir=None,
+        hparams_set=HPARAMS_SET,
+        model=MODEL,
+        hparams=found.hparams,
+        files={name: vocabulary.checksum for name, vocabulary in files.items()},
+    )
+    model = t2t_model.build(found.imported if source is target else _with_a_table_each(found.imported), found.hparams)
+    Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step_of(found.imported))
+    for name, vocabulary in files.items():
+        vocabulary.save(folder / name)
+    (folder / IMPORT_FILE).write_text(json.dumps(_record(found), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_run(folder, spec)
+    return int(model.count_params())
+
+
+def _with_a_table_each(imported: Imported) -> Imported:
+    """The same model where both sides share a table; tensor2tensor does for two vocabularies of one size."""
+    if not imported.description.shared:
+        return imported
+    table = imported.weights["transformer/target_embedding/table"]
+    return dataclasses.replace(
+        imported,
+        weights={**imported.weights, "transformer/source_embedding/table": table},
+        description=dataclasses.replace(imported.description, shared=False),
+    )
+
+
+def _record(found: Import) -> dict[str, Any]:
+    """What import.json says: where the run is from, what the shapes said and what the user gave."""
+    imported = found.imported
+    described = dataclasses.asdict(imported.description)
+    said = {name: described.pop(name) for name in ("num_heads", "d_k", "d_v", "positions")}
+    beside = [
+        name for name in ("hparams.json", "flags.txt") if (Path(imported.checkpoints[-1]).parent / name).is_file()
+    ]
+    space = imported.target_space
+    return {
+        "made_by": f"t2t-lite {__version__}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "checkpoints": [{"path": prefix, "sha256": _checksums(prefix)} for prefix in imported.checkpoints],
+        "vocabularies": [
+            {"path": path, "sha256": None if not os.path.isfile(path) else _checksum(Path(path))}
+            for path in found.vocabulary_files
+        ],
+        "variables": {
+            "weights": len(imported.variables.weights),
+            "of_the_optimizer": len(imported.variables.slots),
+            "counters": len(imported.variables.counters),
+        },
+        "from_shapes": described,
+        "from_hparams": {"file": beside[0] if beside else None, **said},
+        "target_space": None if space is None else dataclasses.asdict(space),
+        "given": dict(found.given),
+        "tensor2tensor_hparams": dict(imported.hparams),
+    }
+
+
+def _checksums(prefix: str) -> dict[str, str]:
+    folder, name = os.path.split(prefix)
+    files = sorted(
+        path
+        for path in Path(folder or ".").iterdir()
+        if re.fullmatch(rf"{re.escape(name)}\.(index|data-.*)", path.name)
+    )
+    return {path.name: _checksum(path) for path in files}
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""What tensor2tensor's optimizer remembers in a checkpoint, as the slots of ours: with them a training goes on.
+
+Its `adam` is LazyAdam, which moves only the rows that a sparse gradient names. But it makes the gradients of embeddings
+dense before; only those of relative positions are sparse. So LazyAdam is Adam, except for distances that no two symbols
+of a batch are apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers.t2t_embeddings import embeddings
+from t2t_lite.importers.t2t_mapping import Place, place
+from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+
+# Ours -> the ends of tensor2tensor's names, of a matrix and of a vector.
+_ENDS = {
+    "adam": ({"m": "Adam", "v": "Adam_1"}, {"m": "Adam", "v": "Adam_1"}),
+    "adafactor": ({"rows": "Adafactor", "columns": "Adafactor_1"}, {"v": "Adafactor"}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Slots:
+    """The slots of an optimizer.
+
+    optimizer: "adam" or "adafactor".
+    step: updates that were made.
+    arrays: path of a weight here -> name of a slot -> float32 array.
+    """
+
+    optimizer: str
+    step: int
+    arrays: Mapping[str, Mapping[str, Any]]
+
+
+def read(imported: Imported) -> Slots | None:
+    """Reads the slots of an imported checkpoint; None where it has none, as averaged ones may.
+
+    Adafactor keeps rows and columns of each shard of an embedding; those of the whole table are their means, exactly.
+
+    Raises:
+        UsageError: the weights are the mean of several checkpoints.
+        DataError: the slots are of another optimizer, incomplete, or cannot be expressed here.
+    """
+    if len(imported.checkpoints) > 1:
+        raise UsageError("A training goes on from one checkpoint, and the weights are the mean of several.")
+    if not imported.variables.slots:
+        return None
+    if imported.description.attention_biases:
+        raise DataError(
+            "The slots of a checkpoint of tensor2tensor 1.2.9 or before cannot be taken over, as its attention has "
+            "more biases than ours. The weights alone can."
+        )
+    checkpoints = Tf1Checkpoints(imported.checkpoints)
+    optimizer = _optimizer(imported.variables.slots)
+    variables = imported.variables.weights
+    there = {name.removeprefix("training/"): name for name in imported.variables.slots}
+
+    def slot(name: str, end: str) -> Any:
+        full = f"{variables[name]}/{end}"
+        if full not in there:
+            raise DataError(f"The checkpoint has slots of {optimizer}, but not {full}.")
+        return checkpoints.mean(there[full])
+
+    shapes = {name: checkpoints.shapes[full] for name, full in variables.items()}
+    tables = embeddings(shapes).tables
+    found: dict[str, dict[str, Any]] = {}
+    for path, table in tables.items():
+        shards = [{ours: slot(name, end) for ours, end in _ENDS[optimizer][0].items()} for name in table.shards]
+        found[path] = _whole(shards, [shapes[name][0] for name in table.shards])
+    for name in shapes:
+        if where := place(name):
+            ends = _ENDS[optimizer][len(shapes[name]) < 2]
+            found[where.path] = _changed({ours: slot(name, end) for ours, end in ends.items()}, where, imported)
+    step = [name for name in imported.variables.counters if name.endswith("global_step")]
+    if not step:
+        raise DataError("The checkpoint has slots, but no global_step: how many updates they are of is not known.")
+    return Slots(optimizer, int(checkpoints.mean(step[0])), found)
+
+
+def _optimizer(slots: Sequence[str]) -> str:
+    for name, (of_matrices, _) in _ENDS.items():
+        if any(slot.endswith(tuple(f"/{end}" for end in of_matrices.values())) for slot in slots):
+            return name
+    raise DataError(f"The checkpoint's optimizer is neither adam nor Adafactor: it has the slot {slots[0]}.")
+
+
+def _whole(shards: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str, Any]:
+    """The slots of a table, from those of its shards, which have so many rows."""
+    whole = {name: np.concatenate([shard[name] for shard in shards]) for name in shards[0] if name != "columns"}
+    if "columns" in shards[0]:  # means over rows
+        columns = np.average([shard["columns"] for shard in shards], axis=0, weights=rows)
+        whole["columns"] = columns.astype(np.float32)
+    return whole
+
+
+def _changed(slots: dict[str, Any], where: Place, imported: Imported) -> dict[str, Any]:
+    """As `tensor2tensor.read` changes the weight."""
+    described, space = imported.description, imported.target_space
+    if where.change == "row" and space is not None:
+        if "rows" not in slots:
+            return {name: array[space.row] for name, array in slots.items()}
+        rows = slots["rows"]
+        return {"v": rows[space.row] / rows.mean() * slots["columns"]}
+    if not where.change:
+        return slots
+    if "rows" in slots:
+        raise DataError("Adafactor's slots of a model with attention_variables_3d cannot be expressed here.")
+    # A weight that is c times as large has gradients that are 1 / c of what they were.
+    scale = math.sqrt(described.d_k) if where.change == "scaled heads" else 1.0
+    shape = (-1, described.d_model) if where.path.endswith("/output") else (described.d_model, -1)
+    parts = {"m": slots["m"] / scale, "v": slots["v"] / scale**2}
+    return {name: np.float32(array).reshape(shape) for name, array in parts.items()}

@@ -1,0 +1,58 @@
+"""Products with weights of normalised rows (Salimans and Kingma, 2016)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.matmul import matmul
+from t2t_lite.layers.matrix import Matrix, norm_factors
+
+
+class WeightNormLinear(keras.layers.Layer):
+    """x W^T + b in the layer's precision; each row of W is g v / |v|, of a direction v and a length g.
+
+    Training multiplies by W: of its numbers there are fewer than of products. A search has few rows to multiply, so it
+    multiplies by the rows v, which are laid out once as any matrix is, and then each product by its g / |v|, of which
+    there are only as many as outputs; they are computed once, too. Both are the same product.
+
+    Args:
+        inputs, outputs: sizes.
+        stddev: of the initial directions' numbers; the initial lengths are those of the directions.
+
+    Call arguments:
+        x: [..., inputs].
+
+    Returns:
+        [..., outputs].
+    """
+
+    MATRICES: ClassVar = {"direction": "OI"}
+
+    def __init__(self, inputs: int, outputs: int, stddev: float, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.inputs, self.outputs, self.stddev = inputs, outputs, stddev
+
+    def build(self, x_shape: Any = None) -> None:
+        normal = keras.initializers.RandomNormal(stddev=self.stddev)
+        self.direction = self.add_weight(name="direction", shape=(self.outputs, self.inputs), initializer=normal)
+
+        def lengths(shape: Any, dtype: Any) -> Any:
+            return ops.cast(ops.norm(ops.convert_to_tensor(self.direction), axis=1), dtype)
+
+        self.gain = self.add_weight(name="gain", shape=(self.outputs,), initializer=lengths)
+        self.bias = self.add_weight(name="bias", shape=(self.outputs,), initializer="zeros")
+
+    def matrix(self) -> Any:
+        """W, float32 [outputs, inputs]."""
+        direction = ops.convert_to_tensor(self.direction)
+        return direction * norm_factors(direction, self.gain)[:, None]
+
+    def call(self, x: Any) -> Any:
+        x = ops.cast(x, self.compute_dtype)
+        if not isinstance(self.direction, Matrix):
+            return matmul(x, self.matrix(), self.bias, transposed=True)
+        product = matmul(x, self.direction) * self.direction.norm_factors(self.gain, x.dtype)
+        return product + self.direction.bias(self.bias, x.dtype)

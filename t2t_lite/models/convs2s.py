@@ -1,0 +1,175 @@
+"""Convolutional encoder-decoder (Gehring et al., 2017): gated convolutions, attention in every layer of the decoder.
+
+Legend: B sentences, S source length, T target length, K hypotheses of a sentence, L layers of the decoder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras import ops
+
+from t2t_lite.layers import masks
+from t2t_lite.layers.conv_embedding import ConvEmbedding
+from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.layers.weight_norm import WeightNormLinear
+from t2t_lite.models import base
+from t2t_lite.models.convs2s_hparams import Convolution, ConvS2SHParams, parse_layers
+from t2t_lite.models.convs2s_stacks import ConvDecoder, ConvEncoder
+from t2t_lite.models.cost import CostPerSymbol
+from t2t_lite.registry import register_model
+
+
+@register_model("convs2s")
+class ConvS2S(base.Model):
+    """Nothing in it goes from position to position: training computes all of them at once.
+
+    Args:
+        source_vocab_size, target_vocab_size: rows of the embeddings.
+        encoder_layers, decoder_layers: sizes of the convolutions.
+        d_model: size of embeddings.
+        d_out: size of what the softmax layer multiplies.
+        max_positions: rows of each table of positions.
+        dropout: share of embeddings and of inputs of layers that training drops.
+    """
+
+    attention_kinds = ("memory",)
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        encoder_layers: Sequence[Convolution],
+        decoder_layers: Sequence[Convolution],
+        d_model: int,
+        d_out: int,
+        max_positions: int,
+        dropout: float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name="convs2s", autocast=False, **kwargs)
+        policy, dtype = self.dtype_policy, self.compute_dtype
+
+        def embedding(vocab_size: int, name: str) -> ConvEmbedding:
+            return ConvEmbedding(vocab_size, max_positions, d_model, dtype, name=name)
+
+        self.source_embedding = embedding(source_vocab_size, "source_embedding")
+        self.target_embedding = embedding(target_vocab_size, "target_embedding")
+        self.dropout = Dropout(dropout, name="dropout")
+        self.encoder = ConvEncoder(encoder_layers, d_model, dropout, len(decoder_layers), dtype=policy, name="encoder")
+        self.decoder = ConvDecoder(decoder_layers, d_model, d_out, dropout, dtype=policy, name="decoder")
+        stddev = math.sqrt((1 - dropout) / d_out)
+        self.softmax = WeightNormLinear(d_out, target_vocab_size, stddev, dtype=policy, name="softmax")
+        self._cost = cost_of(encoder_layers, decoder_layers, d_model, d_out, target_vocab_size)
+        self.build(None)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates all weights, under names that follow from the structure alone."""
+        part: Any
+        for part in (self.source_embedding, self.target_embedding, self.encoder, self.decoder, self.softmax):
+            part.build(None)
+
+    @classmethod
+    def from_hparams(
+        cls, hparams: ConvS2SHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
+    ) -> ConvS2S:
+        """Builds the model of a recipe, in its precision; each side has a table of its own."""
+        return cls(
+            source_vocab_size,
+            target_vocab_size,
+            encoder_layers=parse_layers("encoder_layers", hparams.encoder_layers),
+            decoder_layers=parse_layers("decoder_layers", hparams.decoder_layers),
+            d_model=hparams.d_model,
+            d_out=hparams.d_out,
+            max_positions=hparams.max_positions,
+            dropout=hparams.dropout,
+            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+        )
+
+    @property
+    def cost(self) -> CostPerSymbol:
+        """Arithmetic and memory."""
+        return self._cost
+
+    def output(self) -> tuple[Any, Any]:
+        """The softmax layer: its normalised rows [V, d_out], and its bias [V]."""
+        return self.softmax.matrix(), self.softmax.bias
+
+    def logits(self, hidden: Any) -> Any:
+        """As `base.Model`; here with weights that may be laid out for a search."""
+        return ops.cast(self.softmax(hidden), "float32")
+
+    def encode(self, batch: Mapping[str, Any], seed: Any = None) -> dict[str, Any]:
+        """Reads the source.
+
+        Returns:
+            "keys" z and "values" (z + e) sqrt(1/2) sqrt(n), n being the length of the sentence, [B, S, d_model] each;
+            "bias" float32 [B, 1, S], which hides padding.
+        """
+        source = batch["source"]
+        real = ops.cast(ops.not_equal(source, masks.PAD), self.compute_dtype)[..., None]
+        embedded = self._embedded(self.source_embedding, source, fold_in(seed, 0))
+        keys, values = self.encoder(embedded, real, seed=fold_in(seed, 1))
+        lengths = ops.cast(ops.count_nonzero(source, axis=1), "float32")[:, None, None]
+        values = values * ops.cast(ops.sqrt(lengths), values.dtype)  # n sqrt(1 / n), for all sums over the source
+        return {"keys": keys, "values": values, "bias": masks.padding_bias(source)[:, 0]}
+
+    def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
+        """What the softmax layer is given, [B, T, d_out]."""
+        return self._decoded(batch, seed)[0]
+
+    def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the weights of each layer's attention to the source: "memory", float32 [B, L, 1, T, S]."""
+        return {"memory": ops.stack(self._decoded(batch, None)[1], axis=1)[:, :, None]}
+
+    def _decoded(self, batch: Mapping[str, Any], seed: Any) -> tuple[Any, list[Any]]:
+        source = self.encode(batch, fold_in(seed, 0))
+        shifted = ops.pad(batch["target"][:, :-1], ((0, 0), (1, 0)))
+        embedded = self._embedded(self.target_embedding, shifted, fold_in(seed, 1))
+        return self.decoder(embedded, source, seed=fold_in(seed, 2))
+
+    def _embedded(self, embedding: ConvEmbedding, ids: Any, seed: Any) -> Any:
+        return self.dropout(embedding(ids, positions=ops.arange(ops.shape(ids)[1])), seed=seed)
+
+    def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
+        """Begins a search; as `base.Model` says."""
+
+        def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
+            vector, state = self.decoder.position(self.target_embedding(ids, positions=index), fixed, state)
+            return self.logits(vector), state
+
+        return memory, self.decoder.first(ops.shape(memory["keys"])[0], beam_size), step
+
+
+def cost_of(
+    encoder_layers: Sequence[Convolution],
+    decoder_layers: Sequence[Convolution],
+    d_model: int,
+    d_out: int,
+    target_vocab_size: int,
+) -> CostPerSymbol:
+    """Arithmetic and memory, from the sizes.
+
+    Values that are kept: of each layer the window, its product, the gate and the output; with attention queries and
+    contexts as well; of the softmax layer logits, probabilities and gradient. Weights of attention are not counted.
+    """
+
+    def layers(convolutions: Sequence[Convolution], outputs: int) -> tuple[int, int]:
+        """Multiply-adds and values of a symbol."""
+        inputs = convolutions[0].channels
+        products, values = d_model * inputs, d_model + inputs
+        for channels, width in convolutions:
+            products += 2 * width * inputs * channels + (inputs * channels if inputs != channels else 0)
+            values += width * inputs + 5 * channels
+            inputs = channels
+        return products + inputs * outputs, values + outputs
+
+    source, source_values = layers(encoder_layers, d_model)
+    target, target_values = layers(decoder_layers, d_out)
+    target += sum(2 * channels * d_model for channels, _ in decoder_layers) + d_out * target_vocab_size
+    target_values += sum(channels + 3 * d_model for channels, _ in decoder_layers) + 3 * target_vocab_size
+    pair = 2 * d_model * len(decoder_layers)  # scores and contexts
+    return CostPerSymbol(2 * source, 2 * target, 2 * pair, source_values, target_values)

@@ -1,0 +1,139 @@
+"""What an import makes of recipes and vocabularies; vocabularies that are not the model's are refused."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers import run_folder, t2t_vocabulary, tensor2tensor
+from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.train.open_run import open_run
+from tests.importers.made_up import HPARAMS, save, variables
+from tests.subword_files import PIECES, file_of
+
+
+def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
+    """tensor2tensor gives them one; the outputs are the same."""
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(rows=len(PIECES)))])
+    vocabularies = [SubwordVocabulary(file_of(pieces)) for pieces in (PIECES, [*PIECES[:2], *PIECES[:1:-1]])]
+    hparams, outputs = run_folder.recipe(imported, {"beam_size": 1, "extra_length": 3}), []
+    ids = np.random.default_rng(0).integers(2, len(PIECES), (2, 5)).astype(np.int32)
+    for name, (source, target) in {"one": vocabularies[:1] * 2, "two": vocabularies}.items():
+        run_folder.write(tmp_path / name, run_folder.Import(imported, hparams, (source, target), (), {}, {}))
+        model = open_run(tmp_path / name).model
+        outputs.append(np.array(model({"source": ids, "target": ids})))
+    np.testing.assert_array_equal(*outputs)
+    names = sorted(path.name for path in (tmp_path / "two").glob("vocabulary.*"))
+    assert names == ["vocabulary.source.subwords", "vocabulary.target.subwords"]
+
+
+def test_learned_positions_limit_the_inputs(shared_data: Callable[[str], Path]) -> None:
+    """tensor2tensor has none past its table."""
+    imported = tensor2tensor.read([shared_data("t2t_golden") / "positions_learned"], target_space_id=0)
+    values = config.to_dict(run_folder.recipe(imported, {"extra_length": 10}))
+    assert (values["max_positions"], values["max_source_length"], values["max_length"]) == (40, 30, 40)
+
+
+def test_the_recipe_says_what_the_checkpoint_says(tmp_path: Path) -> None:
+    dropouts = {"layer_prepostprocess_dropout": 0.25, "relu_dropout": 0.0, "label_smoothing": 0.2}
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), HPARAMS | dropouts)])
+    values = config.to_dict(run_folder.recipe(imported, {"beam_size": 2}))
+    wanted = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_layers": 2, "norm": "pre", "share_embeddings": True}
+    wanted |= {"dropout": 0.25, "relu_dropout": 0.0, "attention_dropout": 0.0, "label_smoothing": 0.2}
+    wanted |= {"beam_size": 2, "length_penalty": 0.6, "extra_length": 50}
+    assert {name: values[name] for name in wanted} == wanted
+
+
+def _imported(rows: tuple[int, int], hparams: dict[str, Any], tmp_path: Path) -> Imported:
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), HPARAMS | hparams)])
+    sizes = {"source_vocab_size": rows[0], "target_vocab_size": rows[1]}
+    return dataclasses.replace(imported, description=dataclasses.replace(imported.description, **sizes))
+
+
+def test_vocabularies_that_fit(tmp_path: Path) -> None:
+    subwords = SubwordVocabulary(file_of(PIECES))
+    imported = _imported((subwords.size,) * 2, {}, tmp_path)
+    assert t2t_vocabulary.fitting(imported, subwords, subwords) == (subwords, subwords)
+    other = ByteVocabulary()
+    imported = _imported((subwords.size, other.size), {}, tmp_path)
+    assert t2t_vocabulary.fitting(imported, subwords, other) == (subwords, other)
+
+
+@pytest.mark.parametrize(
+    "vocabulary", [SubwordVocabulary(file_of(PIECES)), TokenVocabulary(b"<pad>\n<EOS>\na\nUNK\nb")]
+)
+def test_a_model_with_more_ids_than_pieces(vocabulary: ImportedVocabulary, tmp_path: Path) -> None:
+    rows = -(-vocabulary.size // 64) * 64
+    source, target = t2t_vocabulary.fitting(
+        _imported((rows, rows), {"vocab_divisor": 64}, tmp_path), vocabulary, vocabulary
+    )
+    assert source is target
+    assert source.size == rows
+    assert source.pieces(range(vocabulary.size)) == vocabulary.pieces(range(vocabulary.size))
+    more = [2, rows - 1, vocabulary.size, 3]
+    assert source.text_of(more) == vocabulary.text_of(more)
+    assert source.encode("a b") == vocabulary.encode("a b")
+
+
+@pytest.mark.parametrize(
+    ("rows", "hparams", "match"),
+    [
+        ((500, 500), {}, "source has .* pieces and the model's source embedding 500 rows: it is .* of another model"),
+        ((258, 500), {}, "a vocabulary for each. Give --vocabulary=FILE and --target_vocabulary=FILE"),
+        ((300, 300), {"vocab_divisor": 7}, "rounded up to a multiple of vocab_divisor=7, and the model's"),
+    ],
+)
+def test_vocabularies_that_do_not_fit(
+    rows: tuple[int, int], hparams: dict[str, Any], match: str, tmp_path: Path
+) -> None:
+    vocabulary = ByteVocabulary()
+    with pytest.raises(UsageError, match=match):
+        t2t_vocabulary.fitting(_imported(rows, hparams, tmp_path), vocabulary, vocabulary)
+
+
+def test_the_kind_of_a_file_is_seen(tmp_path: Path) -> None:
+    files = {
+        "vocab.encs.32768": (file_of(PIECES), SubwordVocabulary),
+        "vocab.x.100.subwords": (file_of(PIECES), SubwordVocabulary),
+        "vocab.bpe.32000": (b"<pad>\n<EOS>\nthe\nUNK\n", TokenVocabulary),
+        "mine.tokens": (b"<pad>\n<EOS>\nthe\nUNK\n", TokenVocabulary),
+    }
+    for name, (data, kind) in files.items():
+        (tmp_path / name).write_bytes(data)
+        assert type(t2t_vocabulary.load(tmp_path / name)) is kind
+    assert type(t2t_vocabulary.load("bytes")) is ByteVocabulary
+    (tmp_path / "other").write_bytes(b"hello\nyou\n")
+    with pytest.raises(DataError, match="other: The file begins with 'hello' and 'you'"):
+        t2t_vocabulary.load(tmp_path / "other")
+
+
+def _tokens(size: int) -> TokenVocabulary:
+    return TokenVocabulary("\n".join(["<pad>", "<EOS>", "UNK", *(f"t{i}" for i in range(3, size))]).encode())
+
+
+@pytest.mark.parametrize("name", ["cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v1"])
+def test_a_run_that_is_opened_gives_tensor2tensors_logits(
+    shared_data: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
+    folder = shared_data("t2t_golden") / name
+    made, golden = json.loads((folder / "made.json").read_text("utf-8")), np.load(folder / "golden.npz")
+    imported = tensor2tensor.read([folder], target_space_id=made["target_space_id"])
+    sizes = [made[f"{side}_vocab_size"] for side in ("source", "target")]
+    source = _tokens(sizes[0])
+    vocabularies = t2t_vocabulary.fitting(imported, source, source if sizes[0] == sizes[1] else _tokens(sizes[1]))
+    run_folder.write(
+        tmp_path / "run", run_folder.Import(imported, run_folder.recipe(imported, {}), vocabularies, (), {}, {})
+    )
+    run = open_run(tmp_path / "run")
+    assert run.step == made["steps"]
+    logits = np.array(run.model({"source": golden["inputs"], "target": golden["targets"]}))
+    assert np.abs(logits - golden["logits"])[golden["targets"] != 0].max() <= 2e-5

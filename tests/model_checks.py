@@ -1,0 +1,73 @@
+"""What holds for any model: a search's steps are columns of a whole call, and the cost is that of the real products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) -> None:
+    """The logits of seven steps are those of whole calls, with hypotheses drawn, dropped and doubled at random."""
+    sentences, beam, steps, rng = len(source), 4, 7, np.random.default_rng(3)
+    call = tf.function(
+        lambda source, target: model({"source": source, "target": target}),
+        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
+        autograph=False,
+    )
+    fixed, state, step = model.start(model.encode({"source": tf.constant(source)}), beam, steps)
+    ids = np.zeros((sentences, beam, 0), "int32")
+    for at in range(steps):
+        previous = ids[:, :, -1] if at else np.zeros((sentences, beam), "int32")
+        logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
+        assert logits.dtype == tf.float32
+        for k in range(beam):  # a later symbol, here 2, changes nothing before it
+            target = np.concatenate([ids[:, k], np.full((sentences, 1), 2, "int32")], 1)
+            np.testing.assert_allclose(logits[:, k], call(source, target)[:, at], rtol=0, atol=1e-5)
+        parents = rng.integers(0, beam, (sentences, beam)).astype("int32")
+        state = model.reorder(state, tf.constant(parents))
+        symbols = rng.integers(1, vocab_size, (sentences, beam, 1)).astype("int32")
+        ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
+
+
+def assert_cost_is_counted(model: Any, source_length: int = 6, target_length: int = 6) -> None:
+    """`model.cost` counts the products in the graphs of the forward pass and of training, and adds up pairs.
+
+    Args:
+        source_length, target_length: equal where the graph has loops, which then all have as many rounds.
+    """
+    sentences = 3
+    batch = {
+        "source": tf.ones([sentences, source_length], tf.int32),
+        "target": tf.ones([sentences, target_length], tf.int32),
+    }
+
+    def forward() -> Any:
+        return tf.reduce_sum(model(batch, seed=tf.constant([1, 1])))
+
+    def training() -> Any:
+        with tf.GradientTape() as tape:
+            loss = forward()
+        return tape.gradient(loss, [w.value for w in model.trainable_weights])
+
+    graphs = [tf.function(f, autograph=False).get_concrete_function().graph for f in (forward, training)]
+    cost, of_pair = model.cost, (source_length, target_length)
+    wanted = [sentences * cost.forward_flops(*of_pair), sentences * cost.training_flops(*of_pair)]
+    assert [product_flops(graph, source_length) for graph in graphs] == wanted
+    lengths = np.array([[7, 30, 0], [9, 4, 0]], np.int32)
+    assert cost.forward_flops(*lengths) == sum(cost.forward_flops(s, t) for s, t in lengths.T.tolist())
+    assert cost.activation_bytes(2, 5, 9, 4) == 2 * cost.activation_bytes(1, 5, 9, 4) > 0
+
+
+def product_flops(graph: Any, rounds: int) -> int:
+    """FLOPs of all matrix products in a graph of fixed shapes, 2 m k n each; its loops have so many rounds."""
+    total = 0
+    for operation in graph.get_operations():
+        if operation.type in ("MatMul", "BatchMatMulV2"):
+            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            inner = operation.inputs[0].shape[-2 if transposed else -1]
+            total += 2 * inner * int(np.prod(operation.outputs[0].shape))
+        elif operation.type in ("While", "StatelessWhile"):
+            total += rounds * product_flops(graph._get_function(operation.get_attr("body").name).graph, rounds)
+    return total

@@ -1,0 +1,258 @@
+"""The convolutional encoder-decoder against NumPy; padding, the future and the order of a beam change nothing."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config, registry
+from t2t_lite.errors import UsageError
+from t2t_lite.models.base import Model, check_model
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams, parse_layers
+from tests import convs2s_reference, reference
+
+V = 20
+TINY = ConvS2SHParams(
+    encoder_layers="2x8x3", decoder_layers="2x8x3", d_model=10, d_out=7, max_positions=64, dropout=0.3
+)
+SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
+TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
+BATCH = {"source": SOURCE, "target": TARGET}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "one_size": {},
+    "sizes": {"encoder_layers": "8x3+12x4+6x1", "decoder_layers": "8x2+12x3+12x1+6x4", "max_positions": 4},
+    "no_width": {"encoder_layers": "4x1", "decoder_layers": "4x1"},  # a state of nothing
+}
+
+
+def _model(hparams: ConvS2SHParams = TINY, sizes: tuple[int, int] = (V, V)) -> ConvS2S:
+    model = ConvS2S.from_hparams(hparams, *sizes, sizes[0] == sizes[1])
+    convs2s_reference.randomise(model, 1)
+    return model
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def name(request: Any) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(name: str) -> ConvS2S:
+    return _model(config.replace(TINY, **VARIANTS[name]))
+
+
+def _graph(function: Any, *more: Any) -> Any:
+    """`function` of source and target, of any lengths, and `more`, in a graph."""
+    spec = tf.TensorSpec([None, None], tf.int32)
+
+    def of_ids(source: Any, target: Any, *others: Any) -> Any:
+        return function({"source": source, "target": target}, *others)
+
+    return tf.function(of_ids, input_signature=[spec, spec, *more], autograph=False)
+
+
+def _pairs() -> list[tuple[int, np.ndarray, np.ndarray]]:
+    return [(i, s[s > 0], t[t > 0]) for i, (s, t) in enumerate(zip(SOURCE, TARGET, strict=True))]
+
+
+def _plain(model: ConvS2S) -> convs2s_reference.ConvS2S:
+    widths = tuple([layer.width for layer in side.convolutions] for side in (model.encoder, model.decoder))
+    return convs2s_reference.ConvS2S(reference.weights_of(model), widths)
+
+
+def test_logits_and_weights_equal_the_equations(model: ConvS2S) -> None:
+    logits, maps = np.asarray(model(BATCH)), np.asarray(model.attention_maps(BATCH)["memory"])
+    assert logits.dtype == maps.dtype == np.float32
+    assert maps.shape == (3, len(model.decoder.convolutions), 1, 6, 5)
+    for i, source, target in _pairs():
+        wanted, shares = _plain(model)(source, target)
+        reference.assert_close(logits[i, : len(target)], wanted, 1e-5)
+        reference.assert_close(maps[i, :, 0, : len(target), : len(source)], shares, 1e-5)
+        assert (maps[i, ..., len(source) :] == 0).all()
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-6)
+
+
+def test_logits_are_the_product_with_the_table_and_the_bias(model: ConvS2S) -> None:
+    table, bias = (np.asarray(array, np.float64) for array in model.output())
+    reference.assert_close(model(BATCH), np.asarray(model.hidden(BATCH), np.float64) @ table.T + bias, 1e-5)
+
+
+def test_two_vocabularies() -> None:
+    model = _model(TINY, (31, V))
+    wanted, _ = _plain(model)(np.array([30, 25, 1]), np.array([4, 1]))
+    got = model({"source": np.array([[30, 25, 1]]), "target": np.array([[4, 1]])})
+    reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
+
+
+def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: ConvS2S) -> None:
+    call = _graph(model)
+    padding = ((0, 2), (0, 3))  # rows of nothing but padding, too
+    logits = np.asarray(call(np.pad(SOURCE, padding), np.pad(TARGET, padding)))
+    assert np.isfinite(logits).all()
+    for i, source, target in _pairs():
+        alone = np.asarray(call(source[None], target[None]))
+        np.testing.assert_allclose(logits[i, : len(target)], alone[0], rtol=0, atol=2e-5)
+
+
+def test_a_later_target_changes_no_earlier_logits(model: ConvS2S) -> None:
+    before = np.asarray(model(BATCH))
+    changed = TARGET.copy()
+    changed[:, 2] = 11
+    after = np.asarray(model({"source": SOURCE, "target": changed}))
+    np.testing.assert_array_equal(after[:, :3], before[:, :3])
+    assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
+
+
+def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: ConvS2S) -> None:
+    beam, steps = 4, 7
+    rng = np.random.default_rng(3)
+    call = _graph(model)
+    fixed, state, step = model.start(model.encode({"source": tf.constant(SOURCE)}), beam, steps)
+    widths = [layer.width for layer in model.decoder.convolutions if layer.width > 1]
+    assert [value.shape[:3] for value in state] == [(3, beam, width - 1) for width in widths]
+    ids = np.zeros((3, beam, 0), "int32")
+    for at in range(steps):
+        previous = ids[:, :, -1] if at else np.zeros((3, beam), "int32")
+        logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
+        assert logits.dtype == tf.float32
+        for k in range(beam):  # a later symbol, here 2, changes nothing before it
+            target = np.concatenate([ids[:, k], np.full((3, 1), 2, "int32")], 1)
+            wanted = np.asarray(call(SOURCE, target))[:, at]
+            np.testing.assert_allclose(logits[:, k], wanted, rtol=0, atol=2e-5)
+        parents = rng.integers(0, beam, (3, beam)).astype("int32")
+        state = model.reorder(state, tf.constant(parents))
+        symbols = rng.integers(1, V, (3, beam, 1)).astype("int32")
+        ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
+
+
+def test_the_gradient_of_the_encoders_output_is_divided_by_twice_the_layers_that_read_it() -> None:
+    model = _model()
+    embedded, there = np.ones((1, 3, 10), "float32"), np.ones((1, 3, 1), "float32")
+    bias = model.encoder.output_projection.bias  # of z alone
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model.encoder(embedded, there)[0])
+    np.testing.assert_allclose(tape.gradient(loss, bias.value), np.full(10, 3 / (2 * 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_initial_outputs_vary_as_the_paper_wants(precision: str) -> None:
+    hparams = config.replace(registry.hparams("convs2s_small"), dropout=0.0, precision=precision)
+    model = ConvS2S.from_hparams(hparams, 200, 200, True)
+    rng = np.random.default_rng(1)
+    ids = {side: rng.integers(2, 200, (4, 30)) for side in ("source", "target")}
+    logits = np.asarray(model(ids))
+    assert np.isfinite(logits).all()
+    assert 0.02 < logits.std() < 2
+
+
+def test_dropout_depends_on_the_seed_alone() -> None:
+    model = _model()
+    seeds = [np.array([1, n], "int32") for n in (5, 5, 6)]
+    one, again, other = (np.asarray(model(BATCH, seed=seed)) for seed in seeds)
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-2
+    none = _model(config.replace(TINY, dropout=0.0))
+    np.testing.assert_array_equal(none(BATCH, seed=seeds[0]), none(BATCH))
+
+
+def test_bfloat16_is_within_its_rounding() -> None:
+    hparams = config.replace(TINY, dropout=0.0)
+    exact, rounded = _model(hparams), _model(config.replace(hparams, precision="bfloat16"))
+    assert {w.dtype for w in rounded.weights} == {"float32"}
+    assert rounded.hidden(BATCH).dtype == tf.bfloat16
+    assert [array.dtype for array in rounded.output()] == ["float32"] * 2
+    memory = rounded.encode(BATCH)
+    fixed, state, step = rounded.start(memory, 2, 5)
+    assert {value.dtype for value in state} == {tf.bfloat16}
+    logits, after = step(np.zeros((3, 2), "int32"), 0, fixed, state)
+    assert logits.dtype == tf.float32
+    tf.nest.map_structure(lambda a, b: (a.dtype, a.shape) == (b.dtype, b.shape) or pytest.fail("changed"), state, after)
+    reference.assert_close(np.asarray(rounded(BATCH)), np.asarray(exact(BATCH), np.float64), 2**-5)
+    reference.assert_close(np.asarray(logits[:, 0]), np.asarray(exact(BATCH), np.float64)[:, 0], 2**-5)
+
+
+def _count(hparams: ConvS2SHParams, vocab_size: int) -> int:
+    def linear(i: int, o: int) -> int:
+        return i * o + 2 * o  # direction, gain and bias
+
+    e, total = hparams.d_model, 2 * (vocab_size + hparams.max_positions) * hparams.d_model
+    for side in ("encoder", "decoder"):
+        layers = parse_layers(side, getattr(hparams, f"{side}_layers"))
+        inputs = layers[0].channels
+        total += linear(e, inputs)
+        for channels, width in layers:
+            total += width * inputs * 2 * channels + 4 * channels
+            total += linear(inputs, channels) if inputs != channels else 0
+            total += linear(channels, e) + linear(e, channels) if side == "decoder" else 0
+            inputs = channels
+        total += linear(inputs, e if side == "encoder" else hparams.d_out)
+    return total + linear(hparams.d_out, vocab_size)
+
+
+def test_the_number_of_parameters_is_the_formulas(name: str, model: ConvS2S) -> None:
+    assert model.count_params() == _count(config.replace(TINY, **VARIANTS[name]), V)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "count"),
+    [
+        ("convs2s_ende", 42_000, 213_669_920),
+        ("convs2s_enfr", 44_000, 266_311_616),
+        ("convs2s_small", 10_000, 11_644_448),
+    ],
+)
+def test_recipes_have_the_published_numbers_of_parameters(name: str, size: int, count: int) -> None:
+    hparams = registry.hparams(name)
+    assert isinstance(hparams, ConvS2SHParams)
+    assert _count(hparams, size) == count
+
+
+def _products(graph: Any) -> int:
+    """FLOPs of all matrix products in a graph of fixed shapes."""
+    total = 0
+    for operation in graph.get_operations():
+        assert "Conv" not in operation.type
+        if operation.type in ("MatMul", "BatchMatMulV2"):
+            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+            inner = operation.inputs[0].shape[-2 if transposed else -1]
+            total += 2 * inner * int(np.prod(operation.outputs[0].shape))
+    return total
+
+
+def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: ConvS2S) -> None:
+    batch = {"source": tf.ones([3, 4], tf.int32), "target": tf.ones([3, 6], tf.int32)}
+
+    def forward() -> Any:
+        return tf.reduce_sum(model(batch, seed=tf.constant([1, 1])))
+
+    def training() -> Any:
+        with tf.GradientTape() as tape:
+            loss = forward()
+        return tape.gradient(loss, [w.value for w in model.trainable_weights])
+
+    counted = [_products(tf.function(f, autograph=False).get_concrete_function().graph) for f in (forward, training)]
+    cost = model.cost
+    assert counted == [3 * cost.forward_flops(4, 6), 3 * cost.training_flops(4, 6)]
+    assert cost.activation_bytes(2, 5, 9, 4) == 2 * cost.activation_bytes(1, 5, 9, 4) > 0
+
+
+@pytest.mark.parametrize("text", ["", "512", "512x", "x3", "0x8x3", "8x0", "8x3+", "8x3,8x3", "-1x8x3", "2x8x3x1"])
+def test_a_list_of_layers_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="encoder_layers=.* is not a list of layers. Give NUMBERxCHANNELSxWIDTH, "):
+        config.replace(TINY, encoder_layers=text)
+
+
+def test_lists_of_layers() -> None:
+    assert parse_layers("", "2x8x3 + 4x1") == ((8, 3), (8, 3), (4, 1))
+    with pytest.raises(UsageError, match="decoder_layers=300x8x3 is 300 layers; at most 256"):
+        config.override(TINY, "decoder_layers=300x8x3")
+    with pytest.raises(UsageError, match="give a model of 5.1e\\+12 parameters"):
+        config.replace(TINY, encoder_layers="200x65000x3")
+
+
+def test_it_keeps_the_contract() -> None:
+    check_model("convs2s", registry.MODELS.get("convs2s"))
+    assert issubclass(ConvS2S, Model)
+    assert not ConvS2S.packs

@@ -1,0 +1,191 @@
+"""The mean of several models' probabilities against NumPy, and an ensemble's steps against its whole calls."""
+
+import itertools
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.errors import UsageError
+from t2t_lite.models.base import Model, check_model
+from t2t_lite.models.ensemble import Ensemble, log_mean
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.ops.int8 import int8_matrices, quantize
+from t2t_lite.ops.prepacked import is_supported
+from tests import reference
+
+V = 20
+NARROW = TransformerHParams(num_layers=2, d_model=8, d_ff=16, num_heads=2, dropout=0.0)
+WIDE = TransformerHParams(num_layers=1, d_model=24, d_ff=16, num_heads=4, norm="pre", dropout=0.0)
+RNN = RnnHParams(num_layers=2, d_model=10, dropout=0.0)
+RECIPES: tuple[tuple[type[Model], Any], ...] = ((Transformer, NARROW), (Rnn, RNN), (Transformer, WIDE))
+SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
+TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
+BATCH = {"source": SOURCE, "target": TARGET}
+
+
+def _models(precision: str = "float32") -> list[Any]:
+    models = []
+    for seed, (model_class, hparams) in enumerate(RECIPES):
+        models.append(model_class.from_hparams(config.replace(hparams, precision=precision), V, V, True))
+        reference.randomise(models[-1], seed, 2.0)
+    return models
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> Ensemble:
+    return Ensemble(_models())
+
+
+def _mean(logits: Any) -> np.ndarray:
+    """log of the mean of the softmaxes, in float64."""
+    return np.log(np.mean([reference.softmax(np.asarray(values, np.float64)) for values in logits], 0))
+
+
+def _search(model: Any, beam: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    def search(source: Any) -> Any:
+        return beam_search(model, source, beam_size=beam, alpha=0.6, extra_length=25, **options)
+
+    ids, scores = search(SOURCE)
+    return ids.numpy(), scores.numpy()
+
+
+def test_probabilities_are_the_mean_of_the_members(ensemble: Ensemble) -> None:
+    logits = [model(BATCH) for model in ensemble.models]
+    got = np.asarray(ensemble(BATCH))
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, _mean(logits), rtol=0, atol=2e-6)
+    np.testing.assert_allclose(np.exp(got.astype(np.float64)).sum(-1), 1, atol=1e-6)
+    for one, other in itertools.combinations(logits, 2):  # of members alike, any mean would be right
+        assert np.abs(np.asarray(one) - np.asarray(other)).max() > 0.5
+
+
+def test_steps_have_the_mean_of_the_members_steps(ensemble: Ensemble) -> None:
+    memory, ids = ensemble.encode({"source": tf.constant(SOURCE)}), tf.zeros((3, 4), "int32")
+    fixed, state, step = ensemble.start(memory, 4, 7)
+    logits, _ = step(ids, tf.constant(0), fixed, state)
+    wanted = []
+    for model, own in zip(ensemble.models, memory, strict=True):
+        of_model, first, own_step = model.start(own, 4, 7)
+        wanted.append(own_step(ids, tf.constant(0), of_model, first)[0])
+    np.testing.assert_allclose(logits, _mean(wanted), rtol=0, atol=2e-6)
+
+
+def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(ensemble: Ensemble) -> None:
+    beam, steps = 4, 40  # more than a Transformer's state has room for at first
+    rng = np.random.default_rng(3)
+    call = tf.function(
+        lambda source, target: ensemble({"source": source, "target": target}),
+        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
+        autograph=False,
+    )
+    fixed, state, step = ensemble.start(ensemble.encode({"source": tf.constant(SOURCE)}), beam, steps)
+    ids, renewed = np.zeros((3, beam, 0), "int32"), 0
+    for at in range(steps):
+        if ensemble.is_full(state):
+            state, renewed = ensemble.renewed(state, steps - at), renewed + 1
+        previous = ids[:, :, -1] if at else np.zeros((3, beam), "int32")
+        logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
+        assert logits.dtype == tf.float32
+        target = np.concatenate([ids, np.full((3, beam, 1), 2, "int32")], 2)
+        wanted = call(np.repeat(SOURCE, beam, 0), target.reshape(3 * beam, -1))[:, at]
+        np.testing.assert_allclose(logits, np.reshape(wanted, (3, beam, V)), rtol=0, atol=1e-5)
+        parents = rng.integers(0, beam, (3, beam)).astype("int32")
+        state = ensemble.reorder(state, tf.constant(parents))
+        symbols = rng.integers(1, V, (3, beam, 1)).astype("int32")
+        ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
+    assert renewed >= 1
+
+
+def test_a_model_and_itself_are_that_model() -> None:
+    for model in _models():
+        twice = Ensemble([model, model])
+        np.testing.assert_array_equal(twice(BATCH), tf.nn.log_softmax(model(BATCH)))
+        (ids, scores), (alone, of_alone) = _search(twice, 3), _search(model, 3)
+        np.testing.assert_array_equal(ids, alone)
+        np.testing.assert_allclose(scores, of_alone, rtol=0, atol=1e-5)
+
+
+def test_two_members_have_no_order() -> None:
+    one, other, _ = _models()
+    np.testing.assert_array_equal(Ensemble([one, other])(BATCH), Ensemble([other, one])(BATCH))
+    for got, wanted in zip(_search(Ensemble([one, other]), 4), _search(Ensemble([other, one]), 4), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_small_probabilities_keep_their_logarithms() -> None:
+    low, never = np.array([0.0, -200.0, -500.0, -np.inf]), np.array([0.0, -300.0, -np.inf, -np.inf])
+    got = np.asarray(log_mean([keras.ops.convert_to_tensor(x.astype("float32")) for x in (low, never)]))
+    half = np.log(0.5)
+    np.testing.assert_allclose(got, [0, -200 + half, -500 + half, -np.inf], rtol=1e-6)
+
+
+def test_bfloat16_members_keep_their_rounding_and_the_mean_is_exact() -> None:
+    one, other, wide = _models("bfloat16")
+    mixed = [one, _models()[1], wide]
+    for models in ([one, other, wide], mixed):
+        got = np.asarray(Ensemble(models)(BATCH))
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, _mean([model(BATCH) for model in models]), rtol=0, atol=2e-6)
+    ids, scores = _search(Ensemble(mixed), 3)
+    assert ids.any(-1).all()
+    assert np.isfinite(scores).all()
+
+
+@pytest.mark.usefixtures("int8_machine")
+def test_int8_members_are_quantized_one_by_one() -> None:
+    models = _models()
+    for model in models:
+        quantize(model)
+    eight = Ensemble(models)
+    matrices = int8_matrices(eight)
+    assert len(matrices) == sum(len(int8_matrices(model)) for model in models)
+    assert {name.partition("/")[0] for name in matrices} == {"member_1", "member_2", "member_3"}
+    call = tf.function(lambda model: model({name: tf.constant(ids) for name, ids in BATCH.items()}), autograph=False)
+    got = np.asarray(call(eight))
+    np.testing.assert_allclose(got, _mean([call(model) for model in models]), rtol=0, atol=1e-5)
+    exact = np.asarray(Ensemble(_models())(BATCH))
+    assert 1e-4 < np.abs(got - exact).max() < 0.5
+    with_itself, alone = _search(Ensemble([models[0], models[0]]), 3), _search(models[0], 3)
+    np.testing.assert_array_equal(with_itself[0], alone[0])
+    np.testing.assert_allclose(with_itself[1], alone[1], rtol=0, atol=1e-5)
+
+
+def test_prepacked_members_find_the_same(ensemble: Ensemble) -> None:
+    if not is_supported("float32"):
+        pytest.skip("prepacked weights do not work here")
+    (ids, scores), (packed, of_packed) = _search(ensemble, 4), _search(ensemble, 4, prepack=True)
+    np.testing.assert_array_equal(ids, packed)
+    np.testing.assert_allclose(scores, of_packed, rtol=0, atol=1e-5)
+
+
+def test_costs_are_sums(ensemble: Ensemble) -> None:
+    costs = [model.cost for model in ensemble.models]
+    lengths = np.array([5, 3]), np.array([6, 2])
+    assert ensemble.cost.forward_flops(*lengths) == sum(cost.forward_flops(*lengths) for cost in costs)
+    assert ensemble.cost.activation_bytes(2, 5, 6, 4) == sum(cost.activation_bytes(2, 5, 6, 4) for cost in costs)
+
+
+def test_it_has_the_weights_of_all_and_keeps_the_contract_but_for_training(ensemble: Ensemble) -> None:
+    check_model("ensemble", Ensemble)
+    assert [w.path for w in ensemble.weights] == [w.path for model in ensemble.models for w in model.weights]
+    assert list(ensemble.members()) == ["member_1/", "member_2/", "member_3/"]
+    assert list(ensemble.models[0].members()) == [""]
+    assert ensemble.attention_maps(BATCH) == {}
+    for training in (
+        lambda: ensemble.hidden(BATCH),
+        ensemble.output,
+        lambda: Ensemble.from_hparams(NARROW, V, V, True),
+    ):
+        with pytest.raises(
+            UsageError, match="An ensemble decodes, scores and is exported; it is not trained. Train each"
+        ):
+            training()

@@ -1,0 +1,75 @@
+"""The number of parameters of the LSTM encoder-decoders, by formulas, beside what has been published."""
+
+from typing import Any, cast
+
+import pytest
+
+from t2t_lite import config, registry
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_encoder import RnnEncoder
+from t2t_lite.models.rnn_hparams import RnnHParams
+from tests.models.test_rnn import TINY, VARIANTS, V
+
+
+def _lstm(inputs: int, units: int, biases: int = 1) -> int:
+    return 4 * units * (inputs + units + biases)
+
+
+def _count(hparams: RnnHParams, vocabulary: int, tables: int, biases: int = 1) -> int:
+    """Of `tables` tables with `vocabulary` rows; b = 2 biases of each gate are torch's."""
+    d, n, b = hparams.d_model, hparams.num_layers, biases
+    u = 2 * d if hparams.encoder == "bi" else d
+    one = _lstm(d, d, b)
+    encoder = {"bi": 2 * n * one, "gnmt": n * one + _lstm(2 * d, d, b)}.get(hparams.encoder, n * one)
+    gnmt = hparams.wiring in ("gnmt", "gnmt_v2")
+    result = {"vinyals": 2 * u, "gnmt": u, "gnmt_v2": u}.get(hparams.wiring, d)
+    decoder = _lstm(d, u, b) + (n - 1) * _lstm(2 * u if gnmt else u, u, b) + hparams.input_feeding * 4 * u * result
+    query = {"dot": 0, "general": u * u, "normed_additive": 2 * u * u + u + u + 1}.get(
+        hparams.attention_score, 2 * u * u + u
+    )
+    combined = 2 * u * d if hparams.wiring in ("top", "attention_wrapper") else 0
+    softmax = vocabulary * (result - d) * (tables > 1) + vocabulary * hparams.softmax_bias
+    return tables * vocabulary * d + softmax + encoder + decoder + query + combined
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_number_of_parameters_is_the_formulas(name: str) -> None:
+    hparams = config.replace(TINY, **VARIANTS[name])
+    model = Rnn.from_hparams(hparams, V, V, True)
+    assert model.count_params() == _count(hparams, V, 1 if hparams.share_embeddings else 3)
+
+
+def _set(name: str, **changes: Any) -> RnnHParams:
+    return cast(RnnHParams, config.replace(registry.hparams(name), **changes))
+
+
+def test_luongs_model_has_the_number_of_parameters_of_fairseqs_but_for_a_second_bias() -> None:
+    assert _count(_set("luong"), 50_000, 3) == 221_082_000
+    assert _count(_set("luong"), 50_000, 3, biases=2) == 221_114_000  # fairseq's lstm_luong_wmt_en_de
+    assert 221_114_000 - 221_082_000 == 8 * 4 * 1000  # 8 layers, 4 gates; of two biases only the sum counts
+
+
+def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
+    """The second bias is torch's; the bottom layer of MLPerf's is given no context; its two sides share a table."""
+    mlperf = _set("gnmt_nmt4", input_feeding=False, softmax_bias=True)
+    assert _count(mlperf, 32_320, 2, biases=2) == 160_671_297
+    assert _count(_set("gnmt"), 32_000, 3) == 280_858_880  # Shazeer et al. (2017): 278M
+    assert _count(_set("gnmt", input_feeding=False), 32_000, 3) == 276_664_576
+    encoder = RnnEncoder("gnmt", 8, 1024, 0.0, name="encoder")
+    of_encoder = sum(4 * units * (inputs + units) for inputs, units in encoder.sizes)
+    of_decoder = 8 * 4 * 1024 * 3072
+    assert round((of_encoder + of_decoder + 32_000 * 1024 + 1024**2) / 1e6, 1) == 214.2  # the same: 214M a step
+
+
+def test_tensor2tensors_lstms_have_its_numbers_of_parameters() -> None:
+    """What tensor2tensor 1.15.7 reports for 1,000 symbols: lstm_attention both ways, and lstm_luong_attention."""
+    both_ways = _set("t2t_lstm")
+    luong = config.replace(both_ways, encoder="uni", attention_score="general")
+    for hparams, published in ((both_ways, 2_157_824), (luong, 1_025_024)):
+        assert Rnn.from_hparams(hparams, 1000, 1000, True).count_params() == published == _count(hparams, 1000, 3)
+
+
+def test_the_parser_has_more_parameters_than_by_the_sizes_known_of_it() -> None:
+    """With 90,000 words of 256 and 128 symbols; published are 34M, which neither 256 nor 512 gives."""
+    words = (90_000 - 128) * 256
+    assert _count(_set("vinyals"), 128, 3) + words == 26_945_920

@@ -1,0 +1,106 @@
+"""Two searches with one model, for comparison: beam search step by step, and a plain one in NumPy by whole calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.decode.beam_search import beam_search
+from tests.reference import log_softmax
+
+EXTRA = 27  # outputs of up to 36 symbols: a KV cache, with room for 16 steps at first, is renewed twice
+PAD, EOS = 0, 1
+Hypotheses = list[tuple[tuple[int, ...], float]]
+
+
+class Searches:
+    """A model, and both ways to search with it; `fast` traces each beam size once."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._traced: dict[tuple[int, int], Any] = {}
+        specs = [tf.TensorSpec([None, None], tf.int32)] * 2
+        self._call = tf.function(
+            lambda source, target: model({"source": source, "target": target}), input_signature=specs, autograph=False
+        )
+
+    def fast(
+        self, source: np.ndarray, beam: int, alpha: float, early: bool, extra: int = EXTRA
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`beam_search`."""
+        if (beam, extra) not in self._traced:
+            specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([]), tf.TensorSpec([], tf.bool)]
+
+            def search(source: Any, alpha: Any, early: Any) -> Any:
+                return beam_search(
+                    self.model, source, beam_size=beam, alpha=alpha, extra_length=extra, early_stop=early
+                )
+
+            self._traced[beam, extra] = tf.function(search, input_signature=specs, autograph=False)
+        ids, scores = self._traced[beam, extra](source, alpha, early)
+        return ids.numpy(), scores.numpy()
+
+    def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
+        """log P of the next symbol [prefixes, V]: the whole prefix through the whole model, no step from another."""
+        targets = np.array([(*prefix, EOS) for prefix in prefixes], "int32")  # the last one is not seen
+        logits = self._call(np.array([source] * len(prefixes), "int32"), targets)
+        return log_softmax(np.asarray(logits, np.float64)[:, -1])
+
+    def slow(self, source: tuple[int, ...], beam: int, alpha: float, early: bool, extra: int = EXTRA) -> Hypotheses:
+        """Best first; finished hypotheses, then unfinished ones."""
+        longest = len(source) + extra
+        alive: Hypotheses = [((), 0.0)]
+        finished: Hypotheses = []
+        for length in range(1, longest + 1):
+            table = self.logp(source, [prefix for prefix, _ in alive]) + np.array([[total] for _, total in alive])
+            table[:, PAD] = -np.inf
+            best = np.argsort(-table, axis=None, kind="stable")[: 2 * beam if beam > 1 else 1]
+            rows = [(int(at) // table.shape[1], int(at) % table.shape[1]) for at in best]
+            candidates = [((*alive[row][0], symbol), float(table[row, symbol])) for row, symbol in rows if symbol]
+            finished += [(ids, total / penalty(length, alpha)) for ids, total in candidates if ids[-1] == EOS]
+            finished = sorted(finished, key=lambda pair: -pair[1])[:beam]
+            alive = [(ids, total) for ids, total in candidates if ids[-1] != EOS][:beam]
+            bound = max((total for _, total in alive), default=-np.inf) / penalty(longest, alpha)
+            enough = len(finished) >= (1 if early else beam)
+            if enough and finished[0 if early else -1][1] >= bound:
+                break
+        unfinished = [(ids, total / penalty(length, alpha)) for ids, total in alive]
+        return (finished + unfinished)[:beam]
+
+    def assert_equal(self, sources: np.ndarray, beam: int, alpha: float, early: bool) -> list[tuple[int, ...]]:
+        """Asserts that both find the same hypotheses of each source with the same scores; returns all of them."""
+        found = []
+        for source, got, scores in zip(sources, *self.fast(sources, beam, alpha, early), strict=True):
+            wanted = self.slow(without_padding(source), beam, alpha, early)
+            assert hypotheses(got) == [hypothesis for hypothesis, _ in wanted]
+            np.testing.assert_allclose(scores, [score for _, score in wanted], rtol=0, atol=1e-4)
+            found += hypotheses(got)
+        return found
+
+
+def penalty(length: int, alpha: float) -> float:
+    """Wu et al. (2016), equation 14."""
+    return ((5 + length) / 6) ** alpha
+
+
+def random_sources(vocab_size: int) -> np.ndarray:
+    """Nine sources of 1 to 9 symbols, [9, 9]."""
+    rng = np.random.default_rng(5)
+    rows = np.zeros((9, 9), "int32")
+    for row, length in zip(rows, (9, 5, 1, 7, 3, 8, 6, 4, 2), strict=True):
+        row[: length - 1], row[length - 1] = rng.integers(2, vocab_size, length - 1), EOS
+    return rows
+
+
+def without_padding(row: np.ndarray) -> tuple[int, ...]:
+    """The symbols of a row."""
+    return tuple(int(i) for i in row if i)
+
+
+def hypotheses(ids: np.ndarray) -> list[tuple[int, ...]]:
+    """The rows of [K, T] without their padding, which stands at their ends only."""
+    for row in ids:
+        assert not row[len(without_padding(row)) :].any()
+    return [without_padding(row) for row in ids]

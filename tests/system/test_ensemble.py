@@ -1,0 +1,234 @@
+"""Ensembles of a Transformer, an LSTM and a model of one's own, as whole commands."""
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.bin import decoder
+from t2t_lite.bin.run_card import make_card
+from t2t_lite.demo.backends import Run as RunBackend
+from t2t_lite.errors import UsageError
+from t2t_lite.train.open_run import open_runs
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "run_295e56e" / "runs.tar.xz"
+RECIPE = (
+    "batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=40,eval_every=40,eval_lines=4,save_every=20,"
+    "average_checkpoints=1,extra_length=2"
+)
+LINES = b"a b c\n1 2 3 4 5 6\n\nz\n8 x y\n"
+
+
+class Runs(NamedTuple):
+    """Three runs with the same data."""
+
+    transformer: Path
+    rnn: Path
+    gru: Path
+
+    def named(self, *names: str) -> str:
+        """The flag for an ensemble of some."""
+        return "--output_dir=" + ",".join(str(getattr(self, name)) for name in names)
+
+
+@pytest.fixture(scope="module")
+def runs(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("ensemble")
+    made = Runs(*(folder / name for name in Runs._fields))
+    recipes = {
+        made.transformer: ("tiny", "num_layers=1,d_model=32,d_ff=32,num_heads=2"),
+        made.rnn: ("rnn_tiny", "num_layers=1,d_model=24,dropout=0.1,beam_size=3"),
+        made.gru: ("gru_tiny", "units=16"),
+    }
+    for output_dir, (name, hparams) in recipes.items():
+        code = [f"--usr_dir={ROOT / 'examples' / 'my_model' / 'gru'}"] if output_dir == made.gru else []
+        flags = (f"--hparams_set={name}", f"--hparams={hparams},{RECIPE}", *code, f"--data_dir={folder / 'data'}")
+        run("trainer", "--problem=toy_reverse", *flags, "--train_steps=40", f"--output_dir={output_dir}")
+    return made
+
+
+def _outputs(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    return [json.loads(line)["outputs"] for line in done.stdout.removesuffix("\n").split("\n")]
+
+
+def _assert_same(got: list[Any], wanted: list[Any], tolerance: float) -> None:
+    assert [[one["text"] for one in row] for row in got] == [[one["text"] for one in row] for row in wanted]
+    scores = [[one["score"] for row in side for one in row] for side in (got, wanted)]
+    np.testing.assert_allclose(*scores, rtol=tolerance, atol=tolerance)
+
+
+def _decoded(run: Run, *flags: str) -> subprocess.CompletedProcess[str]:
+    return run("decoder", *flags, "--json", "--nbest=3", input=LINES)
+
+
+def test_the_order_of_three_kinds_of_models_changes_no_bit(run: Run, runs: Runs) -> None:
+    search = ("--trust_run", "--beam_size=3")
+    orders = list(itertools.permutations(Runs._fields))[1::2]  # each is first once
+    done = [_decoded(run, runs.named(*names), *search) for names in orders]
+    assert len({names[0] for names in orders}) == len(orders) == 3
+    assert len({one.stdout for one in done}) == 1
+    assert _decoded(run, runs.named("gru"), *search).stdout != done[0].stdout
+
+
+def test_a_run_named_twice_is_that_run(run: Run, runs: Runs) -> None:
+    twice = _decoded(run, f"{runs.named('transformer', 'transformer')}{os.sep}")
+    assert twice.stderr == (
+        f"{runs.transformer} and {runs.transformer}{os.sep} are the same run, which counts twice in the mean.\n"
+    )
+    _assert_same(_outputs(twice), _outputs(_decoded(run, runs.named("transformer"))), 1e-5)
+
+
+def test_the_search_is_the_firsts_and_said(run: Run, runs: Runs) -> None:
+    done = _decoded(run, runs.named("transformer", "rnn"))
+    said = f"The search is that of {runs.transformer}, also where {runs.rnn} has another: beam_size=4, not 3.\n"
+    assert done.stderr == said
+    assert _decoded(run, runs.named("transformer", "rnn"), "--beam_size=4").stdout == done.stdout
+    other = _decoded(run, runs.named("rnn", "transformer"), "--beam_size=4")
+    assert (other.stdout, other.stderr) == (done.stdout, "")
+
+
+@pytest.mark.usefixtures("int8_machine")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_an_export_translates_as_the_ensemble_does_and_has_each_weight_once(
+    run: Run, runs: Runs, tmp_path: Path, precision: str
+) -> None:
+    same = (runs.named("transformer", "rnn"), f"--precision={precision}", "--beam_size=3")
+    done = run("exporter", *same, f"--export_dir={tmp_path}")
+    notice = "int8: 100.0% of the numbers in the matrices of the model; all else is float32.\n"
+    assert done.stderr == (2 * notice if precision == "int8" else "")  # of each member
+    # Roundings of bfloat16 and int8 are next to each other: a last bit decides which one is taken.
+    tolerance = 1e-4 if precision == "float32" else 1e-2
+    exported, ours = _decoded(run, f"--saved_model={tmp_path}"), _decoded(run, *same)
+    _assert_same(_outputs(exported), _outputs(ours), tolerance)
+    card = json.loads((tmp_path / "1" / "assets" / "model_card.json").read_text("utf-8"))
+    assert sorted(card["members"]) == ["member_1", "member_2"]
+    assert {member["run"]: member["model"] for member in card["members"].values()} == {
+        "transformer": "transformer",
+        "rnn": "rnn",
+    }
+    assert card["hparams"]["precision"] == precision
+    assert card["parameters"] == sum(member["parameters"] for member in card["members"].values())
+    stored = tf.train.load_checkpoint(str(tmp_path / "1" / "variables" / "variables"))
+    types = stored.get_variable_to_dtype_map()
+    arrays = {name: shape for name, shape in stored.get_variable_to_shape_map().items() if "VARIABLE_VALUE" in name}
+    numbers = {name: int(np.prod(shape)) for name, shape in arrays.items()}
+    matrices = sum(number for name, number in numbers.items() if len(arrays[name]) > 1)
+    scales = sum(number for name, number in numbers.items() if name.startswith("_int8") and len(arrays[name]) == 1)
+    assert sum(numbers.values()) - scales == card["parameters"]
+    assert matrices > 0.9 * card["parameters"]
+    wanted = {"float32": tf.float32, "bfloat16": tf.bfloat16, "int8": tf.int8}[precision]
+    assert {types[name] for name in numbers if len(arrays[name]) > 1} == {wanted}
+    of_members = {name.partition("/")[2].partition(".S")[0] for name in numbers if name.startswith("_weights")}
+    assert of_members == {"member_1", "member_2"}, sorted(numbers)[:5]
+    data = (tmp_path / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
+    assert data < sum(number * types[name].size for name, number in numbers.items()) + 40_000
+
+
+def test_eval_scores_the_mean_and_writes_into_no_run(run: Run, runs: Runs, tmp_path: Path) -> None:
+    both, before = runs.named("transformer", "rnn"), _files(runs)
+    done = run("eval", both, "--split=dev", "--beam_size=1", "--json")
+    assert "These scores are of an ensemble; they are kept in no run's folder.\n" in done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["checkpoint"].split(", ")) == 2
+    for side, name in (("source", "in"), ("target", "out")):
+        text = open_runs([str(runs.transformer)]).store().text("dev")[("source", "target").index(side)]
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    files = (f"--sources={tmp_path / 'in'}", f"--targets={tmp_path / 'out'}")
+    pairs = [json.loads(line) for line in run("eval", both, "--score", "--json", *files).stdout.split("\n")[:-1]]
+    loss = -sum(pair["log_prob"] for pair in pairs) / sum(pair["tokens"] for pair in pairs)
+    assert found["loss"] == pytest.approx(loss, abs=1e-5)
+    alone = [
+        json.loads(run("eval", runs.named(name), "--split=dev", "--json").stdout)["loss"]
+        for name in ("transformer", "rnn")
+    ]
+    assert found["loss"] < sum(alone) / 2  # the logarithm is concave
+    assert min(abs(found["loss"] - loss) for loss in alone) > 1e-3
+    assert before <= _files(runs)
+
+
+def _files(runs: Runs) -> set[tuple[str, float]]:
+    found = (path for folder in runs for path in folder.rglob("*"))
+    return {(str(path), path.stat().st_mtime) for path in found if path.is_file()}
+
+
+def test_the_demo_translates_with_an_ensemble_and_says_that_it_shows_no_attention(runs: Runs) -> None:
+    opened = open_runs([str(runs.rnn), str(runs.transformer)], beam_size=2)
+    page = RunBackend(opened.translator, make_card(opened))
+    [hypotheses] = page.translate(["a b c"])
+    assert hypotheses == opened.translator.translate(["a b c"], nbest=2)[0]
+    assert page.card["model"] == "ensemble"
+    with pytest.raises(UsageError, match="An Ensemble has no attention to show"):
+        page.attention("a b c")
+
+
+def _refused(run: Run, command: str, *flags: str, status: int = 2) -> str:
+    return run(command, *flags, status=status, quick=True).stderr
+
+
+def test_what_cannot_be_an_ensemble_is_refused_before_tensorflow_is_loaded(
+    run: Run, runs: Runs, tmp_path: Path
+) -> None:
+    with tarfile.open(GOLDEN) as archive:
+        archive.extractall(tmp_path, filter="data")
+    golden = next(tmp_path.rglob("hparams.json")).parent
+    one, other = runs.transformer, runs.rnn
+    both = runs.named("transformer", "rnn")
+    said = _refused(run, "decoder", f"--output_dir={one},{golden}")
+    assert said.startswith(f"error: {one} and {golden} cannot be an ensemble: their source vocabularies differ, with ")
+    checksums = [_checksum(folder) for folder in (one, golden)]
+    assert f"{checksums[0][:12]}... and {checksums[1][:12]}..." in said
+    for command, more in (("eval", []), ("exporter", [f"--export_dir={tmp_path}"]), ("decoder", [])):
+        assert "cannot be an ensemble" in _refused(run, command, f"--output_dir={one},{golden}", *more)
+    for empty in (f"{one},,{other}", f"{one},", f",{one}"):
+        assert f"--output_dir={empty} has an empty name" in _refused(run, "decoder", f"--output_dir={empty}")
+    missing = tmp_path / "none"
+    assert f"{missing} holds no run" in _refused(run, "decoder", f"--output_dir={one},{missing}", status=1)
+    said = _refused(run, "decoder", runs.named("transformer", "gru"))
+    assert said.startswith(f"error: {runs.gru} was trained with code of its own")
+    assert "An ensemble belongs to none of its runs' folders" in _refused(run, "exporter", both)
+    assert "CTranslate2 runs one model" in _refused(run, "exporter", both, "--format=ctranslate2")
+    assert "is an ensemble: the attention of several models has no mean" in _refused(
+        run, "insights", both, "--sentence=a"
+    )
+
+
+def _checksum(folder: Path) -> str:
+    return hashlib.sha256(next(folder.glob("vocabulary*.model")).read_bytes()).hexdigest()
+
+
+def test_checkpoint_is_of_each_member(run: Run, runs: Runs) -> None:
+    both = (runs.named("transformer", "rnn"), "--beam_size=3")
+    early = _decoded(run, *both, "--checkpoint=20")
+    assert early.stdout != _decoded(run, *both, "--checkpoint=40").stdout
+    said = run("decoder", *both, "--checkpoint=30", input=LINES, status=2).stderr
+    assert f"There is no checkpoint '30' in {runs.transformer}" in said
+
+
+def test_a_folder_whose_name_has_a_comma_is_one_run(run: Run, runs: Runs, tmp_path: Path) -> None:
+    odd = tmp_path / "a,b"
+    shutil.copytree(runs.rnn, odd)
+    assert _decoded(run, f"--output_dir={odd}").stdout == _decoded(run, runs.named("rnn")).stdout
+
+
+def test_an_output_goes_on_with_the_same_members_alone(runs: Runs) -> None:
+    identities = []
+    for names in (("transformer", "rnn"), ("rnn", "transformer"), ("rnn",), ("rnn", "rnn")):
+        args = decoder._parser().parse([runs.named(*names)])
+        identities.append(decoder._open(args, [str(getattr(runs, name)) for name in names])[1])
+    assert identities[0] == identities[1]
+    assert len(set(identities)) == 3
+    checkpoint = Path(open_runs([str(runs.rnn)]).members[0].checkpoint + ".index")
+    assert identities[2] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()  # as before there were ensembles

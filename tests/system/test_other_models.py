@@ -1,0 +1,92 @@
+"""Recipes of other models than the Transformer, as whole commands."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.checkpoints import assert_same_bits, tensors
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SIZES = {
+    "rnn": "num_layers=1,d_model=32",
+    "gnmt": "num_layers=2,d_model=32,encoder=gnmt,wiring=gnmt,attention_score=normed_additive",
+    "convs2s": "encoder_layers=2x32x3,decoder_layers=32x3+48x2,d_model=32,d_out=32",
+}
+HPARAMS = (
+    "batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=10,eval_every=60,eval_lines=8,"
+    "average_checkpoints=2,save_every=30,dropout=0.1,extra_length=2"
+)
+LINES = b"a b c\n1 2 3 4 5 6\n\nz\n"
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def a_run(request: Any, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    name: str = request.param
+    model = "rnn" if name == "gnmt" else name
+    folder = tmp_path_factory.mktemp(name) / "run"
+    flags = (
+        *("--problem=toy_reverse", f"--hparams_set={model}_tiny", f"--hparams={SIZES[name]},{HPARAMS}"),
+        f"--output_dir={folder}",
+    )
+    done = run("trainer", *flags, "--train_steps=40")
+    assert f"model:    {model}, hparams set {model}_tiny: " in done.stdout
+    assert json.loads((folder / "hparams.json").read_text("utf-8"))["model"] == model
+    return folder
+
+
+def _outputs(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    return [json.loads(line)["outputs"][0] for line in done.stdout.removesuffix("\n").split("\n")]
+
+
+def test_the_hparams_set_chooses_the_model(run: Run, tmp_path: Path) -> None:
+    out = run("trainer", "--describe", "--hparams_set=luong", "--vocab_size=50000", f"--output_dir={tmp_path}").stdout
+    assert out.startswith("rnn, hparams set luong: 221,082,000 parameters\n")
+    assert "attention_score=general, input_feeding=true" in out
+    out = run(
+        "trainer", "--describe", "--hparams_set=convs2s_ende", "--vocab_size=42000", f"--output_dir={tmp_path}"
+    ).stdout
+    assert out.startswith("convs2s, hparams set convs2s_ende: 213,669,920 parameters\n")
+
+
+def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"  # as if it had been killed after step 30
+    shutil.copytree(a_run, again, ignore=shutil.ignore_patterns("model-40.*", "default_weights.json"))
+    assert "Going on from step 30 of 40." in run("trainer", f"--output_dir={again}").stdout
+    losses = []
+    for folder in (a_run, again):
+        lines = (folder / "metrics.jsonl").read_text("utf-8").removesuffix("\n").split("\n")
+        losses.append({row["step"]: row["loss"] for row in map(json.loads, lines) if "loss" in row})
+    assert list(losses[0]) == [10, 20, 30, 40]
+    assert losses[0] == losses[1]
+    assert_same_bits(tensors(again, 40), tensors(a_run, 40))
+
+
+@pytest.mark.usefixtures("int8_machine")
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_an_export_translates_as_the_run_does(run: Run, a_run: Path, tmp_path: Path, precision: str) -> None:
+    same = f"--precision={precision}"
+    done = run("exporter", f"--output_dir={a_run}", f"--export_dir={tmp_path}", same)
+    said = done.stderr
+    share = r"int8: (99\.9|100\.0)% of the numbers in the matrices of the model; all else is float32\.\n"
+    assert re.fullmatch(share, said) if precision == "int8" else said == ""
+    exported = _outputs(run("decoder", f"--saved_model={tmp_path}", "--json", input=LINES))
+    done = run("decoder", f"--output_dir={a_run}", "--json", same, input=LINES)
+    assert done.stderr == said
+    ours = _outputs(done)
+    assert len(ours) == 4
+    for one, other in zip(exported, ours, strict=True):
+        assert one["text"] == other["text"]
+        assert abs(one["score"] - other["score"]) <= 1e-4 + 1e-4 * abs(one["score"])
+
+
+def test_what_a_recipe_has_that_another_model_lacks_is_named(run: Run) -> None:
+    done = run("trainer", "--problem=toy_reverse", "--hparams_set=tiny", "--model=rnn", "--describe", "--vocab_size=99")
+    wanted = "warning: the model rnn does not read d_ff=512, num_heads=4, norm=pre of the hparams set tiny; left out.\n"
+    assert done.stderr.startswith(wanted)

@@ -1,0 +1,79 @@
+"""Files of vocabularies of every kind: named, read and refused by what their names end in."""
+
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.errors import DataError
+from t2t_lite.text import vocabulary_files
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file, is_there, load, load_pair
+from tests.subword_files import PIECES, file_of
+
+
+@pytest.fixture(scope="module")
+def kinds() -> dict[str, AnyVocabulary]:
+    """A vocabulary of each kind, by the ending of its file's name."""
+    every = (
+        train_vocabulary(["the cats sat"], size=20),
+        SubwordVocabulary(file_of(PIECES)),
+        TokenVocabulary(b"<pad>\n<EOS>\nthe\nUNK\n"),
+        ByteVocabulary(),
+    )
+    return {vocabulary.suffix: vocabulary for vocabulary in every}
+
+
+def test_each_kind_is_written_and_read_again(kinds: dict[str, AnyVocabulary], tmp_path: Path) -> None:
+    assert list(kinds) == list(vocabulary_files.KINDS) == [".model", ".subwords", ".tokens", ".bytes"]
+    for suffix, vocabulary in kinds.items():
+        shared, apart = tmp_path / f"shared{suffix}", tmp_path / f"apart{suffix}"
+        for folder, pair in ((shared, (vocabulary, vocabulary)), (apart, (kinds[".subwords"], vocabulary))):
+            folder.mkdir()
+            assert not is_there(folder)
+            for name, one in by_file(*pair).items():
+                one.save(folder / name)
+                assert name in vocabulary_files.FILES
+            assert is_there(folder)
+            found = load_pair(folder)
+            assert [type(one) for one in found] == [type(one) for one in pair]
+            assert [one.checksum for one in found] == [one.checksum for one in pair]
+            assert (found[0] is found[1]) == (pair[0] is pair[1])
+    assert sorted(path.name for path in (tmp_path / "apart.model").iterdir()) == [
+        "vocabulary.source.subwords",
+        "vocabulary.target.model",
+    ]
+
+
+def test_names_of_sentencepiece_are_what_they_were(kinds: dict[str, AnyVocabulary]) -> None:
+    vocabulary, other = kinds[".model"], train_vocabulary(["the cats sat"], size=20)
+    assert list(by_file(vocabulary, vocabulary)) == ["vocabulary.model"]
+    assert list(by_file(vocabulary, other)) == ["vocabulary.source.model", "vocabulary.target.model"]
+    assert isinstance(vocabulary, Vocabulary)
+
+
+def test_two_kinds_for_one_side_are_refused(kinds: dict[str, AnyVocabulary], tmp_path: Path) -> None:
+    for suffix in (".model", ".subwords"):
+        kinds[suffix].save(tmp_path / f"vocabulary{suffix}")
+    with pytest.raises(DataError, match=r"vocabulary\.model and vocabulary\.subwords; a model has one of them"):
+        load_pair(tmp_path)
+
+
+def test_missing_and_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"vocabulary\.source\.model: there is no such vocabulary file"):
+        load_pair(tmp_path)
+    (tmp_path / "vocabulary.subwords").write_bytes(b"'<pad>'\n'x'\n")
+    with pytest.raises(DataError, match=r"vocabulary\.subwords: The file begins with '<pad>' and 'x'"):
+        load_pair(tmp_path)
+    path = tmp_path / "something"
+    path.write_bytes(b"x")
+    with pytest.raises(DataError, match="not a SentencePiece model"):
+        load(path)
+
+
+def test_lines_are_stripped_where_tensor2tensor_strips_them(kinds: dict[str, AnyVocabulary]) -> None:
+    line = "\t the cats \u2003\n"
+    assert kinds[".model"].line(line) == line
+    for suffix in (".subwords", ".tokens", ".bytes"):
+        assert kinds[suffix].line(line) == "the cats"
