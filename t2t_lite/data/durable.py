@@ -69,7 +69,8 @@ def _remove_stale(path: Path) -> None:
         if not stale.suffix[1:].isdecimal():
             continue
         with contextlib.suppress(OSError), open(stale, "rb") as file:
-            if _lock(file, wait=False):
+            # Its writer may have put it in place meanwhile and begun another file of this name, which it has locked.
+            if _lock(file, wait=False) and os.path.samestat(os.fstat(file.fileno()), os.stat(stale)):
                 stale.unlink()
 
 

@@ -51,5 +51,5 @@ def test_many_writers_of_one_file_never_lose_it(tmp_path: Path) -> None:
 
 
 def _write_often(path: Path) -> None:
-    for _ in range(100):
+    for _ in range(150):
         replace_file(path, "text")

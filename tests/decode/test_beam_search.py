@@ -84,7 +84,8 @@ def test_fast_equals_slow_with_what_the_paper_has_not(changes: dict[str, Any]) -
 
 
 def _rnn(seed: int = 4, **changes: Any) -> Rnn:
-    model = Rnn.from_hparams(RnnHParams(num_layers=2, d_model=16, dropout=0.0, **changes), V, V, True)
+    sizes: dict[str, Any] = {"num_layers": 2, "d_model": 16, "dropout": 0.0, **changes}
+    model = Rnn.from_hparams(RnnHParams(**sizes), V, V, True)
     reference.randomise(model, seed, 2.0)
     return model
 
