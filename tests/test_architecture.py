@@ -317,6 +317,8 @@ def test_each_group_of_fields_stays_small() -> None:
     registry.HPARAMS.load()
     assert len(config.families()) >= 2
     for cls in config.families().values():
+        if not cls.__module__.startswith("t2t_lite."):
+            continue  # an example's, which a test of the same process has loaded
         counts = Counter(field.group for field in config.fields(cls).values())
         assert counts.keys() == MAX_FIELDS.keys()
         assert {group: count for group, count in counts.items() if count > MAX_FIELDS[group]} == {}, cls

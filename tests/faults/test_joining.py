@@ -126,18 +126,10 @@ def test_a_stranger_at_the_chiefs_address_is_named_and_at_the_chief_is_left_out(
     assert chief.result().startswith(f"1: Worker 1 at {addresses[1]} did not come within 2 seconds.")
 
 
-@pytest.mark.parametrize(
-    ("address", "note"),
-    [
-        ("no.such.invalid:24001", "This worker's own address, no.such.invalid:24001, is unknown here: "),
-        (
-            "198.51.100.7:24001",
-            "This worker's own address, 198.51.100.7:24001, is none of this machine's: is its index in ",
-        ),
-    ],
-)
-def test_an_own_address_that_is_not_ours_is_named(address: str, note: str) -> None:
-    addresses = [address, *free_addresses(1)]
+@pytest.mark.parametrize(("host", "note"), [("no.such.invalid", "unknown here: "), ("198.51.100.7", "none of this ")])
+def test_an_own_address_that_is_not_ours_is_named(host: str, note: str) -> None:
+    own, other = free_addresses(2)  # a port of its own: the look-up of a name may hold one beyond its test
+    own = own.replace("127.0.0.1", host)
     with pytest.raises(T2TError, match=r"did not come within 1 second\.") as error:
-        join(Cluster(tuple(addresses), 0), 1, 1)
-    assert note in str(error.value)
+        join(Cluster((own, other), 0), 1, 1)
+    assert f"This worker's own address, {own}, is {note}" in str(error.value)
