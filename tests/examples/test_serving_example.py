@@ -17,8 +17,8 @@ from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from t2t_lite.bin import query
 from t2t_lite.export.warmup import BATCH_SIZE
-from tests.export import conftest as export
 from tests.examples.test_serving_gate import gate
+from tests.export import conftest as export
 from tests.serving.server import Server, serve
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "serving"
