@@ -159,7 +159,7 @@ def test_an_optimizer_or_schedule_that_is_none_is_refused_by_name() -> None:
     for text, message in (
         ("optimizer=foreign", r"Foreign is no Optimizer; derive it from t2t_lite\.optimizers\.base\.Optimizer\."),
         ("optimizer=asks", r"Asks asks for 'momentun', which is no field of a recipe\. Did you mean 'momentum'\?"),
-        ("schedule=bare", r"Bare lacks rate, which each schedule has; see t2t_lite\.train\.schedule\."),
+        ("schedule=bare", r"Bare lacks rate, which each schedule has; see t2t_lite\.schedules\.base\."),
     ):
         with pytest.raises(UsageError, match=message):
             check_choices(_recipe(text), lambda: None)
