@@ -27,7 +27,10 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
 # "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
-LEAVES = ("config", "fields", "languages", "progress", "recipe_text", "registry", "metrics", "ops.threads")
+LEAVES = (
+    *("config", "cpus", "fields", "ids", "languages", "progress", "recipe_text", "registry", "metrics"),
+    "ops.threads",
+)
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
@@ -40,20 +43,22 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "progress": ((), ("tqdm?",)),
     "languages": ((), ()),
     "metrics": (("languages",), ("numpy", "sacrebleu", "sacremoses")),
-    "text": ((), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
-    "layers": ((), ("keras", "numpy")),
+    "text": (("ids",), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
+    "layers": (("ids",), ("keras", "numpy")),
     "ops": (
         # layers.layer_norm, layers.scaled_dot_product: a fast form of each; layers.dropout: seeds of a shard's rows.
-        tuple(f"layers.{name}" for name in ("matrix", "masks", "dropout", "layer_norm", "scaled_dot_product")),
+        ("cpus", *(f"layers.{name}" for name in ("matrix", "masks", "dropout", "layer_norm", "scaled_dot_product"))),
         ("keras", "numpy", "tensorflow", "tensorflow?"),
     ),
     # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
-    "models": (("layers", "ops", "config", "fields", "registry"), ("keras", "numpy")),
+    "models": (("ids", "layers", "ops", "config", "fields", "registry"), ("keras", "numpy")),
     "problem": (("text", "metrics"), ()),
+    "cpus": ((), ()),
     "files": ((), ()),
+    "ids": ((), ()),
     "signals": ((), ()),
     "data": (
-        ("files", "languages", "text", "problem"),
+        ("cpus", "files", "ids", "languages", "text", "problem"),
         ("numpy", "tensorflow?", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
     "decoding": (("models", "ops", "text", *LEAVES), ("numpy", "tensorflow")),

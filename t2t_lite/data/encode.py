@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_lite.data.child import follow_parent
 from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import EOS
+from t2t_lite.ids import EOS
 from t2t_lite.text.vocabulary_files import KINDS, AnyVocabulary
 
 Pair = tuple[str, str]

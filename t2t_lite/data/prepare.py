@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from t2t_lite import __version__
+from t2t_lite.cpus import available_cpus
 from t2t_lite.data import given_vocabulary, identity
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
@@ -80,7 +81,7 @@ def prepare(
             open_store(folder)  # what is replaced is a store, never a folder of something else
         # The file without a name is gone when it is closed, or the process killed.
         with StoreWriter(folder) as writer, tempfile.TemporaryFile(dir=folder.parent) as verdicts:
-            _write(problem, splits, vocabularies, writer, verdicts, num_workers or min(_cpus(), 16), progress)
+            _write(problem, splits, vocabularies, writer, verdicts, num_workers or min(available_cpus(), 16), progress)
     return open_store(folder)
 
 
@@ -91,10 +92,6 @@ def _check_arguments(problem: Problem, num_workers: int | None) -> None:
         raise UsageError(problem.without_data)
     if num_workers is not None and num_workers < 1:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked_splits(problem: Problem) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from t2t_lite.ops.top_k import top_k
 
-PAD, EOS = 0, 1
 _NEVER = -float("inf")
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, padded
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
-from t2t_lite.text.vocabulary import EOS, PAD
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
 from t2t_lite.text.linearize import sentence
 from t2t_lite.text.tag_table import TagTable
 from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.vocabulary import EOS
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`

@@ -22,10 +22,10 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_readme import readme
 from t2t_lite.export.export import new_version, write_card
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.text.tag_table import TAGS_FILE
-from t2t_lite.text.vocabulary import EOS, PAD
 from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
 README_FILE = "README.txt"

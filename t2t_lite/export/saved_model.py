@@ -18,10 +18,10 @@ from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.export.tree_ops import GraphTrees
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.ops.int8_product import assert_exact
 from t2t_lite.text.tag_table import TagTable
-from t2t_lite.text.vocabulary import EOS, PAD
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 # Attention has layers x heads x queries x keys numbers for a text of a few bytes.

@@ -11,10 +11,11 @@ import tensorflow as tf
 
 from t2t_lite.export.subword_ops import GraphSubwords
 from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
-from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, in_graph_tokenizer
+from t2t_lite.text.vocabulary import Vocabulary, in_graph_tokenizer
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 BLANK = f"{WHITE_SPACE}*"

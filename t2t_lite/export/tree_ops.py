@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from t2t_lite.export.lookup_ops import GraphLookup
 from t2t_lite.export.text_ops import BLANK, utf_8
+from t2t_lite.ids import EOS, UNK
 from t2t_lite.text.linearize import ROOT, SYMBOL
 from t2t_lite.text.tag_table import MARK_RE2, TAG, WSJ, TagTable
-from t2t_lite.text.vocabulary import EOS, UNK
 
 _NO_SYMBOL = 0  # the code of PAD, EOS, UNK and of all that linearize does not write
 _LEAF = 1  # of a tag

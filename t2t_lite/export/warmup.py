@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 WARMUP_FILE = "tf_serving_warmup_requests"  # in assets.extra

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.text.vocabulary import EOS
+from t2t_lite.ids import EOS
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 KINDS = ("memory", "encoder", "decoder")  # the one shown first, first

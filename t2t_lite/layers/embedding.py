@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from t2t_lite.layers.masks import PAD
+from t2t_lite.ids import PAD
 from t2t_lite.layers.matmul import take
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from keras import ops
 
+from t2t_lite.ids import PAD
+
 ILLEGAL = -1e9
-PAD = 0
 
 
 def bias(allowed: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from keras import ops
 
+from t2t_lite.ids import PAD
 from t2t_lite.layers import masks
 from t2t_lite.layers.conv_embedding import ConvEmbedding
 from t2t_lite.layers.dropout import Dropout, fold_in
@@ -110,7 +111,7 @@ class ConvS2S(base.Model):
             "bias" float32 [B, 1, S], which hides padding.
         """
         source = batch["source"]
-        real = ops.cast(ops.not_equal(source, masks.PAD), self.compute_dtype)[..., None]
+        real = ops.cast(ops.not_equal(source, PAD), self.compute_dtype)[..., None]
         embedded = self._embedded(self.source_embedding, source, fold_in(seed, 0))
         keys, values = self.encoder(embedded, real, seed=fold_in(seed, 1))
         lengths = ops.cast(ops.count_nonzero(source, axis=1), "float32")[:, None, None]

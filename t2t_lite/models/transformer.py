@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_lite.ids import PAD
 from t2t_lite.layers import masks
 from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
@@ -179,7 +180,7 @@ class Transformer(Composite, Model):
         else:
             memory_bias = masks.segment_bias(batch["target_segment"], segments)
         if self.window:
-            real = ops.cast(ops.not_equal(source, masks.PAD), "int32")
+            real = ops.cast(ops.not_equal(source, PAD), "int32")
             bias = Window(self.window, causal=False, segments=real if segments is None else segments)
         elif segments is not None:
             bias = masks.segment_bias(segments, segments)

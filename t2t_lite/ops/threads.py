@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from t2t_lite.cpus import available_cpus
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -100,9 +102,4 @@ def each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
 
 def processors() -> int:
     """How many are computed for: those there are, or as many as `as_on` has settled."""
-    return available() if _settled is None else _settled
-
-
-def available() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return available_cpus() if _settled is None else _settled

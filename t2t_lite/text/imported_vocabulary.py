@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import EOS, before_end, write_whole
+from t2t_lite.ids import EOS
+from t2t_lite.text.vocabulary import before_end, write_whole
 
 _SHOWN = 40  # characters of a line in a message
 

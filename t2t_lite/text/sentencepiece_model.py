@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.vocabulary import EOS, PAD, UNK, SpecialIdsError, Vocabulary
+from t2t_lite.ids import EOS, PAD, UNK
+from t2t_lite.text.vocabulary import SpecialIdsError, Vocabulary
 
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}  # sentencepiece_model.proto: TrainerSpec.ModelType
 

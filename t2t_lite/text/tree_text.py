@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from t2t_lite.errors import UsageError
+from t2t_lite.ids import UNK
 from t2t_lite.text.linearize import repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import WSJ, TagTable
-from t2t_lite.text.vocabulary import UNK, Vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 NOT_OF_TREES = (

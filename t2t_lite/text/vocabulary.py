@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 import sentencepiece
 
 from t2t_lite.errors import DataError, UsageError
-
-PAD, EOS, UNK = 0, 1, 2
+from t2t_lite.ids import EOS, PAD, UNK
 
 # Longer lines are cut for training only: SentencePiece would leave them out without a word.
 _MAX_TRAINING_LINE = 4096  # characters

@@ -16,6 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.cpus import available_cpus
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.ops import threads
 from t2t_lite.runs.checkpoint_files import list_checkpoints
@@ -89,7 +90,7 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
     ]
     if changes:
         return [f"From step {first_step:,} on {may}: {', '.join(changes)}."]
-    there, kept = threads.available(), threads.processors()
+    there, kept = available_cpus(), threads.processors()
     if there == kept or now["threads"] is None:
         return []
     return [

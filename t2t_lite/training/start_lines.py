@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.cpus import available_cpus
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.ops import threads
@@ -68,7 +69,7 @@ def device_text(strategy: tf.distribute.Strategy, workers: int) -> str:
         name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU")
         text = f"{number} x {name}"
     else:
-        available, used = threads.available(), threads.processors()
+        available, used = available_cpus(), threads.processors()
         text = f"CPU, {f'{used} of {available}' if used < available else available} processors"
         text += f" as {number} logical devices" if number > 1 else ""
     return text + (f", in {workers} workers" if workers > 1 else "")

@@ -10,8 +10,8 @@ import pytest
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.ids import EOS
 from t2t_lite.problem import Problem
-from t2t_lite.text.vocabulary import EOS
 
 
 class Made(Problem):

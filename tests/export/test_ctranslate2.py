@@ -17,10 +17,11 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_export import export
 from t2t_lite.export.ctranslate2_readme import length_penalty
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
 from tests import reference
 
 LINES, PIECES, LONGEST = 30, 9, 15  # for the search: sources of 9 pieces, outputs of 15

@@ -13,7 +13,7 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.export.exported import ExportedTranslator
 from t2t_lite.export.saved_model import ATTENTION_PIECES, ATTENTION_ROWS, ServedModel
 from t2t_lite.export.text_ops import GraphText
-from t2t_lite.text.vocabulary import EOS, PAD, UNK
+from t2t_lite.ids import EOS, PAD, UNK
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import RefusalError, Version
 

@@ -14,9 +14,9 @@ from tensorflow.python.framework import op_def_registry
 
 from t2t_lite.data.sources import read_lines
 from t2t_lite.export.tree_ops import GraphTrees
+from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text import linearize as lin
 from t2t_lite.text import trees
-from t2t_lite.text.vocabulary import EOS, PAD, UNK
 
 LABELS = "S NP VP TOP".split()
 NOT_SYMBOLS = ["(", ")", "", "(X(Y", "a b", "()"]

@@ -139,8 +139,7 @@ def _logits(model: Transformer, source: np.ndarray, target: np.ndarray) -> np.nd
     "changes",
     [
         {},
-        {"norm": "pre", "positions": "learned"},
-        {"share_embeddings": False, "d_k": 4, "d_v": 12},
+        {"norm": "pre", "positions": "learned", "share_embeddings": False, "d_k": 4, "d_v": 12},
         {"max_relative_position": 2, "attention_biases": True, "source_vector": True, "num_decoder_layers": 1},
     ],
     ids=str,

@@ -90,7 +90,8 @@ def test_alone_items_are_taken_one_by_one_when_they_are_asked_for(monkeypatch: p
 
 def test_a_process_computes_as_on_another_number_of_processors() -> None:
     code = """
-print(threads.as_on(3, 1), threads.at_a_time(), threads.per_operation(), threads.processors(), threads.available())
+from t2t_lite.cpus import available_cpus
+print(threads.as_on(3, 1), threads.at_a_time(), threads.per_operation(), threads.processors(), available_cpus())
 threads.one_per_operation(at_most=2)
 print(threads.at_a_time(), threads.per_operation())
 print(threads.as_on(1, 5), threads.at_a_time(), threads.per_operation(), threads.processors())

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from t2t_lite.data.store import open_store
+from t2t_lite.ids import EOS
 from t2t_lite.importers import tensor2tensor
 from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.vocabulary import EOS
 from tests.importers.forward import Forward
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of

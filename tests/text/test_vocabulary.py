@@ -14,8 +14,9 @@ from sentencepiece import sentencepiece_model_pb2
 
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text import vocabulary as vocabulary_module
-from t2t_lite.text.vocabulary import EOS, PAD, UNK, Vocabulary, draw_lines, in_graph_tokenizer, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary, draw_lines, in_graph_tokenizer, train_vocabulary
 
 _ODD_LINES = [
     "",

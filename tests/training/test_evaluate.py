@@ -14,9 +14,9 @@ from t2t_lite.data.store import Store
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.translate import Hypothesis, Translator
 from t2t_lite.errors import DataError
+from t2t_lite.ids import EOS
 from t2t_lite.metrics import bleu
 from t2t_lite.ops import threads
-from t2t_lite.text.vocabulary import EOS
 from t2t_lite.training import evaluate
 from t2t_lite.training.evaluate import Evaluator, Scores
 
