@@ -142,14 +142,14 @@ def search(hparams_set: str, precision: str, batch: int) -> Call:
 
     from t2t_lite.decoding.translate import FEW, SEARCH_SIGNATURE
 
-    threads.one_per_operation(at_most=batch // FEW)
+    threads.set_inter_op_parallelism(at_most=batch // FEW)
     made = translator(hparams_set, precision)
     graph = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
     ids = np.array([[*row, EOS] for row in sources(batch, VOCABULARY[hparams_set])], np.int32)
-    parts = np.array_split(ids, threads.at_a_time())
+    parts = np.array_split(ids, threads.num_parallel())
 
     def call() -> None:
-        for found in threads.each(lambda part: graph(part, True)[0][:, 0].numpy(), parts):
+        for found in threads.parallel_map(lambda part: graph(part, True)[0][:, 0].numpy(), parts):
             check([int((row != 0).sum()) for row in found])
 
     return call

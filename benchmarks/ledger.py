@@ -137,7 +137,7 @@ def search_call(
     from t2t_lite.ops.prepacked import is_supported
 
     sentences, source_length, output_length, vocab_size = shape
-    threads.one_per_operation(at_most=sentences // FEW)
+    threads.set_inter_op_parallelism(at_most=sentences // FEW)
     keras.utils.set_random_seed(1)
     model: Any = registry.MODELS.get("transformer")
     model = model.from_hparams(hparams, vocab_size, vocab_size, True)
@@ -157,8 +157,8 @@ def search_call(
         return beam_search(model, ids, **settings, prepack=prepack)
 
     def call(length: int | None = None) -> list[Any]:
-        batches = np.array_split(source[:, :length], threads.at_a_time())
-        found = list(threads.each(lambda batch: [array.numpy() for array in search(batch)], batches))
+        batches = np.array_split(source[:, :length], threads.num_parallel())
+        found = list(threads.parallel_map(lambda batch: [array.numpy() for array in search(batch)], batches))
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
     return call, model.cost
@@ -184,7 +184,7 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
                 c = product(a, b)
             return float(c[0, 0])
 
-        calls.append((lambda multiply=multiply: beside(multiply), 2.0 * m * k * n * repeats * threads.at_a_time()))
+        calls.append((lambda multiply=multiply: beside(multiply), 2.0 * m * k * n * repeats * threads.num_parallel()))
     return calls
 
 
@@ -245,7 +245,7 @@ def _bandwidth() -> float:
     """Bytes a second that are read from an array far larger than any cache."""
     import tensorflow as tf
 
-    arrays = [tf.ones([1 << 26]) for _ in range(threads.at_a_time())]
+    arrays = [tf.ones([1 << 26]) for _ in range(threads.num_parallel())]
     seconds = [seconds_of(lambda: beside(lambda i: float(tf.reduce_sum(arrays[i])))) for _ in range(3)]
     return len(arrays) * (4 << 26) / min(seconds)
 

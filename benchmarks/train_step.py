@@ -109,7 +109,7 @@ def training_step(
 
 def beside(function: Callable[[int], Any]) -> list[Any]:
     """Calls it at the same time as often as operations are under way at a time."""
-    return list(threads.each(function, range(threads.at_a_time())))
+    return list(threads.parallel_map(function, range(threads.num_parallel())))
 
 
 def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
@@ -130,7 +130,7 @@ def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
                 c = product(a, b)
             return float(c[0, 0])
 
-        calls.append((lambda multiply=multiply: beside(multiply), 2.0 * m * k * n * repeats * threads.at_a_time()))
+        calls.append((lambda multiply=multiply: beside(multiply), 2.0 * m * k * n * repeats * threads.num_parallel()))
     return calls
 
 

@@ -74,13 +74,13 @@ def _remove_stale(path: Path) -> None:
                 stale.unlink()
 
 
-def aside_folder(folder: Path) -> Path:
-    """Where this process may write what is to stand in `folder`; see `exclusive`."""
+def staging_dir(folder: Path) -> Path:
+    """Where this process may write what is to stand in `folder`; see `file_lock`."""
     return folder.with_name(f".{folder.name}.partial-{os.getpid()}")
 
 
 @contextlib.contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
+def file_lock(folder: Path) -> Iterator[None]:
     """Waits until no other process writes `folder`; then removes what a killed one has left beside it."""
     with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
         if fcntl is not None:

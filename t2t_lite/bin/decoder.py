@@ -115,7 +115,7 @@ def _run(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     from t2t_lite.decoding.translate import FEW
 
-    threads.one_per_operation(at_most=at_hand // FEW)
+    threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, identity, split_lines = _open(args, folders)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:

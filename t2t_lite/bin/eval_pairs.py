@@ -24,7 +24,7 @@ def score_pairs(args: argparse.Namespace) -> int:
             "line N of one is the translation of line N of the other."
         )
     cli.load_tensorflow()
-    threads.one_per_operation()
+    threads.set_inter_op_parallelism()
     from t2t_lite.decoding.score import PairScore, score
     from t2t_lite.runs.open_run import open_runs
 

@@ -26,7 +26,7 @@ def score_run(args: argparse.Namespace) -> int:
     parameters = eval_trees.parameters(args, problem.evalb)
     metrics = [] if trees else _metrics(args, problem)
     cli.load_tensorflow()  # not for --help, nor for files
-    threads.one_per_operation()
+    threads.set_inter_op_parallelism()
     from t2t_lite.training.evaluate_run import evaluate_run
 
     found = evaluate_run(

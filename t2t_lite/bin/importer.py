@@ -138,7 +138,7 @@ def _check(args: argparse.Namespace, inputs: list[str], outputs: list[str]) -> N
     from t2t_lite.ops.prepacked import is_supported
     from t2t_lite.runs.open_run import open_run
 
-    threads.one_per_operation()
+    threads.set_inter_op_parallelism()
     run = open_run(args.output_dir)
     run.translator.prepack = is_supported(run.model.compute_dtype)
     found = compare(run.translator, inputs, outputs)

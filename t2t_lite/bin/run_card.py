@@ -48,7 +48,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     from t2t_lite.runs.report import read_metrics
     from t2t_lite.runs.run_dir import read_run
     from t2t_lite.runs.scores_file import describe_weights, scores_of
-    from t2t_lite.training.recipe import cadence_of
+    from t2t_lite.training.recipe import intervals_of
 
     settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
     found = scores_of(run.output_dir, run.checkpoint, settings)
@@ -62,7 +62,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
         else bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
     )
     signature = metric.score(["(S (X a))"], ["(S (X a))"]).signature
-    lines = cadence_of(run.spec.hparams).eval_lines
+    lines = intervals_of(run.spec.hparams).eval_lines
     return found + [
         {
             "split": "dev",

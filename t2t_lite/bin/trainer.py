@@ -164,11 +164,11 @@ def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextli
 def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManager[None]:
     from t2t_lite.runs.run_log import recorded
     from t2t_lite.training.last_bits import remarks
-    from t2t_lite.training.recipe import cadence_of, recipe_computed_with
+    from t2t_lite.training.recipe import intervals_of, recipe_computed_with
 
     hparams, first = trainer.spec.hparams, trainer.first_step
     computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers)
-    if trainer.workers.is_chief and 1 < first <= cadence_of(hparams).train_steps:
+    if trainer.workers.is_chief and 1 < first <= intervals_of(hparams).train_steps:
         for line in remarks(trainer.output_dir, first, computed):
             print(line, flush=True)
     return recorded(
@@ -259,7 +259,7 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
 def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
     if trainer.workers.is_chief:
         _score(args, trainer)
-    trainer.workers.wait()
+    trainer.workers.barrier()
     return 0
 
 

@@ -18,9 +18,9 @@ from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.origin import find_origin, to_json
 from t2t_lite.data.samples import Progress, TrainingText, read_pairs, reported, text_checksum
 from t2t_lite.data.store import SIDES, Store, open_store
-from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, put_back
+from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import exclusive
+from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagCounts
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
@@ -60,7 +60,7 @@ def prepare(
     """
     _check_arguments(problem, num_workers)
     folder = Path(data_dir) / problem.name
-    put_back(folder)
+    recover(folder)
     progress = progress or (lambda done, label: None)
     store = None if force or again else _existing(problem, folder, vocabularies, progress)
     if store is not None:
@@ -72,7 +72,7 @@ def prepare(
         folder.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"--data_dir={data_dir} is not a folder.") from None
-    with exclusive(folder):
+    with file_lock(folder):
         # Another process may have made it while this one waited.
         store = None if force else _existing(problem, folder, vocabularies, progress, again)
         if store is not None:

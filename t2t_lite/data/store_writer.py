@@ -17,7 +17,7 @@ import numpy as np
 from t2t_lite.data.encode import Side
 from t2t_lite.data.origin import ORIGIN
 from t2t_lite.data.store import MANIFEST, VERSION
-from t2t_lite.files import aside_folder, exclusive, sync
+from t2t_lite.files import file_lock, staging_dir, sync
 
 
 class StoreWriter:
@@ -29,7 +29,7 @@ class StoreWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._aside = aside_folder(folder)
+        self._aside = staging_dir(folder)
         self._files: list[_File] = []
 
     def __enter__(self) -> StoreWriter:
@@ -71,10 +71,10 @@ class StoreWriter:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def put_back(folder: Path) -> None:
+def recover(folder: Path) -> None:
     """Puts a store back of which a process that was to replace it was killed between the two renames."""
     if _replaced(folder).exists() and not folder.exists():
-        with exclusive(folder):
+        with file_lock(folder):
             if not folder.exists():  # a process may have been just between the two
                 os.rename(_replaced(folder), folder)
 

@@ -84,7 +84,7 @@ def score(
     batches = list(_batches(lengths))
     if progress:
         progress(lengths.count(0))
-    for rows, (values, counts) in zip(batches, threads.each(scored, batches), strict=True):
+    for rows, (values, counts) in zip(batches, threads.parallel_map(scored, batches), strict=True):
         for i, value, count in zip(rows, values, counts, strict=True):
             results[i] = PairScore(float(value), int(count))
         if progress:
@@ -108,6 +108,6 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     order = [int(i) for i in np.argsort([-length for length in lengths], kind="stable") if lengths[i]]
     start = 0
     while start < len(order):
-        rows = max(_BATCH_TOKENS // threads.at_a_time() // lengths[order[start]], 1)
+        rows = max(_BATCH_TOKENS // threads.num_parallel() // lengths[order[start]], 1)
         yield order[start : start + rows]
         start += rows

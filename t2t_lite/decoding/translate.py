@@ -111,7 +111,7 @@ class LineTranslator(abc.ABC):
         blank = len(lines) - sum(map(len, batches))
         if progress and blank:
             progress(blank)
-        for rows, outputs in zip(batches, threads.each(decoded, batches), strict=True):
+        for rows, outputs in zip(batches, threads.parallel_map(decoded, batches), strict=True):
             for i, hypotheses in zip(rows, outputs, strict=True):
                 results[i] = hypotheses
             if progress:
@@ -142,10 +142,10 @@ class LineTranslator(abc.ABC):
         Where several batches are under way, they share `batch_tokens`, and the lines.
         """
         order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
-        at_a_time, start = threads.at_a_time(), 0
+        num_parallel, start = threads.num_parallel(), 0
         while start < len(order):
             whole = self._batch_tokens // len(encoded[order[start]])
-            rows = max(min(whole // at_a_time, -(-len(order) // at_a_time)), min(whole, FEW), 1)
+            rows = max(min(whole // num_parallel, -(-len(order) // num_parallel)), min(whole, FEW), 1)
             yield order[start : start + rows]
             start += rows
 

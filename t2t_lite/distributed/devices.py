@@ -99,10 +99,10 @@ def share_processors(rows: int, jit: str) -> None:
         jit: as for `use_jit`; XLA shares the processors out by itself.
     """
     if not use_jit(jit):
-        threads.one_per_operation(at_most=min(rows // 2, _MOST_BLOCKS))
+        threads.set_inter_op_parallelism(at_most=min(rows // 2, _MOST_BLOCKS))
 
 
-def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:
+def micro_batches_per_device(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:
     """Returns how many micro-batches each device takes.
 
     Args:
@@ -147,7 +147,7 @@ def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
     workers, number = len(cluster.addresses) if cluster else 1, available
     if devices.number is None and not devices.fill:
         number = largest_divisor(micro_batches, available, workers) or available
-    turns(micro_batches, number * workers, workers=workers, fill=devices.fill)
+    micro_batches_per_device(micro_batches, number * workers, workers=workers, fill=devices.fill)
     unused = _unused(number, available, micro_batches, workers) if number < available else ""
     try:
         _kind(devices, number)
@@ -159,7 +159,9 @@ def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
 def _unused(number: int, available: int, micro_batches: int, workers: int) -> str:
     devices = available * workers
     more = f"--hparams=micro_batches={-(-micro_batches // devices) * devices} in a new run (its batches are cut finer)"
-    if turns(micro_batches, devices, fill=True) < turns(micro_batches, number * workers, workers=workers):
+    if micro_batches_per_device(micro_batches, devices, fill=True) < micro_batches_per_device(
+        micro_batches, number * workers, workers=workers
+    ):
         more = f"--fill_micro_batches, with some idle in the last turn, or {more}"
     return (
         f"Using {number} of {available} {available_devices()[0]}s{' in each worker' if workers > 1 else ''}, as "

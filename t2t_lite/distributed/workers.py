@@ -49,7 +49,7 @@ class Workers:
         signature = [tf.TensorSpec([], tf.float64)]
         self._total = tf.function(total, input_signature=signature, autograph=False)
 
-    def chiefs(self, value: float) -> float:
+    def broadcast(self, value: float) -> float:
         """Returns the chief's value; the others' count for nothing."""
         replicas = self._strategy.num_replicas_in_sync // self.count
         return value if self.count == 1 else self._sum(value if self.is_chief else 0.0) / replicas
@@ -58,7 +58,7 @@ class Workers:
         """Whether it is true in one of them."""
         return flag if self.count == 1 else self._sum(float(flag)) > 0
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Returns when all have come here."""
         self.any(False)
 
@@ -68,7 +68,7 @@ class Workers:
         for name, fact in facts.items():
             digest = hashlib.sha256(repr(fact).encode()).digest()
             mine = float(int.from_bytes(digest[:6], "big"))  # 48 bits: whole in a float64, also after a division
-            if self.any(mine != self.chiefs(mine)):
+            if self.any(mine != self.broadcast(mine)):
                 differing.append(name)
         if differing:
             shown = ", ".join(f"{name}: {_short(facts[name])}" for name in differing)

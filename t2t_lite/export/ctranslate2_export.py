@@ -117,7 +117,7 @@ def _spec(translator: Translator) -> Any:
     spec.config.eos_token = target[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = model.encoder.blocks[0].around_feed_forward.layer_norm.epsilon
+    spec.config.layer_norm_epsilon = model.encoder.blocks[0].feed_forward_residual.layer_norm.epsilon
     return spec
 
 
@@ -138,18 +138,20 @@ def _set_layer(spec: Any, block: Any) -> None:
     _set_attention(
         spec.self_attention,
         block.self_attention,
-        block.around_self if in_decoder else block.around_attention,
+        block.self_attention_residual,
         [("query", "key", "value")],
     )
     if in_decoder:
-        _set_attention(spec.attention, block.memory_attention, block.around_memory, [("query",), ("key", "value")])
+        _set_attention(
+            spec.attention, block.cross_attention, block.cross_attention_residual, [("query",), ("key", "value")]
+        )
     network = block.feed_forward
     for linear, kernel, bias in (
         (spec.ffn.linear_0, network.kernel_1, network.bias_1),
         (spec.ffn.linear_1, network.kernel_2, network.bias_2),
     ):
         linear.weight, linear.bias = _array(kernel).T, _array(bias)
-    _set_norm(spec.ffn.layer_norm, block.around_feed_forward.layer_norm)
+    _set_norm(spec.ffn.layer_norm, block.feed_forward_residual.layer_norm)
 
 
 def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tuple[str, ...]]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from t2t_lite import __version__, config
 from t2t_lite.errors import UsageError
-from t2t_lite.files import aside_folder, exclusive, sync
+from t2t_lite.files import file_lock, staging_dir, sync
 from t2t_lite.importers import t2t_model
 from t2t_lite.importers.tensor2tensor import Imported
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -79,9 +79,9 @@ def write(output_dir: str | os.PathLike[str], found: Import) -> int:
     """
     folder = Path(os.path.abspath(output_dir))
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder):
+    with file_lock(folder):
         check_folder(folder)
-        aside = aside_folder(folder)
+        aside = staging_dir(folder)
         aside.mkdir()
         try:
             parameters = _fill(aside, found)

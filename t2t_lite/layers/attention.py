@@ -14,7 +14,7 @@ from keras import ops
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.matmul import batch_shape, matmul, matmul_many
-from t2t_lite.layers.matrix import Function
+from t2t_lite.layers.matrix import TensorFn
 from t2t_lite.layers.relative_positions import Relative, vectors
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
@@ -71,7 +71,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.relative_keys: Any = None
         self.relative_values: Any = None
         self.dropout = Dropout(dropout, name="dropout")
-        self.watch: Function | None = None  # told the weights [B, H, T, S] of each call; for pictures
+        self.watch: TensorFn | None = None  # told the weights [B, H, T, S] of each call; for pictures
 
     def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...] | None = None) -> None:
         d_model, d_memory = x_shape[-1], (memory_shape or x_shape)[-1]

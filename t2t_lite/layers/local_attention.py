@@ -14,7 +14,7 @@ from typing import Any
 from keras import ops
 
 from t2t_lite.layers import masks
-from t2t_lite.layers.scaled_dot_product import Function, scaled_dot_product
+from t2t_lite.layers.scaled_dot_product import TensorFn, scaled_dot_product
 
 _MIN_BLOCK = 16  # the products of smaller blocks take as long
 
@@ -42,7 +42,7 @@ class Window:
         return masks.segment_bias(self.segments, self.segments) + masks.bias(near)
 
 
-def local_attention(query: Any, key: Any, value: Any, window: Window, drop: Function | None = None) -> Any:
+def local_attention(query: Any, key: Any, value: Any, window: Window, drop: TensorFn | None = None) -> Any:
     """Equals `scaled_dot_product` with `window.full_bias()`, wherever a query sees anything at all.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 
 from keras import ops
 
-Function = Callable[[Any], Any]
+TensorFn = Callable[[Any], Any]
 
 
 class Matrix(abc.ABC):

@@ -7,12 +7,12 @@ from typing import Any
 
 import keras
 
-from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.layer_norm import LayerNorm
+from t2t_lite.layers.no_build_trace import NoBuildTrace
 
 
-class Residual(Composite, keras.layers.Layer):
+class Residual(NoBuildTrace, keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1 and 5.4), or x + Dropout(Sublayer(LayerNorm(x))).
 
     Args:

@@ -13,7 +13,7 @@ from keras import ops
 
 from t2t_lite.layers.relative_positions import Relative, matmul_by_query
 
-Function = Callable[[Any], Any]
+TensorFn = Callable[[Any], Any]
 
 
 def scaled_dot_product(
@@ -21,8 +21,8 @@ def scaled_dot_product(
     key: Any,
     value: Any,
     bias: Any = None,
-    drop: Function | None = None,
-    watch: Function | None = None,
+    drop: TensorFn | None = None,
+    watch: TensorFn | None = None,
     relative: Relative | None = None,
 ) -> Any:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation (1), its softmax in float32 at any precision.

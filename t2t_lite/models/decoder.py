@@ -9,16 +9,16 @@ from typing import Any
 
 import keras
 
-from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.models.sublayers import Stack, Sublayers
+from t2t_lite.layers.no_build_trace import NoBuildTrace
+from t2t_lite.models.layer_factory import LayerFactory, Stack
 
 
-class DecoderLayer(Composite, keras.layers.Layer):
+class DecoderLayer(NoBuildTrace, keras.layers.Layer):
     """Masked self-attention, attention over the encoder's output, feed-forward network.
 
     Args:
-        sublayers: makes its parts.
+        factory: makes its parts.
 
     Call arguments:
         x: [B, T, d_model].
@@ -33,31 +33,31 @@ class DecoderLayer(Composite, keras.layers.Layer):
         [B, T, d_model].
     """
 
-    def __init__(self, sublayers: Sublayers, **kwargs: Any) -> None:
+    def __init__(self, factory: LayerFactory, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.self_attention = sublayers.self_attention()
-        self.memory_attention = sublayers.memory_attention()
-        self.feed_forward = sublayers.feed_forward()
-        self.around_self = sublayers.residual("around_self")
-        self.around_memory = sublayers.residual("around_memory")
-        self.around_feed_forward = sublayers.residual("around_feed_forward")
+        self.self_attention = factory.self_attention()
+        self.cross_attention = factory.cross_attention()
+        self.feed_forward = factory.feed_forward()
+        self.self_attention_residual = factory.residual("around_self")
+        self.cross_attention_residual = factory.residual("around_memory")
+        self.feed_forward_residual = factory.residual("around_feed_forward")
 
     def call(
         self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, cache: Any = None, seed: Any = None
     ) -> Any:
         if cache:
             memory = cache.memory
-        x = self.around_self(
+        x = self.self_attention_residual(
             x,
             sublayer=lambda y: self.self_attention(y, bias=self_bias, cache=cache, seed=fold_in(seed, 0)),
             seed=fold_in(seed, 1),
         )
-        x = self.around_memory(
+        x = self.cross_attention_residual(
             x,
-            sublayer=lambda y: self.memory_attention(y, memory, bias=memory_bias, cache=cache, seed=fold_in(seed, 2)),
+            sublayer=lambda y: self.cross_attention(y, memory, bias=memory_bias, cache=cache, seed=fold_in(seed, 2)),
             seed=fold_in(seed, 3),
         )
-        return self.around_feed_forward(
+        return self.feed_forward_residual(
             x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 4)), seed=fold_in(seed, 5)
         )
 
@@ -74,4 +74,4 @@ class Decoder(Stack):
 
     def keys_values(self, memory: Any) -> list[tuple[Any, Any]]:
         """Each layer's keys and values of `memory` [B, S, d_model], which a search computes once."""
-        return [block.memory_attention.keys_values(memory) for block in self.blocks]
+        return [block.cross_attention.keys_values(memory) for block in self.blocks]

@@ -6,16 +6,16 @@ from typing import Any
 
 import keras
 
-from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.models.sublayers import Stack, Sublayers
+from t2t_lite.layers.no_build_trace import NoBuildTrace
+from t2t_lite.models.layer_factory import LayerFactory, Stack
 
 
-class EncoderLayer(Composite, keras.layers.Layer):
+class EncoderLayer(NoBuildTrace, keras.layers.Layer):
     """Self-attention, then the feed-forward network, each in a residual connection.
 
     Args:
-        sublayers: makes its parts.
+        factory: makes its parts.
 
     Call arguments:
         x: [B, S, d_model].
@@ -26,20 +26,20 @@ class EncoderLayer(Composite, keras.layers.Layer):
         [B, S, d_model].
     """
 
-    def __init__(self, sublayers: Sublayers, **kwargs: Any) -> None:
+    def __init__(self, factory: LayerFactory, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.self_attention = sublayers.self_attention()
-        self.feed_forward = sublayers.feed_forward()
-        self.around_attention = sublayers.residual("around_attention")
-        self.around_feed_forward = sublayers.residual("around_feed_forward")
+        self.self_attention = factory.self_attention()
+        self.feed_forward = factory.feed_forward()
+        self.self_attention_residual = factory.residual("around_attention")
+        self.feed_forward_residual = factory.residual("around_feed_forward")
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
-        x = self.around_attention(
+        x = self.self_attention_residual(
             x,
             sublayer=lambda y: self.self_attention(y, bias=bias, seed=fold_in(seed, 0)),
             seed=fold_in(seed, 1),
         )
-        return self.around_feed_forward(
+        return self.feed_forward_residual(
             x, sublayer=lambda y: self.feed_forward(y, seed=fold_in(seed, 2)), seed=fold_in(seed, 3)
         )
 

@@ -15,30 +15,30 @@ from keras import ops
 
 from t2t_lite.ids import PAD
 from t2t_lite.layers import masks
-from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
+from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.positions import LearnedPositions, sines_then_cosines, sinusoids
 from t2t_lite.models.attention_maps import watched
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
-from t2t_lite.models.sublayers import Sublayers
+from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
 
 
 @register_model("transformer")
-class Transformer(Composite, Model):
+class Transformer(NoBuildTrace, Model):
     """The encoder-decoder of "Attention Is All You Need".
 
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
         num_layers: N, of the encoder and, unless num_decoder_layers is not 0, of the decoder.
         d_model: size of every layer's output.
-        sublayers: makes the parts of the encoder's and decoder's layers.
+        factory: makes the parts of the encoder's and decoder's layers.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
         positions: how places are encoded, as in TransformerHParams.
@@ -58,7 +58,7 @@ class Transformer(Composite, Model):
         *,
         num_layers: int,
         d_model: int,
-        sublayers: Sublayers,
+        factory: LayerFactory,
         shared: bool,
         tied: bool,
         positions: str = "sinusoidal",
@@ -78,7 +78,7 @@ class Transformer(Composite, Model):
             target_vocab_size=target_vocab_size,
             attention_window=window,
             remat=remat,
-            **{name: getattr(sublayers, name) for name in ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position")},
+            **{name: getattr(factory, name) for name in ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position")},
         )
 
         def embedding(vocab_size: int, name: str) -> Embedding:
@@ -94,9 +94,9 @@ class Transformer(Composite, Model):
         if positions == "learned":
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
-        self.dropout = Dropout(sublayers.dropout, name="dropout")  # on the sums of embeddings and positions
-        self.encoder = Encoder(num_layers, sublayers, remat, name="encoder")
-        self.decoder = Decoder(num_decoder_layers or num_layers, sublayers, remat, name="decoder")
+        self.dropout = Dropout(factory.dropout, name="dropout")  # on the sums of embeddings and positions
+        self.encoder = Encoder(num_layers, factory, remat, name="encoder")
+        self.decoder = Decoder(num_decoder_layers or num_layers, factory, remat, name="decoder")
         if source_vector:  # starts as a row of tensor2tensor's table of 32 target spaces does
             bound = (6 / (32 + d_model)) ** 0.5
             initializer = keras.initializers.RandomUniform(-bound, bound)
@@ -115,7 +115,7 @@ class Transformer(Composite, Model):
         dtype = "mixed_bfloat16" if hparams.precision == "bfloat16" else "float32"
         policy = keras.dtype_policies.DTypePolicy(dtype)
         per_head = hparams.d_model // hparams.num_heads
-        sublayers = Sublayers(
+        factory = LayerFactory(
             num_heads=hparams.num_heads,
             d_k=hparams.d_k or per_head,
             d_v=hparams.d_v or per_head,
@@ -137,7 +137,7 @@ class Transformer(Composite, Model):
                 num_layers=hparams.num_layers,
                 num_decoder_layers=hparams.num_decoder_layers,
                 d_model=hparams.d_model,
-                sublayers=sublayers,
+                factory=factory,
                 shared=shared and hparams.share_embeddings,
                 tied=hparams.share_embeddings,
                 positions=hparams.positions,
@@ -235,7 +235,7 @@ class Transformer(Composite, Model):
         layers = {
             "encoder": [block.self_attention for block in self.encoder.blocks],
             "decoder": [block.self_attention for block in self.decoder.blocks],
-            "memory": [block.memory_attention for block in self.decoder.blocks],
+            "memory": [block.cross_attention for block in self.decoder.blocks],
         }
         with contextlib.ExitStack() as stack:
             seen = {name: stack.enter_context(watched(attentions)) for name, attentions in layers.items()}

@@ -25,7 +25,7 @@ _MOST = 4096  # processors
 _settled: int | None = None  # what `as_on` was given
 
 
-def one_per_operation(at_most: int | None = None) -> None:
+def set_inter_op_parallelism(at_most: int | None = None) -> None:
     """Gives each operation one thread from now on, so that several should be under way at a time.
 
     Does nothing where TensorFlow has begun to compute, where there is a GPU or one processor only, where the user has
@@ -39,18 +39,18 @@ def one_per_operation(at_most: int | None = None) -> None:
         _set_threads(1)
 
 
-def as_on(at_a_time: int, per_operation: int) -> bool:
-    """Computes from now on as where `at_a_time()` and `per_operation()` were these, however many processors there are.
+def as_on(num_parallel: int, per_operation: int) -> bool:
+    """Computes from now on as where `num_parallel()` and `per_operation()` were these, on any machine.
 
     Sums are cut as there, so results are the same to the last bit. How many processors then do the work changes none.
 
     Returns:
-        Whether it does. Not where `one_per_operation` would do nothing either, for whatever reason but the number of
-        processors, and not for numbers that cannot be.
+        Whether it does. Not where `set_inter_op_parallelism` would do nothing either, unless for the number
+        of processors, and not for numbers that cannot be.
     """
     global _settled
-    number = at_a_time * per_operation
-    if 1 in (at_a_time, per_operation) and 1 <= number <= _MOST and _set_threads(per_operation):
+    number = num_parallel * per_operation
+    if 1 in (num_parallel, per_operation) and 1 <= number <= _MOST and _set_threads(per_operation):
         _settled = number
         return True
     return False
@@ -69,8 +69,8 @@ def _set_threads(number: int) -> bool:
     return True
 
 
-def at_a_time() -> int:
-    """How many operations should be under way at a time: 1, unless `one_per_operation` has changed it."""
+def num_parallel() -> int:
+    """How many operations should be under way at a time: 1, unless `set_inter_op_parallelism` has changed it."""
     import tensorflow as tf
 
     return processors() if tf.config.threading.get_intra_op_parallelism_threads() == 1 else 1
@@ -85,15 +85,15 @@ def per_operation() -> int:
     return int(tf.config.threading.get_intra_op_parallelism_threads()) or given or processors()
 
 
-def each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Yields function(item) for each item, in order; `at_a_time()` of them are under way.
+def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Yields function(item) for each item, in order; `num_parallel()` of them are under way.
 
     Where one fails, or nobody wants the rest, those that have not begun never do.
     """
-    if at_a_time() == 1:
+    if num_parallel() == 1:
         yield from map(function, items)
         return
-    pool = ThreadPoolExecutor(at_a_time())
+    pool = ThreadPoolExecutor(num_parallel())
     try:
         yield from pool.map(function, items)
     finally:

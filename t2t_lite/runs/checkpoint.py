@@ -148,7 +148,7 @@ class Checkpoints:
                     os.path.basename(path),
                     os.path.basename(bad),
                 )
-                checkpoint_files.set_aside(bad)
+                checkpoint_files.quarantine(bad)
             return step
         if damaged:
             raise DataError(
@@ -180,7 +180,7 @@ class Checkpoints:
             return False
         except DamagedError as error:
             _log.warning("%s Its files stay as ....damaged; %s.", error, otherwise)
-            checkpoint_files.set_aside(path)
+            checkpoint_files.quarantine(path)
             return False
         return True
 

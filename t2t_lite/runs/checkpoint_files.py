@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from t2t_lite.files import aside_folder, asides, exclusive, replace_file, sync
+from t2t_lite.files import staging_dir, asides, file_lock, replace_file, sync
 
 NAME = "model"
 
@@ -54,8 +54,8 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
         The checkpoint's path.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder):
-        aside = aside_folder(folder)
+    with file_lock(folder):
+        aside = staging_dir(folder)
         aside.mkdir()
         try:
             write(str(aside / f"{NAME}-{step}"))
@@ -85,7 +85,7 @@ def finish_moves(folder: Path) -> None:
             _move(aside, folder)
 
 
-def set_aside(path: str) -> None:
+def quarantine(path: str) -> None:
     """Renames a checkpoint's files to ....damaged, where they are in nobody's way."""
     for file in _files(path):
         with contextlib.suppress(FileNotFoundError):  # a running trainer may have removed it

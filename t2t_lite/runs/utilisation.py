@@ -81,6 +81,6 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
                 end = min(end, time.perf_counter() + _MEASURED_SECONDS)  # the first round compiles
         return best
 
-    return sum(threads.each(rate, range(1 if gpu else threads.at_a_time()))) * (
+    return sum(threads.parallel_map(rate, range(1 if gpu else threads.num_parallel()))) * (
         strategy.num_replicas_in_sync if gpu else 1
     )

@@ -162,7 +162,7 @@ class Evaluator:
             batch = assemble(tokens, planned, micro_batches=1, packing=False)
             return [float(value) for value in self._sums(batch["source"][0], batch["target"][0])]
 
-        loss, right = map(sum, zip(*threads.each(sums, _batches(order, longer)), strict=True))
+        loss, right = map(sum, zip(*threads.parallel_map(sums, _batches(order, longer)), strict=True))
         number = int(target[order].sum(dtype=np.int64))
         return loss / number, right / number
 
@@ -171,6 +171,6 @@ def _batches(order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
     """Cuts `order`, in which lengths fall, into batches; those that are under way at a time share _BATCH_TOKENS."""
     start = 0
     while start < len(order):
-        rows = max(_BATCH_TOKENS // threads.at_a_time() // int(lengths[order[start]]), 1)
+        rows = max(_BATCH_TOKENS // threads.num_parallel() // int(lengths[order[start]]), 1)
         yield order[start : start + rows]
         start += rows

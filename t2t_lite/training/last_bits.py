@@ -43,9 +43,9 @@ def keep(output_dir: str | os.PathLike[str]) -> None:
     step = int(checkpoints[-1].rpartition("-")[2]) if checkpoints else 0
     computed = _until(output_dir, step).get("computed")
     if isinstance(computed, dict):
-        at_a_time, per_operation = computed.get("side_by_side"), computed.get("threads")
-        if isinstance(at_a_time, int) and isinstance(per_operation, int):
-            threads.as_on(at_a_time, per_operation)
+        num_parallel, per_operation = computed.get("side_by_side"), computed.get("threads")
+        if isinstance(num_parallel, int) and isinstance(per_operation, int):
+            threads.as_on(num_parallel, per_operation)
 
 
 def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bool, remat: bool) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bo
         A value for each of _IN_WORDS. side_by_side and threads are None on GPUs, and _UNEQUAL where the workers differ.
     """
     gpus = tf.config.list_physical_devices("GPU")
-    side_by_side, per_operation = threads.at_a_time(), threads.per_operation()
+    side_by_side, per_operation = threads.num_parallel(), threads.per_operation()
     mine = float(side_by_side * 10_000 + per_operation)
-    unequal = workers.any(mine != workers.chiefs(mine))
+    unequal = workers.any(mine != workers.broadcast(mine))
     name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else _processor()
     return {
         "processor": name,

@@ -24,7 +24,7 @@ _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=
 
 
 @dataclasses.dataclass(frozen=True)
-class Cadence:
+class Intervals:
     """How often what happens, in steps where nothing else is said; 0 is never, but for eval_every."""
 
     train_steps: int
@@ -58,25 +58,25 @@ class Evaluations:
         evaluate: Evaluator,
         checkpoints: Checkpoints,
         report: Report,
-        cadence: Cadence,
+        intervals: Intervals,
         workers: Workers,
         scores: Mapping[int, DevScore],
         schedule: Schedule,
     ) -> None:
-        self._evaluate, self._checkpoints, self._report, self._cadence = evaluate, checkpoints, report, cadence
+        self._evaluate, self._checkpoints, self._report, self._intervals = evaluate, checkpoints, report, intervals
         self._workers, self._schedule = workers, schedule
         self._scores = dict(scores)
 
     def missing(self, step: int) -> bool:
         """Whether the evaluation after `step` is due and was not made."""
-        return self._cadence.evaluates(step) and bool(self._workers.chiefs(step not in self._scores))
+        return self._intervals.evaluates(step) and bool(self._workers.broadcast(step not in self._scores))
 
     def make(self, step: int, stop: StopSignals) -> None:
         """Makes it, or leaves it to the next start if a signal comes."""
         with self._report.pause(), contextlib.suppress(Stopped):
             if self._workers.is_chief:
                 self._make(step, stop)
-        self._workers.wait()
+        self._workers.barrier()
         self.tell_schedule()
 
     def tell_schedule(self) -> None:
@@ -84,18 +84,18 @@ class Evaluations:
 
         The one after the last step counts for nothing, as the run may go on to a later one.
         """
-        heard, every = self._schedule.heard, self._cadence.eval_every
+        heard, every = self._schedule.heard, self._intervals.eval_every
         news = sorted(step for step in self._scores if step > heard and step % every == 0)
-        for i in range(int(self._workers.chiefs(len(news))) if self._schedule.listens else 0):
+        for i in range(int(self._workers.broadcast(len(news))) if self._schedule.listens else 0):
             step = news[i] if self._workers.is_chief else 0
-            loss = self._workers.chiefs(self._scores[step].loss if self._workers.is_chief else 0.0)
-            self._schedule.heard = int(self._workers.chiefs(step))
+            loss = self._workers.broadcast(self._scores[step].loss if self._workers.is_chief else 0.0)
+            self._schedule.heard = int(self._workers.broadcast(step))
             if said := self._schedule.evaluated(loss):
                 self._report.say(f"step {self._schedule.heard}: {said}")
 
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
-            found = self._evaluate("dev", lines=self._cadence.eval_lines)
+            found = self._evaluate("dev", lines=self._intervals.eval_lines)
         if not math.isfinite(found.loss):
             raise TrainingError(
                 f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
@@ -117,7 +117,7 @@ class Evaluations:
     def stale(self) -> int:
         """How many there were without progress, if that is enough to stop; else 0."""
         since = evaluations_without_progress(self._scores.values())
-        return int(self._workers.chiefs(since if 0 < self._cadence.early_stopping <= since else 0))
+        return int(self._workers.broadcast(since if 0 < self._intervals.early_stopping <= since else 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Loop:
     evaluations: Evaluations
     checkpoints: Checkpoints
     report: Report
-    cadence: Cadence
+    intervals: Intervals
     stop: StopSignals
     workers: Workers
 
@@ -147,23 +147,23 @@ class Loop:
         if self.evaluations.stale():
             self.report.say(_STOPPED_BEFORE)
             return
-        for step in range(first_step, self.cadence.train_steps + 1):
+        for step in range(first_step, self.intervals.train_steps + 1):
             self.updates.make(step, stop=self.stop.received > 0)
             last, stopping = self._evaluate(step, self._stopping(step))
-            if last or stopping or self.cadence.saves(step, (time.monotonic() - saved_at) / 60):
+            if last or stopping or self.intervals.saves(step, (time.monotonic() - saved_at) / 60):
                 self.updates.finish()
                 with self.report.pause():
                     self.checkpoints.save(step)
                 saved_at = time.monotonic()
             if stopping:
                 self.report.write()
-            self._stop_if(stopping, f"step {step:,} of {self.cadence.train_steps:,} is done and saved.")
+            self._stop_if(stopping, f"step {step:,} of {self.intervals.train_steps:,} is done and saved.")
             if last:
                 return
 
     def _stop_if(self, stopping: bool, what: str) -> None:
         if stopping:
-            self.workers.wait()  # or the others would be gone while the chief still saves
+            self.workers.barrier()  # or the others would be gone while the chief still saves
             raise Stopped(self.stop.received or signal.SIGTERM, what)
 
     def _stopping(self, step: int) -> bool:
@@ -173,7 +173,7 @@ class Loop:
 
     def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:
         """Evaluates where it is time to; returns whether `step` is the last one, and whether a signal came."""
-        last = step == self.cadence.train_steps
+        last = step == self.intervals.train_steps
         if last:
             self.updates.finish()
             self.report.write()

@@ -26,12 +26,12 @@ _SHOWN = 10  # variables, where all gradients are finite
 Batch = Mapping[str, np.ndarray]
 
 
-class BadBatches:
+class NonFiniteGuard:
     """Callable for the loop: leaves a bad batch out while that is tolerated, then writes a report and raises.
 
     Args:
         output_dir: the report is OUTPUT_DIR/bad_step_N.json.
-        examine: makes the report of a step, of (step, batch).
+        diagnose: makes the report of a step, of (step, batch).
         not_finite: returns the names of weights that hold numbers which are not finite.
         tolerated: how many the run may leave out.
         skipped: how many it has left out so far.
@@ -42,7 +42,7 @@ class BadBatches:
         self,
         output_dir: str | os.PathLike[str],
         report: Report,
-        examine: Callable[[int, Batch], dict[str, Any]],
+        diagnose: Callable[[int, Batch], dict[str, Any]],
         not_finite: Callable[[], list[str]],
         *,
         tolerated: int,
@@ -50,7 +50,7 @@ class BadBatches:
         writes: bool = True,
     ) -> None:
         self._folder, self._report = Path(output_dir), report
-        self._examine, self._not_finite = examine, not_finite
+        self._diagnose, self._not_finite = diagnose, not_finite
         self._tolerated, self._skipped, self._writes = tolerated, skipped, writes
 
     @property
@@ -67,7 +67,7 @@ class BadBatches:
             self._report.skip(step, self._skipped)
             self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")
             return
-        facts = {"step": step, "loss": loss, "grad_norm": norm, **self._examine(step, batch)}
+        facts = {"step": step, "loss": loss, "grad_norm": norm, **self._diagnose(step, batch)}
         path = self._folder / f"bad_step_{step}.json"
         if self._writes:
             replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
@@ -84,7 +84,7 @@ class BadBatches:
         raise TrainingError(f"{said} {DIVERGED_ADVICE} --skip_bad_batches={more} leaves out {more} such in all.")
 
 
-def examine(
+def diagnose(
     step_function: TrainStep, model: keras.Model, store: Store, pairs: np.ndarray, step: int, batch: Batch
 ) -> dict[str, Any]:
     """Makes the micro-batches of a step once more, and looks at those whose loss or gradients are not finite.

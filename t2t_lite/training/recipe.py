@@ -20,7 +20,7 @@ from t2t_lite.models.flops import Sizes
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.last_bits import computed_with
-from t2t_lite.training.loop import Cadence
+from t2t_lite.training.loop import Intervals
 from t2t_lite.training.step import TrainStep
 
 
@@ -95,9 +95,9 @@ def number_to_keep(hparams: HParams) -> int:
     return max(hparams.keep_checkpoints, number_to_average(hparams))
 
 
-def cadence_of(hparams: HParams) -> Cadence:
+def intervals_of(hparams: HParams) -> Intervals:
     """How often the recipe evaluates and saves."""
-    return Cadence(
+    return Intervals(
         train_steps=hparams.train_steps,
         eval_every=hparams.eval_every,
         eval_lines=hparams.eval_lines,

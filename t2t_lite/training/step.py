@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.distributed.devices import turns
+from t2t_lite.distributed.devices import micro_batches_per_device
 from t2t_lite.distributed.workers import LOST, lost
 from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
@@ -27,7 +27,7 @@ from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.gradients import loss_and_gradients
 
 
-class Outcome(NamedTuple):
+class StepResult(NamedTuple):
     """What came of an update: loss per real target token, in nats, label smoothing included; gradient's global norm
     before clipping; above 0 where any process would like to stop; 1 if the update was applied, 0 if it was not."""
 
@@ -46,7 +46,7 @@ class _Settings(NamedTuple):
     strict: float
 
 
-_NONE = Outcome(0.0, 0.0, 0.0, 0.0)  # before the first update
+_NONE = StepResult(0.0, 0.0, 0.0, 0.0)  # before the first update
 
 
 class TrainStep:
@@ -81,16 +81,18 @@ class TrainStep:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
         self.replicas = strategy.num_replicas_in_sync
-        self._turns = turns(micro_batches, self.replicas, fill=fill)
+        self._micro_batches = micro_batches_per_device(micro_batches, self.replicas, fill=fill)
         self._parts = micro_batches
         self._jit = jit
-        self._blocks = 1 if jit else max(threads.at_a_time() // len(strategy.extended.worker_devices), 1)
+        self._blocks = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
         self._gradients, self._update = self._compiled(self._sum_of_parts), self._compiled(self._clip_and_apply)
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
-        self._batch_spec = {name: tf.TensorSpec([self._turns * self.replicas, None, None], tf.int32) for name in names}
+        self._batch_spec = {
+            name: tf.TensorSpec([self._micro_batches * self.replicas, None, None], tf.int32) for name in names
+        }
         self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
-        lengths = (len(_Settings._fields) + self._numbers, len(Outcome._fields))
+        lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
         numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
         signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *numbers]
         # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
@@ -107,7 +109,7 @@ class TrainStep:
         *,
         stop: bool = False,
         after_bad: bool = True,
-    ) -> Outcome:
+    ) -> StepResult:
         """Begins update number `step`, from 1; a GPU goes on with it after the return.
 
         Where loss or gradient norm is not finite it is not applied.
@@ -128,17 +130,17 @@ class TrainStep:
             settings = _Settings(_tokens(batch), float(stop), strict)
             newest, before = self._begin(batch, step, (*settings, *numbers), before)
             self._newest = newest, batch, step
-            return Outcome(*before.numpy().tolist())
+            return StepResult(*before.numpy().tolist())
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> StepResult:
         """Waits for the newest update, and returns what came of it; all zeros where there was none."""
         if self._newest is None:
             return _NONE
         newest, batch, step = self._newest
         with self._explained(batch, f"in step {step}"):
-            return Outcome(*newest.numpy().tolist())
+            return StepResult(*newest.numpy().tolist())
 
-    def rehearse(self, rows: int, source_length: int, target_length: int) -> None:
+    def warm_up(self, rows: int, source_length: int, target_length: int) -> None:
         """Makes forward and backward passes over full micro-batches of this shape, and no update.
 
         Weights, moments and all later updates stay as they are; only memory is taken as it will be.
@@ -171,7 +173,7 @@ class TrainStep:
         return tf.function(function, jit_compile=True, autograph=False) if self._jit else function
 
     def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
-        empty = self._turns * self.replicas - self._parts
+        empty = self._micro_batches * self.replicas - self._parts
         whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
         with tf.device("/CPU:0"):  # to be copied by the graph, when it is time to
             numbers = tf.constant(settings)
@@ -225,14 +227,14 @@ class TrainStep:
             more_loss, more = part(i)
             return i + 1, loss + more_loss, [a + b for a, b in zip(gradients, more, strict=True)]
 
-        if self._turns == 1:
+        if self._micro_batches == 1:
             return part(0)
         # The first outside of the loop saves a pass over zeros. XLA would compile everything twice for it.
         first = 0 if self._jit else 1
         sums = part(0) if first else (tf.zeros([]), [tf.zeros(v.shape, v.dtype) for v in self._optimizer.variables])
         # One iteration at a time: memory for one micro-batch, not for all of them.
         _, loss, gradients = tf.while_loop(
-            lambda i, *_: i < self._turns, body, (tf.constant(first), *sums), parallel_iterations=1
+            lambda i, *_: i < self._micro_batches, body, (tf.constant(first), *sums), parallel_iterations=1
         )
         return loss, gradients
 
@@ -255,7 +257,7 @@ class TrainStep:
         applied = (
             tf.math.is_finite(loss)
             & tf.math.is_finite(norm)
-            & ((strict == 0) | (Outcome(*tf.unstack(before)).applied > 0))
+            & ((strict == 0) | (StepResult(*tf.unstack(before)).applied > 0))
         )
         if self._jit:
             self._optimizer.apply_if(applied, gradients, *numbers)

@@ -33,10 +33,10 @@ from t2t_lite.signals import StopSignals
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
-from t2t_lite.training.loop import Cadence, Evaluations, Loop
-from t2t_lite.training.non_finite import BadBatches, examine
+from t2t_lite.training.loop import Evaluations, Intervals, Loop
+from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.recipe import (
-    cadence_of,
+    intervals_of,
     make_batches,
     make_step,
     micro_batch_shapes,
@@ -86,7 +86,7 @@ class Trainer:
                 self.model,
                 self.optimizer,
                 keep=number_to_keep(hparams),
-                every=max(cadence_of(hparams).save_every, 1),
+                every=max(intervals_of(hparams).save_every, 1),
                 record=make_record(spec),
                 writes=self.workers.is_chief,
                 schedule=self.schedule,
@@ -110,10 +110,10 @@ class Trainer:
             DataError: a checkpoint that cannot be read.
         """
         if not self.workers.is_chief:
-            self.workers.wait()  # a damaged checkpoint is set aside by the chief
+            self.workers.barrier()  # a damaged checkpoint is set aside by the chief
         self._step = step = self.checkpoints.resume()
         if self.workers.is_chief:
-            self.workers.wait()
+            self.workers.barrier()
         if step:
             newest = list_checkpoints(self.output_dir)[-1]
             if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
@@ -140,16 +140,16 @@ class Trainer:
             skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
-        cadence = cadence_of(hparams)
+        intervals = intervals_of(hparams)
         # A killed run may have scores of steps that it will make again.
         scores = {step: score for step, score in past_scores(self.output_dir).items() if step < first}
-        if first > cadence.train_steps and self.workers.chiefs(self._step in scores):
+        if first > intervals.train_steps and self.workers.broadcast(self._step in scores):
             self._say(
-                f"{self.output_dir} is at step {first - 1:,} of {cadence.train_steps:,}: there is nothing to train."
+                f"{self.output_dir} is at step {first - 1:,} of {intervals.train_steps:,}: there is nothing to train."
             )
             return
         if first > 1:
-            self._say(f"Going on from step {first - 1:,} of {cadence.train_steps:,}.")
+            self._say(f"Going on from step {first - 1:,} of {intervals.train_steps:,}.")
         with contextlib.ExitStack() as at_the_end:
             folder = self.output_dir
             if not self.workers.is_chief:
@@ -158,18 +158,20 @@ class Trainer:
             plan = recipe_plan(hparams, split)
             stream = make_batches(hparams, split, plan, first)
             at_the_end.callback(stream.close)
-            report = self._report(folder, cadence, planned_flops(self.model.cost, split, plan, first - 1))
+            report = self._report(folder, intervals, planned_flops(self.model.cost, split, plan, first - 1))
             at_the_end.callback(report.close)
-            self._announce(report, plan, cadence.train_steps)
+            self._announce(report, plan, intervals.train_steps)
             step_function = self._step_function()
             with stop.deferred():
-                step_function.rehearse(*self._largest(plan))
+                step_function.warm_up(*self._largest(plan))
                 Loop(
                     self._updates(step_function, stream, report, skip_bad_batches),
-                    Evaluations(self.evaluate, self.checkpoints, report, cadence, self.workers, scores, self.schedule),
+                    Evaluations(
+                        self.evaluate, self.checkpoints, report, intervals, self.workers, scores, self.schedule
+                    ),
                     self.checkpoints,
                     report,
-                    cadence,
+                    intervals,
                     stop,
                     self.workers,
                 ).run(first)
@@ -194,11 +196,11 @@ class Trainer:
         if self.workers.is_chief:
             print(text, flush=True)
 
-    def _report(self, folder: Path, cadence: Cadence, flops: int) -> Report:
+    def _report(self, folder: Path, intervals: Intervals, flops: int) -> Report:
         return Report(
             folder,
             self._step + 1,
-            cadence.train_steps,
+            intervals.train_steps,
             sizes=self.model.cost,
             flops=flops,
             hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
@@ -215,15 +217,15 @@ class Trainer:
         shapes = micro_batch_shapes(self.spec.hparams, plan)
         return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
 
-    def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> BadBatches:
+    def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
         def look(step: int, batch: Batch) -> dict[str, Any]:
             # A plan of its own: the other one belongs to the thread that makes batches.
             rows = recipe_plan(self.spec.hparams, self.store.split("train")).batch(step).rows
-            return examine(step_function, self.model, self.store, rows, step, batch)
+            return diagnose(step_function, self.model, self.store, rows, step, batch)
 
         before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
-        skipped, writes = int(self.workers.chiefs(before)), self.workers.is_chief
-        return BadBatches(
+        skipped, writes = int(self.workers.broadcast(before)), self.workers.is_chief
+        return NonFiniteGuard(
             self.output_dir,
             report,
             look,

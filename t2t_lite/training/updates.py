@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from t2t_lite.runs.report import Report
-from t2t_lite.training.non_finite import BadBatches
-from t2t_lite.training.step import Outcome, TrainStep
+from t2t_lite.training.non_finite import NonFiniteGuard
+from t2t_lite.training.step import StepResult, TrainStep
 
 Batch = Mapping[str, np.ndarray]
 
@@ -31,7 +31,7 @@ class Updates:
         step_function: TrainStep,
         batches: Iterator[Batch],
         learning_rate: Callable[[int], float],
-        bad_batches: BadBatches,
+        bad_batches: NonFiniteGuard,
         report: Report,
         log_every: int,
         *,
@@ -68,7 +68,7 @@ class Updates:
         if self._open:
             self._look(self._step_function.outcome())
 
-    def _look(self, outcome: Outcome) -> None:
+    def _look(self, outcome: StepResult) -> None:
         if self._open is None:
             return
         (step, batch, rate), self._open = self._open, None

@@ -161,7 +161,7 @@ def test_it_has_the_weights_of_a_few_layers_and_the_arithmetic_of_all(example: A
 
 def test_each_pass_through_a_layer_drops_other_activations(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _, model = _model("pre")
-    dropout = model.encoder.blocks[0].around_attention.dropout
+    dropout = model.encoder.blocks[0].self_attention_residual.dropout
     seeds = []
     monkeypatch.setattr(dropout, "call", lambda x, seed=None: seeds.append(tuple(np.asarray(seed))) or x)
     model.encode({"source": SOURCE}, seed=np.array([1, 2], "int32"))

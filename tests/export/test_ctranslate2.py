@@ -126,7 +126,7 @@ def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
 
 def _be_sure_and_never_end(model: Any) -> None:
     """Large differences between the logits, as after training; the last norm's first feature is 1, for a bias."""
-    norm = model.decoder.blocks[-1].around_feed_forward.layer_norm
+    norm = model.decoder.blocks[-1].feed_forward_residual.layer_norm
     gamma, beta, table = (weight.value.numpy() for weight in (norm.gamma, norm.beta, model.softmax.table))
     gamma *= 20.0
     gamma[0], beta[0] = 0.0, 1.0

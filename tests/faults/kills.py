@@ -35,7 +35,7 @@ _PER_RUN = 5
 
 
 @dataclasses.dataclass
-class Outcome:
+class StepResult:
     """Results of the kills: how many by phase, and how many runs ended otherwise than the undisturbed one."""
 
     phases: collections.Counter[str]
@@ -45,7 +45,7 @@ class Outcome:
     most_steps_lost: int = 0
 
 
-def try_kills(folder: Path, kills: int, seed: int) -> Outcome:
+def try_kills(folder: Path, kills: int, seed: int) -> StepResult:
     """Makes one undisturbed training in `folder`, and others until `kills` kills are done."""
     corpus = write_corpus(folder / "corpus", LARGE[:2000], SMALL[:10])
     began = time.monotonic()
@@ -53,7 +53,7 @@ def try_kills(folder: Path, kills: int, seed: int) -> Outcome:
     seconds = time.monotonic() - began
     expected = digest(folder / "undisturbed")
     draw = random.Random(seed)
-    outcome = Outcome(collections.Counter())
+    outcome = StepResult(collections.Counter())
     while sum(outcome.phases.values()) < kills:
         run = folder / f"run{outcome.runs}"
         for _ in range(min(_PER_RUN, kills - sum(outcome.phases.values()))):
@@ -94,7 +94,7 @@ def _finish(run: Path, corpus: list[str]) -> int | None:
     return process.exitcode
 
 
-def _kill(run: Path, corpus: list[str], after: float, outcome: Outcome) -> None:
+def _kill(run: Path, corpus: list[str], after: float, outcome: StepResult) -> None:
     process = _start(run, corpus)
     process.join(after)
     process.kill()

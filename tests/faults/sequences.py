@@ -62,7 +62,7 @@ class Start:
 
 
 @dataclasses.dataclass
-class Outcome:
+class StepResult:
     """Counts over all sequences; `faults` are all that went wrong."""
 
     kills: collections.Counter[str]
@@ -83,11 +83,11 @@ def plan(seed: int) -> Iterator[tuple[str, Start]]:
         yield name, Start(signal.SIGKILL, path, draw.randint(1, calls))
 
 
-def try_sequences(folder: Path, seeds: range) -> Outcome:
+def try_sequences(folder: Path, seeds: range) -> StepResult:
     """Makes one undisturbed run in `folder`, and one for each seed."""
     corpus = write_corpus(folder / "corpus", LARGE[:500], SMALL[:10])
     digests: dict[int, str] = {}  # of undisturbed runs
-    outcome = Outcome(collections.Counter())
+    outcome = StepResult(collections.Counter())
     with contextlib.suppress(KeyboardInterrupt):  # the counts so far are printed
         for seed in seeds:
             _try_one(folder, corpus, seed, digests, outcome)
@@ -95,7 +95,7 @@ def try_sequences(folder: Path, seeds: range) -> Outcome:
     return outcome
 
 
-def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str], outcome: Outcome) -> None:
+def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str], outcome: StepResult) -> None:
     """Makes the run of a seed, and its exports; `digests` are those of undisturbed runs, by how often they evaluate."""
     run = folder / str(seed) / "run"
     every = (15, 40)[seed // 2 % 2]  # where there is one evaluation, its weights are the best ones
@@ -121,7 +121,7 @@ def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str]
     shutil.rmtree(run.parent, ignore_errors=True)
 
 
-def _export(run: Path, seed: int, outcome: Outcome) -> None:
+def _export(run: Path, seed: int, outcome: StepResult) -> None:
     """Exports the run, killed at one of its calls, and once more; there is one whole version then, or two."""
     call = random.Random(seed).randint(1, EXPORT[1])
     killed = _run("exporter", run, [], Start(signal.SIGKILL, EXPORT[0], call)) == -signal.SIGKILL
@@ -132,7 +132,7 @@ def _export(run: Path, seed: int, outcome: Outcome) -> None:
         _note_fault(outcome, seed, "cannot be exported", run)
 
 
-def _note_fault(outcome: Outcome, seed: int, what: str, run: Path) -> None:
+def _note_fault(outcome: StepResult, seed: int, what: str, run: Path) -> None:
     outcome.faults += 1
     errors = run.with_suffix(".err").read_text(errors="replace").strip().split("\n")[-1]
     print(f"seed {seed}: {what}: {errors}", flush=True)

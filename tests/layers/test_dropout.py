@@ -69,7 +69,7 @@ def test_fold_in_keeps_none_and_the_runs_seed() -> None:
 
 @pytest.fixture
 def seeds_of_sites(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Function (seed) -> uint32 [SITES, 2]: what each Dropout of a 6-layer model is given in a real call."""
+    """TensorFn (seed) -> uint32 [SITES, 2]: what each Dropout of a 6-layer model is given in a real call."""
     hparams = TransformerHParams(d_model=8, d_ff=8, num_heads=2, dropout=0.1, attention_dropout=0.1, relu_dropout=0.1)
     model = Transformer.from_hparams(hparams, 10, 10, True)
     seen: list[np.ndarray] = []

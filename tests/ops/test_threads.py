@@ -24,26 +24,26 @@ def _printed(code: str) -> list[str]:
 
 def test_each_operation_has_one_thread_where_that_is_wanted() -> None:
     code = """
-print(threads.at_a_time())
-threads.one_per_operation(at_most=0)
-print(threads.at_a_time())
+print(threads.num_parallel())
+threads.set_inter_op_parallelism(at_most=0)
+print(threads.num_parallel())
 os.environ["TF_NUM_INTRAOP_THREADS"] = "3"
-threads.one_per_operation()
-print(threads.at_a_time())
+threads.set_inter_op_parallelism()
+print(threads.num_parallel())
 del os.environ["TF_NUM_INTRAOP_THREADS"]
-threads.one_per_operation()
-print(threads.at_a_time())
+threads.set_inter_op_parallelism()
+print(threads.num_parallel())
 """
     assert _printed(code) == ["1", "1", "1", str(CPUS)]
 
 
 def test_it_is_too_late_when_tensorflow_has_begun() -> None:
-    assert _printed("tf.ones([2]) + 1\nthreads.one_per_operation()\nprint(threads.at_a_time())") == ["1"]
+    assert _printed("tf.ones([2]) + 1\nthreads.set_inter_op_parallelism()\nprint(threads.num_parallel())") == ["1"]
 
 
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "at_a_time", lambda: 3)
+    monkeypatch.setattr(threads, "num_parallel", lambda: 3)
 
 
 @pytest.mark.usefixtures("three")
@@ -54,12 +54,12 @@ def test_results_come_in_order_and_several_are_under_way() -> None:
         together.wait(timeout=60)  # ends only when three have come
         return n * n
 
-    assert list(threads.each(square, range(6))) == [0, 1, 4, 9, 16, 25]
+    assert list(threads.parallel_map(square, range(6))) == [0, 1, 4, 9, 16, 25]
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_what_fails_ends_it(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "at_a_time", lambda: number)
+    monkeypatch.setattr(threads, "num_parallel", lambda: number)
     begun: list[int] = []
     failed = threading.Event()
 
@@ -71,7 +71,7 @@ def test_what_fails_ends_it(number: int, monkeypatch: pytest.MonkeyPatch) -> Non
         assert n < 2 or failed.wait(60)
         return n
 
-    results = threads.each(work, range(1000))
+    results = threads.parallel_map(work, range(1000))
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(ValueError, match="two"):
         next(results)
@@ -79,22 +79,22 @@ def test_what_fails_ends_it(number: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_alone_items_are_taken_one_by_one_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "at_a_time", lambda: 1)
+    monkeypatch.setattr(threads, "num_parallel", lambda: 1)
 
     def items() -> Iterator[int]:
         yield 1
         raise AssertionError("nobody has asked for this one")
 
-    assert next(threads.each(lambda n: n + 1, items())) == 2
+    assert next(threads.parallel_map(lambda n: n + 1, items())) == 2
 
 
 def test_a_process_computes_as_on_another_number_of_processors() -> None:
     code = """
 from t2t_lite.cpus import available_cpus
-print(threads.as_on(3, 1), threads.at_a_time(), threads.per_operation(), threads.processors(), available_cpus())
-threads.one_per_operation(at_most=2)
-print(threads.at_a_time(), threads.per_operation())
-print(threads.as_on(1, 5), threads.at_a_time(), threads.per_operation(), threads.processors())
+print(threads.as_on(3, 1), threads.num_parallel(), threads.per_operation(), threads.processors(), available_cpus())
+threads.set_inter_op_parallelism(at_most=2)
+print(threads.num_parallel(), threads.per_operation())
+print(threads.as_on(1, 5), threads.num_parallel(), threads.per_operation(), threads.processors())
 os.environ["TF_NUM_INTRAOP_THREADS"] = "7"
 print(threads.as_on(2, 1), threads.processors())
 """

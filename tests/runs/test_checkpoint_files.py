@@ -117,7 +117,7 @@ def test_the_newest_written_stays_whatever_its_number(tmp_path: Path) -> None:
 def test_what_is_set_aside_is_kept_but_not_listed(tmp_path: Path) -> None:
     for step in (1, 12):
         checkpoint_files.put(tmp_path / "c", step, _writer("x"), keep=5)
-    checkpoint_files.set_aside(str(tmp_path / "c" / "model-1"))
+    checkpoint_files.quarantine(str(tmp_path / "c" / "model-1"))
     assert list(_found(tmp_path / "c")) == ["model-12"]
     assert checkpoint_files.list_traces(tmp_path / "c") == [str(tmp_path / "c" / "model-12")]
     assert (tmp_path / "c" / "model-1.index.damaged").read_text() == "x"

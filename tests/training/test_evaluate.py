@@ -186,14 +186,14 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
     wanted = _texts(whole.translate(lines))
     assert len(set(wanted)) > len(lines) / 2
     alone = _sizes(cut, lines)
-    monkeypatch.setattr(threads, "at_a_time", lambda: 2)
+    monkeypatch.setattr(threads, "num_parallel", lambda: 2)
     assert _texts(whole.translate(lines)) == wanted
     assert _sizes(whole, lines) == [20, 20]
     assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
     assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
     evaluator = Evaluator(model, toy_store, whole, "bleu")
     together = evaluator.loss_and_accuracy("dev")
-    monkeypatch.setattr(threads, "at_a_time", lambda: 1)
+    monkeypatch.setattr(threads, "num_parallel", lambda: 1)
     assert together == pytest.approx(evaluator.loss_and_accuracy("dev"), rel=1e-6)
 
 

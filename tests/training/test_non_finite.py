@@ -175,7 +175,7 @@ def test_the_largest_micro_batch_is_tried_first_and_leaves_no_trace(case: Case) 
     shape = trainer._largest(case.plan())
     shapes = [(b.rows // PARTS, b.source_length, b.target_length) for b in case.plan().buckets]
     assert shape == max(shapes, key=lambda each: trainer.model.cost.activation_bytes(*each, 4))
-    trainer._step_function().rehearse(*shape)
+    trainer._step_function().warm_up(*shape)
     for old, variable in zip(before, variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
 

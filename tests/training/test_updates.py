@@ -22,7 +22,7 @@ from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.training import trainer
-from t2t_lite.training.non_finite import BadBatches
+from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Updates
 
@@ -81,7 +81,7 @@ class Case:
         self._path = folder / METRICS_FILE
         report = Report(folder, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
         self.examined: list[tuple[int, Batch, list[np.ndarray]]] = []
-        bad_batches = BadBatches(folder, report, self._examine, list, tolerated=tolerated, skipped=0)
+        bad_batches = NonFiniteGuard(folder, report, self._examine, list, tolerated=tolerated, skipped=0)
         self.updates = Updates(
             machine.step, _batches(bad, late), lambda step: RATE, bad_batches, report, 1, ahead=ahead
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Composite:
+class NoBuildTrace:
     """Mixin of a layer without weights of its own: its first call builds its parts, each as the call comes to it.
 
     Keras would build them by tracing the call, and those of each part once more within that: five times in all for the

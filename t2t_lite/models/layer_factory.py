@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import keras
 
 from t2t_lite.layers.attention import MultiHeadAttention
-from t2t_lite.layers.composite import Composite
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.layer_norm import LayerNorm
+from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.residual import Residual
 
 
 @dataclasses.dataclass(frozen=True)
-class Sublayers:
+class LayerFactory:
     """Makes the parts of encoder and decoder layers; fields as the arguments of the layers and as in HParams."""
 
     num_heads: int
@@ -35,7 +35,7 @@ class Sublayers:
     def self_attention(self) -> MultiHeadAttention:
         return self._attention("self_attention", self.max_relative_position)
 
-    def memory_attention(self) -> MultiHeadAttention:
+    def cross_attention(self) -> MultiHeadAttention:
         return self._attention("memory_attention", 0)
 
     def _attention(self, name: str, max_relative_position: int) -> MultiHeadAttention:
@@ -51,22 +51,22 @@ class Sublayers:
         return Residual(self.norm, self.dropout, name=name)
 
 
-class Stack(Composite, keras.layers.Layer):
+class Stack(NoBuildTrace, keras.layers.Layer):
     """N layers, one after the other; those with pre-norm end in a layer normalisation of their own.
 
     Args:
         num_layers: N.
-        sublayers: makes the parts of each layer.
+        factory: makes the parts of each layer.
         remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
     """
 
     layer: ClassVar[Any]
 
-    def __init__(self, num_layers: int, sublayers: Sublayers, remat: bool, **kwargs: Any) -> None:
+    def __init__(self, num_layers: int, factory: LayerFactory, remat: bool, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.remat = remat
-        self.blocks = [self.layer(sublayers, name=f"layer_{i}") for i in range(num_layers)]
-        self.final_norm = LayerNorm(name="final_norm") if sublayers.norm == "pre" else None
+        self.blocks = [self.layer(factory, name=f"layer_{i}") for i in range(num_layers)]
+        self.final_norm = LayerNorm(name="final_norm") if factory.norm == "pre" else None
 
     def run(self, x: Any, *memory: Any, seed: Any, caches: Sequence[Any] | None = None, **biases: Any) -> Any:
         for i, block in enumerate(self.blocks):
