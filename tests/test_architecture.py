@@ -61,7 +61,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("cpus", "files", "ids", "languages", "text", "problem"),
         ("numpy", "tensorflow?", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
-    "decoding": (("models", "ops", "text", *LEAVES), ("numpy", "tensorflow")),
+    "decoding": (("ops", "text", *LEAVES), ("numpy", "tensorflow")),
     "distributed": (("signals", "ops.threads"), ("numpy", "tensorflow")),
     "schedules": (("registry",), ()),
     "optimizers": (("schedules", "config", "name_table", "recipe_text", "registry"), ("tensorflow",)),

@@ -1,0 +1,49 @@
+"""docs/architecture.md: its rooms are the code's, its arrows are imports, and each file that it names is there."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import RULES, TREES, _imports
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+SECTIONS = dict(section.split("\n", 1) for section in TEXT.split("\n## ")[1:])
+FILES = sorted(set(re.findall(r"`([\w/]+/[\w/]+\.py)`", TEXT)))
+
+
+def _rooms_imported(room: str) -> set[str]:
+    """The rooms that the modules of a room import."""
+    modules = [module for module in TREES if [*module.split("."), ""][1] == room]
+    names = (name for module in modules for name, _ in _imports(TREES[module], module, False))
+    return {[*name.split("."), ""][1] for name in names if name.startswith("t2t_lite.")}
+
+
+def test_every_room_has_a_row_and_every_row_is_a_room() -> None:
+    named = set(re.findall(r"^\| `([\w/]+)/` \|", SECTIONS["The rooms"], re.MULTILINE))
+    rooms = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "t2t_lite").glob("*/__init__.py")}
+    assert named == rooms | {"problems", "hparams"}
+
+
+def test_each_arrow_of_the_picture_is_an_import() -> None:
+    lines = re.findall(r"^    (\w+(?: --> \w+)+)$", SECTIONS["The rooms"], re.MULTILINE)
+    arrows = [pair for line in lines for names in [line.split(" --> ")] for pair in itertools.pairwise(names)]
+    assert len(arrows) > 15
+    assert [(a, b) for a, b in arrows if b not in _rooms_imported(a)] == []
+    assert {name for pair in arrows for name in pair} <= RULES.keys()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_named_is_there(name: str) -> None:
+    assert (ROOT / name).is_file()
+
+
+@pytest.mark.parametrize(("way", "most"), [("The way of a batch", 12), ("The way of a sentence", 15)])
+def test_a_way_is_short(way: str, most: int) -> None:
+    assert 8 <= len(re.findall(r"^\d+\. ", SECTIONS[way], re.MULTILINE)) <= most
+
+
+def test_there_are_twenty_errands() -> None:
+    assert len(re.findall(r"^\| .+ \| `[\w/]+\.py` \|$", SECTIONS["To change X, edit Y"], re.MULTILINE)) >= 20
