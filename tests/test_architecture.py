@@ -28,7 +28,7 @@ LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shri
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
 # "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
 LEAVES = (
-    *("config", "cpus", "fields", "ids", "languages", "progress", "recipe_text", "registry", "metrics"),
+    *("config", "cpus", "fields", "files", "ids", "languages", "progress", "recipe_text", "registry", "metrics"),
     "ops.threads",
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -43,7 +43,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "progress": ((), ("tqdm?",)),
     "languages": ((), ()),
     "metrics": (("languages",), ("numpy", "sacrebleu", "sacremoses")),
-    "text": (("ids",), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
+    "text": (("files", "ids"), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": (("ids",), ("keras", "numpy")),
     "ops": (
         # layers.layer_norm, layers.scaled_dot_product: a fast form of each; layers.dropout: seeds of a shard's rows.

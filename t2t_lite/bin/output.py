@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UsageError
+from t2t_lite.files import replace_file
 
 if TYPE_CHECKING:
     from t2t_lite.client import response
@@ -46,15 +46,10 @@ def write_file(path: str, data: bytes) -> None:
             file.write(data)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    aside = f"{path}.{os.getpid()}.partial"
     try:
-        with open(aside, "wb") as file:
-            file.write(data)
-        os.replace(aside, path)
+        replace_file(Path(path), data)
     except OSError as error:
         error.filename = path  # a full disk names no file
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
         raise
 
 

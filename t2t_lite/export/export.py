@@ -15,6 +15,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.export.export_folder import CARD_FILE, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
+from t2t_lite.files import sync
 from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary_files import by_file
 
@@ -102,19 +103,11 @@ def _numbered(aside: Path, base: Path) -> Path:
             if version.exists():  # another export was faster
                 continue
             raise
-        _sync(base)
+        sync(base)
         return version
 
 
 def _to_disk(folder: Path) -> None:
     """Forces all files below `folder` and the folders themselves to the disk."""
     for path in [*folder.rglob("*"), folder]:
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import replace_file
 from t2t_lite.ids import EOS
-from t2t_lite.text.vocabulary import before_end, write_whole
+from t2t_lite.text.vocabulary import before_end
 
 _SHOWN = 40  # characters of a line in a message
 
@@ -49,7 +50,7 @@ class ImportedVocabulary(abc.ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file that was read, byte for byte; it is there whole or not at all."""
-        write_whole(path, self.data)
+        replace_file(Path(path), self.data)
 
     @functools.cached_property
     def checksum(self) -> str:

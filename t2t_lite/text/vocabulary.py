@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import sentencepiece
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import replace_file
 from t2t_lite.ids import EOS, PAD, UNK
 
 # Longer lines are cut for training only: SentencePiece would leave them out without a word.
@@ -78,7 +79,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the SentencePiece model; the file is there whole or not at all."""
-        write_whole(path, self.data)
+        replace_file(Path(path), self.data)
 
     @property
     def size(self) -> int:
@@ -114,20 +115,6 @@ class Vocabulary:
     def words(self) -> list[str]:
         """Returns what each piece stands for in a vocabulary of the kind "word", by id, special ones included."""
         return [piece.removeprefix("\u2581") for piece in self.pieces(range(self.size))]  # its mark for a space
-
-
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file; it is there whole or not at all."""
-    path = Path(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(aside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def before_end(ids: Iterable[int]) -> list[int]:
