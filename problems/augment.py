@@ -6,7 +6,7 @@ import collections
 import random
 from collections.abc import Iterable, Iterator
 
-Pair = tuple[str, str]  # words, symbols; each parted by spaces
+Pair = tuple[str, str]  # words, symbols; each separated by spaces
 
 _SHARES = (0.6, 0.3)  # of the words that are exchanged, by turns
 

@@ -1,7 +1,7 @@
 """Constituency parsing (section 6.3): a sentence's words in, its tree out; the Penn Treebank's, or one's own trees.
 
-How sentences meet the vocabulary. The words are the treebank's own tokens, parted by spaces ("do n't", "-LRB-"), and a
-sentence to be parsed must come in the same form. They are cut into byte-pair pieces learnt from the training
+How sentences meet the vocabulary. The words are the treebank's own tokens, separated by spaces ("do n't", "-LRB-"), and
+a sentence to be parsed must come in the same form. They are cut into byte-pair pieces learnt from the training
 sentences, with their case: an unknown word is spelt out in pieces it shares with known ones, whose endings and
 capitals say much about its part of speech. The trees' symbols have a vocabulary of their own, one piece for each, so
 that nothing but symbols can be written and the length of an output counts them. (The paper has 16K and 32K "tokens" and
@@ -58,7 +58,7 @@ class ParsingProblem(Problem):
 
 
 def as_pair(tree: Tree) -> tuple[str, str] | None:
-    """Returns the words of a tree and its symbols, each parted by spaces; None if there is nothing but traces in it."""
+    """Returns the words of a tree and its symbols, each separated by spaces; None if it holds only traces."""
     normal = normalize(tree)
     return None if normal is None else (" ".join(normal.words), " ".join(linearize(normal)))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class T2TError(ValueError):
-    """Something the user can mend; the message says what was found, what was expected and what to do."""
+    """Something the user can fix; the message says what was found, what was expected and what to do."""
 
     exit_status = 1
 

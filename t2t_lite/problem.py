@@ -34,7 +34,7 @@ class Problem:
     Class attributes to override:
         source_language, target_language: names of the two sides, such as "en" and "de".
         target_kind: "text", or "tree" where the target is a sentence's tree, linearised (text/linearize.py); the
-            source is then its words, parted by spaces. What a model puts out is made a tree again, repaired if need be.
+            source is then its words, separated by spaces. A model's output is made a tree again, repaired if need be.
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
         vocab_type: "bpe" or "unigram", as SentencePiece trains them. The symbols of trees are taken whole.
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.

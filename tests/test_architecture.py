@@ -120,6 +120,11 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy",),
     ),
 }
+# Of comments, docstrings, messages and pages; may only grow.
+BANNED = (
+    *(r"\bmend(s|ed|ing)?\b", r"\btold\b", r"\bparted\b", r"\banew\b", r"\bafresh\b", r"\bforetell", r"\bhitherto\b"),
+    *("what came of", "whatever it raises", r"\bthereof\b", r"\bwhereupon\b", r"\bbethink\b", r"\bheretofore\b"),
+)
 HEAVY = ("tensorflow", "keras", "jax", "tensorflow_text", "tensorflow_datasets")
 
 
@@ -417,3 +422,16 @@ def test_every_command_of_setup_has_a_module_with_an_entry() -> None:
         tree = TREES[f"t2t_lite.bin.{name}"]
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         assert {"main", "entry"} <= functions, name
+
+
+def _prose() -> Iterator[Path]:
+    """Files whose words people read: code and pages, but for tables of words of made-up languages."""
+    yield from (path for path in SOURCES.values() if not path.stem.startswith("toy"))
+    yield from ROOT.glob("*.md")
+    yield from (path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*.md"))
+
+
+@pytest.mark.parametrize("path", sorted(_prose()), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_banned_phrase(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert [found[0] for phrase in BANNED for found in re.finditer(phrase, text, re.IGNORECASE)] == []

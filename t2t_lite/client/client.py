@@ -187,5 +187,5 @@ class Translator:
             return error
         if any(state == "AVAILABLE" for _, state, _ in states):
             return None
-        told = ", ".join(f"version {number} {state} {message}".rstrip() for number, state, message in states)
-        return ServerError(f"The {self._target} is not ready: {told or 'no version'}.")
+        states_text = ", ".join(f"version {number} {state} {message}".rstrip() for number, state, message in states)
+        return ServerError(f"The {self._target} is not ready: {states_text or 'no version'}.")

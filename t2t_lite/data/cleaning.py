@@ -9,7 +9,7 @@ copy       both sides are the same text, unless both are in one language
 duplicate  the same source with the same target stood before
 
 Words are what stands between blanks; in languages without blanks, such as Chinese and Thai, they are estimated from the
-number of characters (languages.py). Pairs are told apart by 64 bits of a hash: among the 36 million of WMT14 En-Fr,
+number of characters (languages.py). Pairs are distinguished by 64 bits of a hash: among the 36 million of WMT14 En-Fr,
 the chance that one pair is taken for another's double is 1 in 28,000.
 """
 

@@ -14,7 +14,7 @@ _OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter 
 class PackedPlan:
     """Batches of packed rows, `max_length` pieces wide on both sides.
 
-    Which pairs share a row is fixed by the seed; the order of rows is shuffled anew in each epoch. (Packing anew
+    Which pairs share a row is fixed by the seed; the order of rows is shuffled again in each epoch. (Packing again
     would change the number of rows, and with it which batch is number N.)
 
     Args and raises: as `BucketPlan`.

@@ -116,7 +116,7 @@ class Chief(Party):
             self._close()
 
     def _wait_for_all(self) -> None:
-        told = 0.0
+        reported = 0.0
         while not self.ended:
             with contextlib.suppress(TimeoutError):
                 connection, _ = self._listener.accept()
@@ -129,8 +129,8 @@ class Chief(Party):
             self.missing = {index: "" for index in range(1, len(self._cluster.addresses)) if index not in here}
             if not self.missing:
                 return
-            if time.monotonic() - told > 1:
-                told = time.monotonic()
+            if time.monotonic() - reported > 1:
+                reported = time.monotonic()
                 self._tell_all({"missing": list(self.missing)})
 
     def _hear(self, connection: socket.socket) -> None:

@@ -71,7 +71,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.relative_keys: Any = None
         self.relative_values: Any = None
         self.dropout = Dropout(dropout, name="dropout")
-        self.watch: TensorFn | None = None  # told the weights [B, H, T, S] of each call; for pictures
+        self.watch: TensorFn | None = None  # receives the weights [B, H, T, S] of each call; for pictures
 
     def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...] | None = None) -> None:
         d_model, d_memory = x_shape[-1], (memory_shape or x_shape)[-1]

@@ -57,7 +57,7 @@ class _GivenSeed(keras.random.SeedGenerator):
 class Dropout(keras.layers.Layer):
     """Sets a share `rate` of the elements to 0 and divides the others by 1 - rate (section 5.4).
 
-    Keras' own layer draws the same mask on every replica and cannot be told which mask to draw; here equal seeds
+    Keras' own layer draws the same mask on every replica and cannot be given a mask to draw; here equal seeds
     give equal masks, wherever they are drawn.
 
     Args:

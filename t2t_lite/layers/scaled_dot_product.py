@@ -33,7 +33,7 @@ def scaled_dot_product(
         value: [..., S, V].
         bias: float32, broadcastable to [..., T, S], added to the scores.
         drop: applied to the weights [..., T, S] before they are used; dropout.
-        watch: told the float32 weights; for pictures.
+        watch: receives the float32 weights; for pictures.
         relative: added to keys and values, query by query; the other arguments then have the axes [B, H, ...].
 
     Returns:

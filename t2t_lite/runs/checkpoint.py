@@ -125,7 +125,7 @@ class Checkpoints:
     def resume(self) -> int:
         """Restores the newest whole checkpoint; returns its step, or 0 where there never was one.
 
-        A damaged one is told in a warning and set aside, and the one before it is taken.
+        A damaged one is reported in a warning and set aside, and the one before it is taken.
 
         Raises:
             DataError: none of them is whole, or they are of another model.

@@ -38,7 +38,7 @@ _WORD = re.compile(r"[^() \t\n\r\f\v]+")
 
 
 def sentence(line: str) -> str:
-    """Returns a sentence as a parser reads it: words parted by one space each, brackets escaped as trees have them."""
+    """Returns a sentence as a parser reads it: words separated by one space, brackets escaped as trees have them."""
     return " ".join(_WORD.findall(escape(line)))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 
-MAX_NODES = 100_000  # of one tree; a file with a bracket left open is told by it before it fills the memory
+MAX_NODES = 100_000  # of one tree; a file with a bracket left open is noticed by it before it fills the memory
 ROOTS = ("", "TOP", "ROOT", "S1")  # labels of a bracket around the sentence that says nothing about it
 TRACE = "-NONE-"
 

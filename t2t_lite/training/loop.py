@@ -46,7 +46,7 @@ class Intervals:
 class Evaluations:
     """Scores dev, keeps the best weights, and knows when no better ones come any more.
 
-    The chief makes them; the other workers call the same methods and learn what came of it.
+    The chief makes them; the other workers call the same methods and receive the result.
 
     Args:
         scores: of the evaluations so far, by step.
@@ -168,7 +168,7 @@ class Loop:
 
     def _stopping(self, step: int) -> bool:
         """Whether a signal asks for the end after `step`. Of several workers it may have come to any, and all must end
-        after the same step: the one after that in which it came, when all have been told."""
+        after the same step: the one after that in which it came, when all know."""
         return self.stop.received > 0 if self.workers.count == 1 else step > self.updates.asked_to_stop
 
     def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:

@@ -5,7 +5,7 @@ A global batch has K micro-batches. R replicas take K / R each, in turn, and add
 Dropout seeds follow from (run seed, step, micro-batch), so it does not matter which replica runs which part.
 
 A GPU works through what it is given while Python goes on, unless Python, or the graph, asks for a number that is still
-being computed. So with XLA there is no branch in the graph, and what came of an update is read when the next one is
+being computed. So with XLA there is no branch in the graph, and the result of an update is read when the next one is
 given to the device.
 """
 
@@ -28,7 +28,7 @@ from t2t_lite.training.gradients import loss_and_gradients
 
 
 class StepResult(NamedTuple):
-    """What came of an update: loss per real target token, in nats, label smoothing included; gradient's global norm
+    """Result of an update: loss per real target token, in nats, label smoothing included; gradient's global norm
     before clipping; above 0 where any process would like to stop; 1 if the update was applied, 0 if it was not."""
 
     loss: float
@@ -98,7 +98,7 @@ class TrainStep:
         # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
         # the files may have changed.
         self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
-        # The newest update: what came of it, on the device; its batch and its number.
+        # The newest update: its result, on the device; its batch and its number.
         self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
 
     def __call__(
@@ -121,7 +121,7 @@ class TrainStep:
             after_bad: whether to apply it although the update before was not.
 
         Returns:
-            What came of the update *before*; all zeros where there was none.
+            The result of the update *before*; all zeros where there was none.
         """
         numbers = self._optimizer.numbers(learning_rate, step)
         before = tf.constant(_NONE) if self._newest is None else self._newest[0]
@@ -133,7 +133,7 @@ class TrainStep:
             return StepResult(*before.numpy().tolist())
 
     def outcome(self) -> StepResult:
-        """Waits for the newest update, and returns what came of it; all zeros where there was none."""
+        """Waits for the newest update, and returns its result; all zeros where there was none."""
         if self._newest is None:
             return _NONE
         newest, batch, step = self._newest

@@ -1,4 +1,4 @@
-"""One update after the other; what came of each is looked at while a GPU works on the next."""
+"""One update after the other; the result of each is looked at while a GPU works on the next."""
 
 from __future__ import annotations
 
