@@ -81,7 +81,7 @@ def export(hparams_set: str, folder: str) -> None:
 
     made = translator(hparams_set, "float32", changing=True)
     for precision in ("float32", "int8"):
-        ctranslate2_export.export(made, os.path.join(folder, precision), {}, precision=precision)
+        ctranslate2_export.export_ctranslate2(made, os.path.join(folder, precision), {}, precision=precision)
 
 
 def start(engine: str, hparams_set: str, folder: str, batch: int) -> Connection:

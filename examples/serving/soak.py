@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from t2t_lite.client.client import Translator
+from t2t_lite.client.client import ServerTranslator
 from t2t_lite.client.errors import BusyError
 from t2t_lite.errors import T2TError
 
@@ -56,8 +56,8 @@ class Soak:
             for task in tasks:
                 task.result()
 
-    def _client(self) -> Translator:
-        return Translator(self._args.server, self._args.model, self._args.protocol, batch_size=8, concurrency=1)
+    def _client(self) -> ServerTranslator:
+        return ServerTranslator(self._args.server, self._args.model, self._args.protocol, batch_size=8, concurrency=1)
 
     def _good(self, draw: random.Random, end: float) -> None:
         with self._client() as client:

@@ -44,11 +44,11 @@ def score_run(args: argparse.Namespace) -> int:
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
         eval_trees.explain_faults(trees_found)
-        run_scores.keep(folders, found, [trees_found.score()])
+        run_scores.save_scores(folders, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
     scores = [metric.score(found.hypotheses, found.references) for metric in metrics]
-    run_scores.keep(folders, found, scores)
+    run_scores.save_scores(folders, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
 

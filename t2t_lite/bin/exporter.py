@@ -137,7 +137,7 @@ def _write(run: OpenRun | OpenEnsemble, args: argparse.Namespace, base: str, car
     if args.format == "ctranslate2":
         from t2t_lite.export import ctranslate2_export
 
-        return ctranslate2_export.export(run.translator, base, card, precision=args.precision or "float32")
+        return ctranslate2_export.export_ctranslate2(run.translator, base, card, precision=args.precision or "float32")
     from t2t_lite.export.export import export
     from t2t_lite.export.saved_model import ServedModel
     from t2t_lite.export.warmup import BATCH_SIZE

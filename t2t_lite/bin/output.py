@@ -53,7 +53,7 @@ def write_file(path: str, data: bytes) -> None:
         raise
 
 
-def rows(line: str, hypotheses: Sequence[Hypothesis | response.Hypothesis], args: argparse.Namespace) -> str:
+def rows(line: str, hypotheses: Sequence[Hypothesis | response.ServedHypothesis], args: argparse.Namespace) -> str:
     """Returns what is written for a translated line, as --json and --nbest ask."""
     if args.json:
         outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]

@@ -14,7 +14,7 @@ from typing import IO
 from t2t_lite.bin import cli, output
 from t2t_lite.bin.parser import ShowVersion
 from t2t_lite.client import grpc
-from t2t_lite.client.client import PROTOCOLS, Translator
+from t2t_lite.client.client import PROTOCOLS, ServerTranslator
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import T2TError, UsageError
 
@@ -90,7 +90,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.protocol == "grpc":
         grpc.check_installed()
         cli.load_tensorflow()
-    translator = Translator(
+    translator = ServerTranslator(
         args.server,
         args.model,
         args.protocol,
@@ -117,7 +117,7 @@ def _input_lines(path: str | None) -> Iterator[str]:
     return decode_lines(sys.stdin.buffer, "standard input")
 
 
-def _translate(args: argparse.Namespace, translator: Translator, lines: Iterator[str]) -> None:
+def _translate(args: argparse.Namespace, translator: ServerTranslator, lines: Iterator[str]) -> None:
     """Writes each line's translation as soon as all before it are written."""
     import tqdm
 

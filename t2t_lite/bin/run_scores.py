@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from t2t_lite.training.evaluate_run import RunScores
 
 
-def keep(folders: Sequence[str], found: RunScores, scores: Sequence[Score]) -> None:
+def save_scores(folders: Sequence[str], found: RunScores, scores: Sequence[Score]) -> None:
     """Writes the scores into the run's folder, and says which ones they replace; those of an ensemble are not kept."""
     from t2t_lite.runs import scores_file
 

@@ -244,10 +244,10 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
             spec, args.output_dir, again=args.prepare_again, num_workers=args.num_workers, progress=show
         )
     cli.load_tensorflow()
-    from t2t_lite.training.last_bits import keep
+    from t2t_lite.training.last_bits import keep_last_bits
     from t2t_lite.training.trainer import Trainer
 
-    keep(args.output_dir)
+    keep_last_bits(args.output_dir)
     trainer = Trainer(args.output_dir, spec, store, _devices(args))
     trainer.begin(warm_start_from=args.warm_start_from, reset_optimizer=args.reset_optimizer)
     if trainer.workers.is_chief:  # only now: a start that fails changes no settings

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from t2t_lite.client.endpoint import Target
 from t2t_lite.client.errors import BusyError, NoAnswerError, ServerError, UnknownModelError
 from t2t_lite.client.grpc import Rpc
-from t2t_lite.client.response import Hypothesis, hypotheses
+from t2t_lite.client.response import ServedHypothesis, hypotheses
 from t2t_lite.client.rest import Rest
 from t2t_lite.errors import UsageError, did_you_mean
 
@@ -41,10 +41,10 @@ class Connection(Protocol):
 PROTOCOLS: dict[str, type[Rest] | type[Rpc]] = {"rest": Rest, "grpc": Rpc}
 
 
-class Translator:
+class ServerTranslator:
     """Translates lines with a model that TensorFlow Serving serves; threads may share it.
 
-        with Translator("localhost:8501", "ende") as translator:
+        with ServerTranslator("localhost:8501", "ende") as translator:
             print(translator.translate(["A dog runs."])[0][0].text)
 
     Args:
@@ -87,7 +87,7 @@ class Translator:
         self._pool = concurrent.futures.ThreadPoolExecutor(concurrency, "t2t-lite-query")
         self._closed = threading.Event()
 
-    def __enter__(self) -> Translator:
+    def __enter__(self) -> ServerTranslator:
         return self
 
     def __exit__(
@@ -119,7 +119,7 @@ class Translator:
             self._closed.wait(min(pause, left))
             pause = min(2 * pause, longest)
 
-    def translate(self, lines: Iterable[str], *, nbest: int = 1) -> list[list[Hypothesis]]:
+    def translate(self, lines: Iterable[str], *, nbest: int = 1) -> list[list[ServedHypothesis]]:
         """Returns the `nbest` best outputs of each line, in the lines' order; blank lines give empty ones.
 
         Args:
@@ -127,7 +127,7 @@ class Translator:
         """
         return [best for _, best in self.stream(lines, nbest=nbest)]
 
-    def stream(self, lines: Iterable[str], *, nbest: int = 1) -> Iterator[tuple[str, list[Hypothesis]]]:
+    def stream(self, lines: Iterable[str], *, nbest: int = 1) -> Iterator[tuple[str, list[ServedHypothesis]]]:
         """Yields (line, its hypotheses) in order, as they come; as `translate`.
 
         It reads no more lines ahead than fill twice the requests that are under way.
@@ -136,7 +136,7 @@ class Translator:
             raise UsageError("Give a list of lines, not one string.")
         if nbest < 1:
             raise UsageError(f"nbest={nbest} must be at least 1.")
-        waiting: collections.deque[tuple[list[str], concurrent.futures.Future[list[list[Hypothesis]]]]]
+        waiting: collections.deque[tuple[list[str], concurrent.futures.Future[list[list[ServedHypothesis]]]]]
         waiting = collections.deque()
         source = iter(lines)
         try:
@@ -152,13 +152,13 @@ class Translator:
             for _, answer in waiting:
                 answer.cancel()
 
-    def _answer(self, lines: Sequence[str], nbest: int) -> list[list[Hypothesis]]:
+    def _answer(self, lines: Sequence[str], nbest: int) -> list[list[ServedHypothesis]]:
         """Returns the hypotheses of a batch; blank lines are not sent."""
         texts = [line for line in lines if line.strip()]
         answered = iter(self._ask(texts, nbest) if texts else [])
-        return [next(answered) if line.strip() else [Hypothesis("", 0.0)] * nbest for line in lines]
+        return [next(answered) if line.strip() else [ServedHypothesis("", 0.0)] * nbest for line in lines]
 
-    def _ask(self, texts: Sequence[str], nbest: int) -> list[list[Hypothesis]]:
+    def _ask(self, texts: Sequence[str], nbest: int) -> list[list[ServedHypothesis]]:
         """Sends one request, again and again while the server is busy."""
         try:
             "".join(texts).encode("utf-8")

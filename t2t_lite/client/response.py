@@ -12,14 +12,14 @@ from t2t_lite.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True)
-class Hypothesis:
+class ServedHypothesis:
     """One output. `score` is log-probability / length penalty; 0 for a blank line, NaN where the server gives none."""
 
     text: str
     score: float
 
 
-def hypotheses(outputs: dict[str, Any], rows: int, nbest: int, target: Target) -> list[list[Hypothesis]]:
+def hypotheses(outputs: dict[str, Any], rows: int, nbest: int, target: Target) -> list[list[ServedHypothesis]]:
     """Returns the `nbest` best of each row.
 
     Args:
@@ -50,12 +50,12 @@ def hypotheses(outputs: dict[str, Any], rows: int, nbest: int, target: Target) -
     return [beam[:nbest] for beam in beams]
 
 
-def _beam(texts: Any, scores: Any) -> list[Hypothesis]:
+def _beam(texts: Any, scores: Any) -> list[ServedHypothesis]:
     if not isinstance(texts, list):
         texts, scores = [texts], [scores]
     elif not isinstance(scores, list):
         scores = [scores] * len(texts)
-    return [Hypothesis(_text(text), float(score)) for text, score in zip(texts, scores, strict=True)]
+    return [ServedHypothesis(_text(text), float(score)) for text, score in zip(texts, scores, strict=True)]
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from t2t_lite.data.plan import PlannedBatch, keep
+from t2t_lite.data.plan import PlannedBatch, usable_pairs
 from t2t_lite.data.statistics import PlanStatistics
 
 Array = np.ndarray
@@ -31,7 +31,7 @@ class PackedPlan:
         seed: int,
     ) -> None:
         self._lengths = (source_lengths, target_lengths)
-        self._kept = keep(source_lengths, target_lengths, max_length)
+        self._kept = usable_pairs(source_lengths, target_lengths, max_length)
         self._max_length, self._seed = max_length, seed
         order = self._kept[np.random.default_rng([seed, 0]).permutation(len(self._kept))]
         self._packed = pack(order, source_lengths, target_lengths, max_length)

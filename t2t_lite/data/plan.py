@@ -56,7 +56,7 @@ class BucketPlan:
         seed: int,
     ) -> None:
         self._lengths = (source_lengths, target_lengths)
-        self._kept = keep(source_lengths, target_lengths, max_length)
+        self._kept = usable_pairs(source_lengths, target_lengths, max_length)
         source, target = source_lengths[self._kept], target_lengths[self._kept]
         self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens, micro_batches=micro_batches)
         self._bucket_of = assign(source, target, self.buckets)
@@ -110,7 +110,7 @@ class BucketPlan:
         return self._epoch[1], self._epoch[2]
 
 
-def keep(source_lengths: Array, target_lengths: Array, max_length: int) -> Array:
+def usable_pairs(source_lengths: Array, target_lengths: Array, max_length: int) -> Array:
     """Ids of the pairs with no side longer than `max_length`; DataError if there are none."""
     kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
     if len(source_lengths) < 2**31:

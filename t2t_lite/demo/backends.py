@@ -27,7 +27,7 @@ class Backend(Protocol):
 
     card: Mapping[str, Any]  # the model card, or what else is known about the model; JSON-ready
 
-    def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | response.Hypothesis]]:
+    def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | response.ServedHypothesis]]:
         """Returns the outputs of each line, best first; those of a blank line are empty."""
 
     def attention(self, line: str) -> dict[str, Any]:
@@ -98,7 +98,9 @@ class Server:
         target = Target.parse(server, model)
         with contextlib.ExitStack() as stack:
             self._rest = stack.enter_context(contextlib.closing(Rest(target)))
-            self._translator = stack.enter_context(client.Translator(server, model, concurrency=1, timeout=_TIMEOUT))
+            self._translator = stack.enter_context(
+                client.ServerTranslator(server, model, concurrency=1, timeout=_TIMEOUT)
+            )
             outputs = self._rest.predict("nbest", ["a"], _TIMEOUT).get("outputs")  # as many as the beam is wide
             if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):
                 raise ServerError(f"The {target} answers no n-best list; was it exported with t2t-lite-exporter?")
@@ -107,7 +109,7 @@ class Server:
             self.card: Mapping[str, Any] = {"model": target.model, "server": target.address, "versions": versions}
             self.close = stack.pop_all().close
 
-    def translate(self, lines: Sequence[str]) -> list[list[response.Hypothesis]]:
+    def translate(self, lines: Sequence[str]) -> list[list[response.ServedHypothesis]]:
         return self._translator.translate(lines, nbest=self._nbest)
 
     def attention(self, line: str) -> dict[str, Any]:

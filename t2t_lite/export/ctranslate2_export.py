@@ -33,7 +33,9 @@ _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says othe
 _NEVER = -1e4  # a bias under which a piece is never chosen; within float16, in which a GPU may run
 
 
-def export(translator: Translator, base: str | os.PathLike[str], card: Mapping[str, Any], *, precision: str) -> Path:
+def export_ctranslate2(
+    translator: Translator, base: str | os.PathLike[str], card: Mapping[str, Any], *, precision: str
+) -> Path:
     """Writes a CTranslate2 model as a version of `base`, as `new_version` does, and returns its path.
 
     Args:

@@ -87,7 +87,7 @@ gives trees.
 """
 
 
-def length_penalty(alpha: float, length: float) -> float:
+def engine_length_penalty(alpha: float, length: float) -> float:
     """The exponent A for which length^A weighs lengths near `length` as ((5 + length) / 6)^alpha does.
 
     There the derivatives of A log(length) and alpha log(5 + length) are equal. Both lengths count the end symbol.
@@ -108,7 +108,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
         source=vocabularies[0],
         target=vocabularies[-1],
         beam_size=translator.beam_size,
-        penalty=length_penalty(alpha, _USUAL_LENGTH),
+        penalty=engine_length_penalty(alpha, _USUAL_LENGTH),
         max_input=translator.max_source_length,
         max_output=translator.max_source_length + translator.extra_length,
         alpha=alpha,

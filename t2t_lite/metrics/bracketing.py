@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
-from t2t_lite.metrics.evalb_report import Evaluation, Sentence, Status, TreeScore
+from t2t_lite.metrics.evalb_report import Evaluation, SentenceScore, Status, TreeScore
 
 # EVALB's space is ASCII's; words may hold others, such as U+00A0.
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
@@ -54,7 +54,7 @@ class Scorer:
         self._heads = _Heads(self.parameters)
         self._word_class = _classes(self.parameters.eq_word)
 
-    def score(self, gold: str, test: str) -> Sentence:
+    def score(self, gold: str, test: str) -> SentenceScore:
         """Returns the counts of one sentence: the brackets of `test` against those of `gold`.
 
         Either line may hold several trees side by side. An unlabelled bracket around a tree is no phrase unless the
@@ -67,21 +67,23 @@ class Scorer:
             length, side = right.length, "test"
             found = right if test == gold else self._read(test)
         except _MalformedError as fault:
-            return Sentence(length, Status.ERROR, fault=f"{fault}, {side} tree")
+            return SentenceScore(length, Status.ERROR, fault=f"{fault}, {side} tree")
         if not found.words:
-            return Sentence(length, Status.SKIP)
+            return SentenceScore(length, Status.SKIP)
         if len(right.words) != len(found.words):
             right, found = map(self._read_pieces, self._put_quotes_back(_regular(gold), _regular(test)))
         words = tags = len(right.words)
         if words != len(found.words):
-            return Sentence(length, Status.ERROR, fault=f"Length unmatch ({words}|{len(found.words)})")
+            return SentenceScore(length, Status.ERROR, fault=f"Length unmatch ({words}|{len(found.words)})")
         if right.words != found.words:
             differ = next(pair for pair in zip(right.words, found.words, strict=True) if pair[0] != pair[1])
-            return Sentence(length, Status.ERROR, fault=f"Words unmatch ({differ[0]}|{differ[1]})")
+            return SentenceScore(length, Status.ERROR, fault=f"Words unmatch ({differ[0]}|{differ[1]})")
         if right.tags != found.tags:
             tags = sum(map(str.__eq__, right.tags, found.tags))
         matched, crossing = _compare(right.brackets, found.brackets, words)
-        return Sentence(length, Status.VALID, matched, len(right.brackets), len(found.brackets), crossing, words, tags)
+        return SentenceScore(
+            length, Status.VALID, matched, len(right.brackets), len(found.brackets), crossing, words, tags
+        )
 
     def _read(self, line: str) -> _Read:
         if "\t" not in line and "\r" not in line and "\f" not in line and "\v" not in line and "\n" not in line:

@@ -26,7 +26,7 @@ class Status(enum.IntEnum):
     SKIP = 2
 
 
-class Sentence(NamedTuple):
+class SentenceScore(NamedTuple):
     """The counts of one sentence; of one that is not valid, its length alone.
 
     Attributes:
@@ -74,7 +74,7 @@ class Total:
     crossed_twice: int
 
     @classmethod
-    def of(cls, sentences: Sequence[Sentence]) -> Total:
+    def of(cls, sentences: Sequence[SentenceScore]) -> Total:
         """Adds up sentences."""
         valid = [sentence for sentence in sentences if sentence.status == Status.VALID]
         _, _, matched, gold, test, crossing, words, tags, _ = zip(*valid, strict=True) if valid else [()] * 9
@@ -149,7 +149,7 @@ class Evaluation:
     """
 
     parameters: Parameters
-    sentences: list[Sentence]
+    sentences: list[SentenceScore]
 
     @property
     def total(self) -> Total:
@@ -205,7 +205,7 @@ class Evaluation:
         yield from _summary(f"len<={self.parameters.cutoff_len}", self.short)
 
 
-def _row(sentence: Sentence) -> str:
+def _row(sentence: SentenceScore) -> str:
     recall, precision = _percent(sentence.matched, sentence.gold), _percent(sentence.matched, sentence.test)
     accuracy = _percent(sentence.tags, sentence.words)
     brackets = f"{sentence.matched:3d}    {sentence.gold:3d}  {sentence.test:3d}    {sentence.crossing:3d}"

@@ -36,7 +36,7 @@ _IN_WORDS = {
 }
 
 
-def keep(output_dir: str | os.PathLike[str]) -> None:
+def keep_last_bits(output_dir: str | os.PathLike[str]) -> None:
     """Computes from now on as the run in this folder was until its newest checkpoint, however many processors there
     are; before TensorFlow has touched its devices. Does nothing on GPUs, or where run.json does not say."""
     checkpoints = list_checkpoints(Path(output_dir) / "checkpoints")

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from t2t_lite.client import client, errors
-from t2t_lite.client.client import Translator
-from t2t_lite.client.response import Hypothesis
+from t2t_lite.client.client import ServerTranslator
+from t2t_lite.client.response import ServedHypothesis
 from t2t_lite.errors import T2TError, UsageError
 from tests.serving.served_model import Fault
 from tests.serving.server import Server
 
 
 @pytest.fixture
-def translator(server: Server, protocol: str) -> Iterator[Translator]:
-    with Translator(server.address(protocol), "toy", protocol, batch_size=3, concurrency=4) as translator:
+def translator(server: Server, protocol: str) -> Iterator[ServerTranslator]:
+    with ServerTranslator(server.address(protocol), "toy", protocol, batch_size=3, concurrency=4) as translator:
         yield translator
 
 
@@ -27,23 +27,23 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_FIRST_DELAY", 0.001)
 
 
-def texts(translator: Translator, lines: list[str]) -> list[str]:
+def texts(translator: ServerTranslator, lines: list[str]) -> list[str]:
     return [hypotheses[0].text for hypotheses in translator.translate(lines)]
 
 
-def test_lines_come_back_in_order_and_blank_ones_are_not_sent(server: Server, translator: Translator) -> None:
+def test_lines_come_back_in_order_and_blank_ones_are_not_sent(server: Server, translator: ServerTranslator) -> None:
     lines = ["a b c", "", "größer 😀", " \t\u3000", "x\x00y z", "", "", "", "one\u2028line"]
     expected = ["c b a!", "", "😀 größer!", "", "z x\x00y!", "", "", "", "one\u2028line!"]
     assert texts(translator, lines) == expected
     assert sorted(server.model.requests) == [1, 1, 2]  # in batches of three lines, blank ones counted
     assert translator.translate([]) == []
-    assert translator.translate(["", " "], nbest=2) == [[Hypothesis("", 0.0)] * 2] * 2
+    assert translator.translate(["", " "], nbest=2) == [[ServedHypothesis("", 0.0)] * 2] * 2
     assert len(server.model.requests) == 3
 
 
-def test_scores_and_the_n_best(translator: Translator) -> None:
-    assert translator.translate(["a b", ""]) == [[Hypothesis("b a!", -0.25)], [Hypothesis("", 0.0)]]
-    two = [Hypothesis("b a! 1", -0.25), Hypothesis("b a! 2", -1.25)]
+def test_scores_and_the_n_best(translator: ServerTranslator) -> None:
+    assert translator.translate(["a b", ""]) == [[ServedHypothesis("b a!", -0.25)], [ServedHypothesis("", 0.0)]]
+    two = [ServedHypothesis("b a! 1", -0.25), ServedHypothesis("b a! 2", -1.25)]
     assert translator.translate(["a b"], nbest=2) == [two]
     ((best,),) = translator.translate(["not a number"])
     assert math.isnan(best.score)
@@ -55,7 +55,7 @@ def test_scores_and_the_n_best(translator: Translator) -> None:
     ("which", "mark"), [({}, "!"), ({"version": 1}, ""), ({"version": 2}, "!"), ({"label": "stable"}, "")]
 )
 def test_version_and_label(server: Server, protocol: str, which: dict[str, int | str], mark: str) -> None:
-    with Translator(server.address(protocol), "toy", protocol, **which) as translator:
+    with ServerTranslator(server.address(protocol), "toy", protocol, **which) as translator:
         translator.wait(10)
         assert texts(translator, ["a b"]) == [f"b a{mark}"]
 
@@ -63,7 +63,7 @@ def test_version_and_label(server: Server, protocol: str, which: dict[str, int |
 def test_a_name_of_any_characters(server: Server, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.model, "name", "ü 100%?")
     monkeypatch.setattr(server.model, "labels", {"a b": 1})
-    with Translator(server.address(protocol), "ü 100%?", protocol, label="a b") as translator:
+    with ServerTranslator(server.address(protocol), "ü 100%?", protocol, label="a b") as translator:
         translator.wait(10)
         assert texts(translator, ["a b"]) == ["b a"]
 
@@ -71,12 +71,12 @@ def test_a_name_of_any_characters(server: Server, protocol: str, monkeypatch: py
 def test_answers_may_be_large(server: Server, protocol: str) -> None:
     """gRPC's own limit is 4 MB."""
     lines = [f"{i:0999d}" for i in range(2000)]
-    with Translator(server.address(protocol), "toy", protocol, batch_size=2000) as translator:
+    with ServerTranslator(server.address(protocol), "toy", protocol, batch_size=2000) as translator:
         answers = translator.translate(lines, nbest=3)
     assert [best.text for best, _, _ in answers] == [f"{line}! 1" for line in lines]
 
 
-def test_order_is_kept_whatever_the_delays(server: Server, translator: Translator) -> None:
+def test_order_is_kept_whatever_the_delays(server: Server, translator: ServerTranslator) -> None:
     drawn = random.Random(1)
     server.model.delay = lambda: drawn.random() / 20
     lines = [f"line {i}" if i % 7 else "" for i in range(150)]
@@ -95,7 +95,9 @@ def test_many_lines_are_read_only_as_they_are_needed(server: Server, protocol: s
 
     batch, concurrency = 200, 3
     ahead = []
-    with Translator(server.address(protocol), "toy", protocol, batch_size=batch, concurrency=concurrency) as translator:
+    with ServerTranslator(
+        server.address(protocol), "toy", protocol, batch_size=batch, concurrency=concurrency
+    ) as translator:
         for number, (line, (best,)) in enumerate(translator.stream(lines()), start=1):
             assert (line, best.text) == (f"{number} is", f"is {number}!")
             ahead.append(read - number)
@@ -111,7 +113,7 @@ def test_a_conversation_answers_each_line_before_it_reads_the_next(server: Serve
             read.append(word)
             yield word
 
-    with Translator(server.rest, "toy", batch_size=1, concurrency=1) as translator:
+    with ServerTranslator(server.rest, "toy", batch_size=1, concurrency=1) as translator:
         for count, (line, _) in enumerate(translator.stream(lines()), start=1):
             assert read[-1] == line
             assert len(read) == count
@@ -135,7 +137,7 @@ BUSY = Fault(code="UNAVAILABLE", message="full")
 )
 @pytest.mark.usefixtures("quick_retries")
 def test_only_a_busy_server_is_asked_again(
-    server: Server, translator: Translator, faults: list[Fault], requests: int, error: type[T2TError] | None
+    server: Server, translator: ServerTranslator, faults: list[Fault], requests: int, error: type[T2TError] | None
 ) -> None:
     server.model.faults.extend(faults)
     if error is None:
@@ -151,7 +153,7 @@ def test_only_a_busy_server_is_asked_again(
 def test_pauses_grow(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.model.faults.extend([BUSY] * 5)
     pauses: list[float] = []
-    with Translator(server.rest, "toy") as translator:
+    with ServerTranslator(server.rest, "toy") as translator:
         monkeypatch.setattr(translator._closed, "wait", lambda seconds: pauses.append(seconds))
         translator.translate(["a b"])
     assert len(pauses) == 5
@@ -163,14 +165,14 @@ def test_a_request_has_a_deadline(server: Server, protocol: str) -> None:
     server.model.faults.append(Fault(seconds=5))
     start = time.monotonic()
     with (
-        Translator(server.address(protocol), "toy", protocol, timeout=0.2) as translator,
+        ServerTranslator(server.address(protocol), "toy", protocol, timeout=0.2) as translator,
         pytest.raises(errors.NoAnswerError, match=r"gave no answer within 0.2 s.*--timeout"),
     ):
         translator.translate(["a b"])
     assert time.monotonic() - start < 5
 
 
-def test_threads_may_share_a_translator(server: Server, translator: Translator) -> None:
+def test_threads_may_share_a_translator(server: Server, translator: ServerTranslator) -> None:
     results: dict[int, list[str]] = {}
 
     def ask(i: int) -> None:

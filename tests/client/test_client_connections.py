@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from t2t_lite.client.client import Translator
+from t2t_lite.client.client import ServerTranslator
 from t2t_lite.client.errors import NoAnswerError, ServerError
 from tests.serving.server import Server
 
@@ -37,7 +37,10 @@ OK = b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"outputs": ["a"]}'
 
 
 def test_a_kept_connection_that_the_server_has_closed_is_replaced() -> None:
-    with raw_server(lambda connection: connection.sendall(OK)) as address, Translator(address, "toy") as translator:
+    with (
+        raw_server(lambda connection: connection.sendall(OK)) as address,
+        ServerTranslator(address, "toy") as translator,
+    ):
         for _ in range(3):
             assert translator.translate(["a"])[0][0].text == "a"
             time.sleep(0.05)
@@ -53,7 +56,7 @@ def test_an_answer_in_drops_is_cut_off_at_the_deadline() -> None:
     start = time.monotonic()
     with (
         raw_server(drip) as address,
-        Translator(address, "toy", timeout=0.5) as translator,
+        ServerTranslator(address, "toy", timeout=0.5) as translator,
         pytest.raises(NoAnswerError, match="no answer within 0.5 s"),
     ):
         translator.translate(["a"])
@@ -65,7 +68,7 @@ def test_an_answer_in_chunks() -> None:
     for end, fine in ((b"0\r\n\r\n", True), (b"", False)):
         with (
             raw_server(lambda connection, end=end: connection.sendall(chunked + end)) as address,
-            Translator(address, "toy") as translator,
+            ServerTranslator(address, "toy") as translator,
         ):
             if fine:
                 assert translator.translate(["a"])[0][0].text == "a"
@@ -76,20 +79,20 @@ def test_an_answer_in_chunks() -> None:
 
 def test_the_wrong_port(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("t2t_lite.client.client._FIRST_DELAY", 0.001)
-    with Translator(server.grpc, "toy") as translator, pytest.raises(ServerError, match="8501; 8500 is gRPC's"):
+    with ServerTranslator(server.grpc, "toy") as translator, pytest.raises(ServerError, match="8501; 8500 is gRPC's"):
         translator.translate(["a"])
-    with Translator(server.rest, "toy", "grpc") as translator, pytest.raises(ServerError):
+    with ServerTranslator(server.rest, "toy", "grpc") as translator, pytest.raises(ServerError):
         translator.translate(["a"])
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     for protocol in ("rest", "grpc"):
         with (
-            Translator(f"127.0.0.1:{port}", "toy", protocol) as translator,
+            ServerTranslator(f"127.0.0.1:{port}", "toy", protocol) as translator,
             pytest.raises(ServerError, match=f"127.0.0.1:{port}.*refused"),
         ):
             translator.translate(["a"])
     with (
-        Translator("no-such-host.invalid:8501", "toy") as translator,
+        ServerTranslator("no-such-host.invalid:8501", "toy") as translator,
         pytest.raises(NoAnswerError, match="no-such-host.invalid:8501 cannot be reached"),
     ):
         translator.translate(["a"])

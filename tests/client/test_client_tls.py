@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from t2t_lite.client import errors
-from t2t_lite.client.client import Translator
+from t2t_lite.client.client import ServerTranslator
 from tests.serving import grpc_front, rest_front
 from tests.serving.served_model import ServedModel
 
@@ -44,13 +44,13 @@ def test_tls(toy_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pr
     try:
         if protocol == "rest":  # gRPC reads its roots once in a process
             with (
-                Translator(f"https://127.0.0.1:{port}", "toy", protocol) as stranger,
+                ServerTranslator(f"https://127.0.0.1:{port}", "toy", protocol) as stranger,
                 pytest.raises(errors.NoAnswerError, match="certificate verify failed"),
             ):
                 stranger.translate(["a b"])
         monkeypatch.setenv("SSL_CERT_FILE", os.fspath(certificate))
         monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", os.fspath(certificate))
-        with Translator(f"https://127.0.0.1:{port}", "toy", protocol) as translator:
+        with ServerTranslator(f"https://127.0.0.1:{port}", "toy", protocol) as translator:
             assert translator.translate(["a b"])[0][0].text == "b a!"
     finally:
         stop()

@@ -15,8 +15,8 @@ from t2t_lite import config, registry
 from t2t_lite.bin import exporter
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.export.ctranslate2_export import export
-from t2t_lite.export.ctranslate2_readme import length_penalty
+from t2t_lite.export.ctranslate2_export import export_ctranslate2
+from t2t_lite.export.ctranslate2_readme import engine_length_penalty
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
@@ -88,7 +88,7 @@ def _engine(version: Path) -> Any:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path) -> None:
     translator = _translator(text, variant)
-    version = export(translator, tmp_path, {}, precision="float32")
+    version = export_ctranslate2(translator, tmp_path, {}, precision="float32")
     sources = [text.source.encode(line) for line in text.sources]
     targets = [translator.target_vocabulary.encode(line) for line in text.targets]
     theirs = _engine(version).score_batch(
@@ -107,7 +107,7 @@ def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path)
 def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
     translator = _translator(text, "d_k < d_v, three matrices", seed=5, scale=1.0)
     _be_sure_and_never_end(translator.model)
-    engine = _engine(export(translator, tmp_path, {}, precision="float32"))
+    engine = _engine(export_ctranslate2(translator, tmp_path, {}, precision="float32"))
     ids = [text.source.encode(line * 3)[:PIECES] for line in text.sources]
     for translator.beam_size in (1, 4):
         outputs, scores = translator.search(tf.constant([[*row, EOS] for row in ids]), True)
@@ -139,8 +139,8 @@ def _be_sure_and_never_end(model: Any) -> None:
 def test_a_version_has_all_it_takes(text: Text, tmp_path: Path) -> None:
     shared, separate = _translator(text, "as in the paper"), _translator(text, "d_k > d_v, one head")
     before = [weight.value.numpy() for weight in shared.model.weights]
-    assert export(shared, tmp_path, {"step": 7}, precision="float32") == tmp_path / "1"
-    assert export(separate, tmp_path, {}, precision="int8") == tmp_path / "2"
+    assert export_ctranslate2(shared, tmp_path, {"step": 7}, precision="float32") == tmp_path / "1"
+    assert export_ctranslate2(separate, tmp_path, {}, precision="int8") == tmp_path / "2"
     always = {"model.bin", "config.json", "README.txt", "model_card.json"}
     assert _names(tmp_path / "1") == always | {"shared_vocabulary.json", "vocabulary.model"}
     sides = ("source", "target")
@@ -160,9 +160,9 @@ def _names(folder: Path) -> set[str]:
 def test_the_length_penalties_are_equally_steep() -> None:
     for alpha, length in ((0.6, 20), (1.2, 7)):
         ours = [alpha * np.log((5 + n) / 6) for n in (length - 0.01, length + 0.01)]
-        theirs = [length_penalty(alpha, length) * np.log(n) for n in (length - 0.01, length + 0.01)]
+        theirs = [engine_length_penalty(alpha, length) * np.log(n) for n in (length - 0.01, length + 0.01)]
         assert np.diff(ours) == pytest.approx(np.diff(theirs), rel=1e-4)
-    assert length_penalty(0.0, 20) == 0.0
+    assert engine_length_penalty(0.0, 20) == 0.0
 
 
 class Other(Transformer):
@@ -195,7 +195,7 @@ def test_a_model_that_it_cannot_run_is_refused(
     translator = _translator(text, "d_k > d_v, one head")
     monkeypatch.setattr(translator.model, name, value)
     with pytest.raises(UsageError, match=message):
-        export(translator, tmp_path / "none", {}, precision="float32")
+        export_ctranslate2(translator, tmp_path / "none", {}, precision="float32")
     assert not (tmp_path / "none").exists()
 
 

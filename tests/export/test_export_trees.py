@@ -96,7 +96,7 @@ def test_a_score_is_of_symbols_over_a_sentence_as_read(loaded: Version) -> None:
 
 
 def test_another_engine_is_said_to_give_symbols(parser: Exported, tmp_path: Path) -> None:
-    version = ctranslate2_export.export(parser.translator, tmp_path, {}, precision="float32")
+    version = ctranslate2_export.export_ctranslate2(parser.translator, tmp_path, {}, precision="float32")
     readme = (version / "README.txt").read_text()
     assert "prints the symbols of a tree" in readme
     for folder in (version, parser.version / "assets"):

@@ -10,7 +10,7 @@ from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
-from t2t_lite.metrics.evalb_report import Sentence, Status
+from t2t_lite.metrics.evalb_report import SentenceScore, Status
 from t2t_lite.text import trees
 
 COLLINS = Parameters(quote_label=())
@@ -27,7 +27,7 @@ def numbers(line: str) -> list[str]:
     return line.split()
 
 
-def score(gold: str, test: str, parameters: Parameters | None = None) -> Sentence:
+def score(gold: str, test: str, parameters: Parameters | None = None) -> SentenceScore:
     return bracketing.Scorer(parameters).score(gold, test)
 
 

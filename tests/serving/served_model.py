@@ -106,13 +106,15 @@ class ServedModel:
     def __init__(self, base: Path, name: str, labels: Mapping[str, int], keep: str) -> None:
         self.name, self.labels = name, dict(labels)
         self.states: dict[int, tuple[str, str]] = {}  # version -> (state, error message)
+        self._resets, self._begun = 0, threading.local()  # _begun.resets: how many there were when a request came
         self.reset()
         self._base, self._keep = base, keep
         self._loaded: dict[int, Version] = {}
         self._lock = threading.Lock()
 
     def reset(self) -> None:
-        """Forgets faults, delays and counts."""
+        """Forgets faults, delays and counts; a request that is still under way counts no more."""
+        self._resets += 1
         self.faults: collections.deque[Fault] = collections.deque()
         self.delay: Callable[[], float] = lambda: 0.0  # seconds, before each answer
         self.max_batch_size: int | None = None  # as with --enable_batching
@@ -161,10 +163,12 @@ class ServedModel:
     ) -> dict[str, np.ndarray]:
         """Runs a signature; counts and delays as the test asked for."""
         rows = [len(value) if value.ndim else None for value in inputs.values()]
+        begun = self._begun.resets
         with self._lock:
-            self.requests.append(rows[0] if rows else None)
-            self.in_flight += 1
-            self.most_in_flight = max(self.most_in_flight, self.in_flight)
+            if begun == self._resets:
+                self.requests.append(rows[0] if rows else None)
+                self.in_flight += 1
+                self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             time.sleep(self.delay())
             if self.max_batch_size and rows[0] and rows[0] > self.max_batch_size:
@@ -175,10 +179,11 @@ class ServedModel:
             return version.run(signature, inputs, seconds)
         finally:
             with self._lock:
-                self.in_flight -= 1
+                self.in_flight -= begun == self._resets
 
     def next_fault(self) -> Fault:
-        """Returns what is to happen to this request; waits if that is part of it."""
+        """Returns what is to happen to this request, before `predict`; waits if that is part of it."""
+        self._begun.resets = self._resets
         try:
             fault = self.faults.popleft()
         except IndexError:

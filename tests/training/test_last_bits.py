@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
-from t2t_lite.training.last_bits import keep, remarks
+from t2t_lite.training.last_bits import keep_last_bits, remarks
 from tests import commands
 
 HPARAMS = (
@@ -155,5 +155,7 @@ def test_an_older_run_goes_on_and_says_what_is_not_known(tmp_path: Path, starts:
 @pytest.mark.parametrize("numbers", [(2, 8), (0, 1), (-1, 1), (1, 10**9), ("2", 1), (None, None), (1.0, 2), ([], {})])
 def test_numbers_that_cannot_be_are_not_kept(tmp_path: Path, numbers: tuple[Any, Any]) -> None:
     before = tf.config.threading.get_intra_op_parallelism_threads()
-    keep(_note(tmp_path, {"first_step": 0, "computed": dict(zip(("side_by_side", "threads"), numbers, strict=True))}))
+    keep_last_bits(
+        _note(tmp_path, {"first_step": 0, "computed": dict(zip(("side_by_side", "threads"), numbers, strict=True))})
+    )
     assert tf.config.threading.get_intra_op_parallelism_threads() == before
