@@ -1,9 +1,11 @@
 """t2t-lite: the Transformer of "Attention Is All You Need" on TensorFlow 2 and Keras 3.
 
-Importing this package loads no TensorFlow; the commands do that once they know what to run.
+Importing this package loads no TensorFlow: `load` and `train` do, and the commands once they know what to run.
 """
 
 import os as _os
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -11,3 +13,33 @@ __version__ = "0.1.0"
 _package = _os.path.dirname(__file__)
 if not _os.path.isdir(_os.path.join(_package, "problems")):
     __path__.append(_os.path.dirname(_package))
+
+if _TYPE_CHECKING:
+    from t2t_lite.api.load import load as load
+    from t2t_lite.api.train import train as train
+    from t2t_lite.config import HParams as HParams
+    from t2t_lite.problem import Problem as Problem
+    from t2t_lite.registry import register_hparams as register_hparams
+    from t2t_lite.registry import register_model as register_model
+    from t2t_lite.registry import register_problem as register_problem
+
+# What Python code may use of this package, and the module that has it; each is imported when it is first asked for.
+_PUBLIC = {
+    "load": "api.load",
+    "train": "api.train",
+    "HParams": "config",
+    "Problem": "problem",
+    "register_hparams": "registry",
+    "register_model": "registry",
+    "register_problem": "registry",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -32,6 +32,8 @@ LEAVES = (
     "ops.threads",
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "": (("api", "config", "problem", "registry"), ()),  # the package itself: names that are imported when asked for
+    "api": (("bin", "config", "decoding", "export", "insights", "runs"), ()),
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
     "fields": ((), ()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from t2t_lite import __version__, tensor2tensor_names
-from t2t_lite.errors import did_you_mean
+from t2t_lite.errors import UsageError, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,6 +22,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+        self.raises = False  # wrong arguments end the program; True: they raise UsageError
         self._given: dict[str, list[str]] = {}  # of one command line: flag -> its values, as they were typed
         if version_flag:
             self.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and stop")
@@ -41,6 +42,12 @@ class Parser(argparse.ArgumentParser):
             known = tensor2tensor_names.answer(tensor2tensor_names.FLAGS, name)
             self.error(f"there is no flag {name}.{known or did_you_mean(name, self._option_string_actions)}")
         return args
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with status 2, or raises UsageError where `raises` is set."""
+        if self.raises:
+            raise UsageError(message)
+        super().error(message)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """argparse calls this once for each time that a flag is given: a second one would replace the first."""

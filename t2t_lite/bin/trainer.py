@@ -34,6 +34,17 @@ def main(argv: list[str] | None = None) -> int:
     return cli.run(lambda: _run(args, command))
 
 
+def train(argv: list[str]) -> int:
+    """Trains as the command does with these flags; raises the errors that it prints.
+
+    Returns:
+        0: done; else the status with which a signal ends the command.
+    """
+    parser = _parser()
+    parser.raises = True
+    return _run(parser.parse(argv), shlex.join(["t2t-lite-trainer", *argv]))
+
+
 def _run(args: argparse.Namespace, command: str) -> int:
     problem_flags.check_vocabulary(args)
     if show.wanted(args):

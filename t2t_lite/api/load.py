@@ -1,0 +1,189 @@
+"""`t2t_lite.load`: opens what was trained or exported, as the commands do."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite import config
+from t2t_lite.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.score import PairScore
+    from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
+    from t2t_lite.export.exported import ExportedTranslator
+    from t2t_lite.insights.sentence import Sentence
+    from t2t_lite.runs.open_run import OpenRun
+
+_KINDS = {"best": "best", "averaged": "averaged", "checkpoints": "newest"}  # a run's folders of checkpoints
+
+
+class Loaded(abc.ABC):
+    """What `load` gives: a run or an export that translates."""
+
+    @abc.abstractmethod
+    def _translator(self, search: Mapping[str, Any]) -> LineTranslator:
+        """Returns a translator with these settings of the search instead of the model's own."""
+
+    def translate(self, lines: Sequence[str], **search: Any) -> list[str]:
+        """Returns the best translation of each line.
+
+        Args:
+            lines: N lines; N translations come back, in their order, empty for an empty line.
+            search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode".
+
+        Raises:
+            UsageError: `lines` is one string, or a setting cannot be.
+        """
+        return [best.text for (best, *_) in self.nbest(lines, 1, **search)]
+
+    def nbest(self, lines: Sequence[str], n: int, **search: Any) -> list[list[Hypothesis]]:
+        """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size."""
+        return self._translator(search).translate(_checked(lines), nbest=n)
+
+    @property
+    @abc.abstractmethod
+    def model(self) -> Any:
+        """The Keras model; `.summary()` lists its layers. An export has none."""
+
+    @abc.abstractmethod
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """Returns the log-probability in nats of each pair's target, and its pieces: `.log_prob`, `.tokens`."""
+
+    @abc.abstractmethod
+    def attention(self, source: str, target: str | None = None) -> Sentence:
+        """Returns the attention weights over a sentence and its translations, or over it and `target`."""
+
+
+class LoadedRun(Loaded):
+    """A run with the weights of one of its checkpoints."""
+
+    def __init__(self, run: OpenRun) -> None:
+        self._run = run
+        self._made: dict[tuple[tuple[str, Any], ...], Translator] = {(): run.translator}
+
+    @property
+    def model(self) -> Any:
+        return self._run.model
+
+    @property
+    def checkpoint(self) -> str:
+        """The path of the weights."""
+        return self._run.checkpoint
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        from t2t_lite.decoding.score import score
+
+        sources, targets = _sides(pairs)
+        return score(self._run.translator, sources, targets)
+
+    def attention(self, source: str, target: str | None = None) -> Sentence:
+        from t2t_lite.insights.sentence import attend
+
+        return attend(self._run.translator, [source], target)[0]
+
+    def _translator(self, search: Mapping[str, Any]) -> Translator:
+        """The run's own translator, or one of the same model with another search, which is kept for the next call."""
+        from t2t_lite.decoding.translate import Translator
+
+        fields = config.fields(type(self._run.spec.hparams))
+        known = [name for name, field in fields.items() if field.group == "decode"]
+        for name in search:
+            if name not in known:
+                raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}.")
+        key = tuple(sorted(search.items()))
+        if key not in self._made:
+            hparams = config.replace(self._run.spec.hparams, **search)
+            trees = self._run.translator.tree_text
+            self._made[key] = Translator.from_hparams(
+                self._run.model, *self._run.vocabularies, hparams, trees=None if trees is None else trees.table
+            )
+        return self._made[key]
+
+
+class LoadedExport(Loaded):
+    """A version of an exported model; its search is as it was exported."""
+
+    def __init__(self, translator: ExportedTranslator) -> None:
+        self._exported = translator
+
+    @property
+    def model(self) -> Any:
+        raise self._lacks("no Keras model")
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        raise self._lacks("no model to score with")
+
+    def attention(self, source: str, target: str | None = None) -> Sentence:
+        raise self._lacks("no model to look into")
+
+    def _translator(self, search: Mapping[str, Any]) -> ExportedTranslator:
+        if search:
+            raise UsageError(f"{', '.join(search)}: the search of an export is fixed. Load the run instead.")
+        return self._exported
+
+    def _lacks(self, what: str) -> UsageError:
+        return UsageError(f"{self._exported.folder} is an export, which has {what} in Python. Load the run instead.")
+
+
+def load(
+    path: str | os.PathLike[str], *, usr_dir: str | None = None, precision: str | None = None
+) -> LoadedRun | LoadedExport:
+    """Opens a run, one of its checkpoints, or an export; prints nothing.
+
+    Args:
+        path: a run's folder (its default weights), a checkpoint in it (RUN/best, RUN/averaged, RUN/checkpoints,
+            RUN/checkpoints/model-2000), or an export (a version, or the folder of versions, whose newest is taken).
+        usr_dir: the folder of your own problem or model, where the run was trained with one.
+        precision: "float32", "bfloat16" or "int8" instead of the run's.
+
+    Raises:
+        DataError: nothing there that can be opened, or it is damaged.
+        UsageError: settings that cannot be.
+    """
+    from t2t_lite.bin.cli import load_tensorflow
+    from t2t_lite.export.export_folder import versions
+    from t2t_lite.runs.run_dir import has_run
+
+    path = Path(path)
+    load_tensorflow()
+    if (path / "saved_model.pb").is_file() or versions(path):
+        from t2t_lite.export.exported import ExportedTranslator
+
+        if usr_dir or precision:
+            raise UsageError(f"{path} is an export: it needs no usr_dir, and its precision is fixed.")
+        return LoadedExport(ExportedTranslator(path))
+    for folder in (path, *path.parents[:2]):
+        if has_run(folder):
+            from t2t_lite.runs.open_run import open_run
+
+            which = _checkpoint(folder, path)
+            return LoadedRun(open_run(folder, checkpoint=which, usr_dir=usr_dir, precision=precision))
+    raise DataError(f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train.")
+
+
+def _checkpoint(run: Path, path: Path) -> str | None:
+    """Returns which checkpoint of `run` the path means, as `runs.checkpoint.find` takes it; None: the run itself."""
+    if path == run:
+        return None
+    below = path.relative_to(run).parts
+    if below[0] not in _KINDS:
+        raise DataError(f"{path} is no checkpoint of {run}. Its checkpoints are in {', '.join(_KINDS)}.")
+    if len(below) == 1 or below[0] != "checkpoints":
+        return _KINDS[below[0]]
+    return path.name.removesuffix(".index").rpartition("-")[2]
+
+
+def _checked(lines: Sequence[str]) -> Sequence[str]:
+    if isinstance(lines, str):
+        raise UsageError("translate takes a list of lines, not one string. Give [line].")
+    return lines
+
+
+def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+        raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
+    return [source for source, _ in pairs], [target for _, target in pairs]

@@ -1,0 +1,150 @@
+"""The Python interface against the commands: the same run gives the same translations, scores and attention."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import t2t_lite
+from t2t_lite import registry
+from t2t_lite.api.load import LoadedExport, LoadedRun
+from t2t_lite.errors import DataError, UsageError
+from tests import commands
+
+RECIPE = {
+    "num_layers": 1,
+    "d_model": 64,
+    "d_ff": 64,
+    "num_heads": 2,
+    "dropout": 0,
+    "batch_tokens": 1024,
+    "max_length": 32,
+    "warmup_steps": 40,
+    "train_steps": 60,
+    "save_every": 20,
+    "eval_every": 60,
+    "extra_length": 5,
+}
+
+LINES = ["ein Haus", "", "der Hund schläft", "die kleine Katze sieht den Hund"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
+    folder = tmp_path_factory.mktemp("api") / "run"
+    return t2t_lite.train("toy_ende", "tiny", folder, overrides=RECIPE, num_workers=1)
+
+
+@pytest.fixture(scope="module")
+def folder(run: LoadedRun) -> Path:
+    return Path(run.checkpoint).parents[1]
+
+
+@pytest.fixture(scope="module")
+def export(folder: Path) -> Path:
+    done = commands.run("t2t_lite.bin.exporter", f"--output_dir={folder}", f"--export_dir={folder.parent / 'export'}")
+    assert done.returncode == 0, done.stderr
+    return folder.parent / "export"
+
+
+def _decoded(folder: Path, *flags: str) -> list[str]:
+    done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode().split("\n")[: len(LINES)]
+
+
+def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
+    found = run.translate(LINES)
+    assert found == _decoded(folder)
+    assert found[1] == ""
+    assert any(found)
+    assert run.translate(LINES, beam_size=1) == _decoded(folder, "--beam_size=1")
+    assert run.translate([]) == []
+
+
+def test_the_n_best_fall_in_score(run: LoadedRun) -> None:
+    for line, best in zip(LINES, run.nbest(LINES, 3), strict=True):
+        assert len(best) == 3
+        scores = [hypothesis.score for hypothesis in best]
+        assert scores == sorted(scores, reverse=True)
+        assert not line or scores[0] < 0
+
+
+def test_the_score_of_the_best_is_its_log_probability_over_the_penalty(run: LoadedRun) -> None:
+    [[best]] = run.nbest(LINES[3:], 1, length_penalty=0.0)
+    [pair] = run.score([(LINES[3], best.text)])
+    assert pair.log_prob == pytest.approx(best.score, abs=1e-3)
+
+
+def test_attention_is_of_each_kind_and_sums_to_one(run: LoadedRun) -> None:
+    maps = run.attention(LINES[0], "a house").maps()
+    assert set(maps) == {"memory", "encoder", "decoder"}
+    for weights in maps.values():
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+def test_a_checkpoint_is_opened_by_its_path(run: LoadedRun, folder: Path) -> None:
+    step = t2t_lite.load(folder / "checkpoints" / "model-40")
+    assert isinstance(step, LoadedRun)
+    assert step.checkpoint.endswith("checkpoints/model-40")
+    assert Path(t2t_lite.load(folder / "averaged").checkpoint).parent.name == "averaged"  # type: ignore[union-attr]
+    same = t2t_lite.load(folder)
+    assert same.translate(LINES) == run.translate(LINES)
+    assert same.model.count_params() == run.model.count_params() > 0
+
+
+def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path) -> None:
+    for path in (export, export / "1"):
+        loaded = t2t_lite.load(path)
+        assert isinstance(loaded, LoadedExport)
+        assert loaded.translate(LINES) == run.translate(LINES)
+    for call in (lambda: loaded.model, lambda: loaded.score([("a", "b")]), lambda: loaded.attention("a")):
+        with pytest.raises(UsageError, match=r"is an export, which has no .* Load the run instead\."):
+            call()
+    with pytest.raises(UsageError, match="the search of an export is fixed"):
+        loaded.translate(LINES, beam_size=2)
+
+
+def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="takes a list of lines, not one string"):
+        run.translate("ein Haus")
+    with pytest.raises(UsageError, match="takes a list of pairs"):
+        run.score(["ab"])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match=r"beam is no setting of the search\. There are: .*beam_size"):
+        run.translate(LINES, beam=3)
+    with pytest.raises(DataError, match="is neither a run, nor a checkpoint of one, nor an export"):
+        t2t_lite.load(tmp_path)
+    with pytest.raises(DataError, match="is no checkpoint of"):
+        t2t_lite.load(folder / "data")
+    with pytest.raises(UsageError, match="There is no checkpoint '41'"):
+        t2t_lite.load(folder / "checkpoints" / "model-41")
+    with pytest.raises(UsageError, match=r"there is no flag --vocabsize.*--vocab_"):
+        t2t_lite.train("toy_ende", "tiny", tmp_path, vocabsize=3)
+    with pytest.raises(UsageError, match="toy_end"):
+        t2t_lite.train("toy_end", "tiny", tmp_path)
+
+
+def test_a_cell_that_runs_again_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.PROBLEMS, "_things", dict(registry.PROBLEMS._things))
+    cell = "import t2t_lite\n@t2t_lite.register_problem('cell')\nclass Cell(t2t_lite.Problem):\n    vocab_size = {}"
+    for size in (50, 60):
+        exec(cell.format(size), {"__name__": "__main__"})
+        assert registry.problem("cell").vocab_size == size
+
+
+def test_the_package_is_light_and_names_what_it_offers() -> None:
+    code = "import sys, t2t_lite; print({'tensorflow', 'numpy', 'keras'} & set(sys.modules), 'load' in dir(t2t_lite))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set() True\n"
+    with pytest.raises(AttributeError, match="has no attribute 'lode'"):
+        t2t_lite.lode  # noqa: B018
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    notebook = Path(__file__).resolve().parents[2] / "examples" / "notebook.py"
+    done = subprocess.run([sys.executable, notebook, tmp_path / "run"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "['four two', 'nine zero one']" in done.stdout
+    assert done.stdout.rstrip().endswith("['four two']")
