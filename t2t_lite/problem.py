@@ -18,8 +18,9 @@ A problem of your own:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError
@@ -54,6 +55,7 @@ class Problem:
     """
 
     name: ClassVar[str] = ""  # set by register_problem
+    given_options: Mapping[str, Any] = MappingProxyType({})  # set by registry.problem
     default_hparams: ClassVar[str] = "base"
     source_language: str = "source"
     target_language: str = "target"
@@ -87,8 +89,11 @@ class Problem:
         return None
 
     def options(self) -> dict[str, Any]:
-        """Constructor arguments that make this problem again, JSON-ready; written to problem.json."""
-        return {}
+        """Constructor arguments that make this problem again, JSON-ready; written to problem.json.
+
+        Those that the problem was made with, unless a problem says otherwise.
+        """
+        return dict(self.given_options)
 
     def settings(self) -> dict[str, Any]:
         """What the prepared data depends on besides text and code; a change of it asks for new data."""
@@ -128,6 +133,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def __init__(self, **options: Any) -> None:
             self._forward = forward(**options)
+            self._forward.given_options = options
             # Not by inheritance: the problem's own methods must see its own direction.
             for attribute in Problem.__annotations__.keys() - Reversed.__dict__.keys():
                 setattr(self, attribute, getattr(self._forward, attribute))

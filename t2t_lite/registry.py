@@ -111,7 +111,9 @@ def problem(name: str, **options: Any) -> Problem:
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in given:
             raise UsageError(f"The problem {name!r} needs --{key}.")
-    return cls(**given)
+    made = cls(**given)
+    made.given_options = given
+    return made
 
 
 def hparams(name: str) -> config.HParams:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 
 from t2t_lite import registry
 from t2t_lite.bin import cli
+from t2t_lite.bin.problem_options import problem_options
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
 
@@ -23,22 +25,15 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
     )
     group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
+    group.add_argument(
+        "--problem_options",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE,...",
+        help="options of the problem, as its constructor names them; may be given again",
+    )
     _add_file_flags(group)
-    group.add_argument(
-        "--exchanges",
-        type=cli.positive,
-        metavar="N",
-        help="treebank: train on N copies of each tree, too, in which words are others of the same part of speech",
-    )
-    group.add_argument(
-        "--phrases", action="store_true", default=None, help="treebank: train on each phrase as well, as a sentence"
-    )
-    group.add_argument(
-        "--prm",
-        metavar="FILE",
-        help="treebank: EVALB's parameters for the dev and test scores, kept with the run; default: COLLINS.prm's, "
-        "which leave out the Penn Treebank's punctuation",
-    )
+    _add_flags_of_parsing(group)
     group.add_argument("--vocab_size", type=int, metavar="N", help="pieces in the vocabulary")
     group.add_argument(
         "--vocabulary",
@@ -61,6 +56,14 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         help="text2text: one vocabulary for each side instead of one for both",
     )
     _add_score_and_cleaning_flags(group)
+
+
+def _add_flags_of_parsing(group: argparse._ArgumentGroup) -> None:
+    """Adds options of treebanks that have a flag of their own; docs/parsing.md describes them."""
+    group.add_argument("--exchanges", type=cli.positive, help=argparse.SUPPRESS)
+    group.add_argument("--phrases", action="store_true", default=None, help=argparse.SUPPRESS)
+    group.add_argument("--prm", help=argparse.SUPPRESS)
+    group.add_argument("--extra_dir", help=argparse.SUPPRESS)
 
 
 def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
@@ -103,7 +106,6 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="text2text: where there is no dev set, hold N training pairs out as one",
     )
-    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: files of more trees, plain or compressed")
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
 
 
@@ -121,5 +123,11 @@ def check_vocabulary(args: argparse.Namespace) -> None:
 def problem_from(args: argparse.Namespace) -> Problem:
     """Builds the problem that the flags name."""
     registry.load_plugins(args.usr_dir)
-    options = {name: getattr(args, name) for name in _PROBLEM_OPTIONS}
-    return registry.problem(args.problem, **options)
+    flags = {name: value for name in _PROBLEM_OPTIONS if (value := getattr(args, name)) is not None}
+    options = problem_options(args.problem, args.problem_options)
+    if both := sorted(flags.keys() & options):
+        raise UsageError(f"--{both[0]} and --problem_options={both[0]}=... say the same option twice. Leave one out.")
+    for name, parameter in inspect.signature(registry.PROBLEMS.get(args.problem)).parameters.items():
+        if parameter.default is parameter.empty and name not in (*_PROBLEM_OPTIONS, *options):
+            raise UsageError(f"The problem {args.problem!r} needs --problem_options={name}=VALUE.")
+    return registry.problem(args.problem, **flags, **options)

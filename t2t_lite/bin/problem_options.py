@@ -1,0 +1,78 @@
+"""--problem_options: values for the constructor of a problem, each read as its parameter's type."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from t2t_lite import registry
+from t2t_lite.errors import UsageError, did_you_mean
+
+_FLAG = "--problem_options"
+_BOOL = {"true": True, "1": True, "false": False, "0": False}
+
+
+def problem_options(problem: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Reads the options of a problem.
+
+    Args:
+        problem: its registered name.
+        texts: each "name=value,...". A comma that no name and equals sign follow is part of the value.
+
+    Raises:
+        UsageError: no such option, one given twice, or a value of another type.
+    """
+    parameters = inspect.signature(registry.PROBLEMS.get(problem), eval_str=True).parameters
+    values: dict[str, Any] = {}
+    for item in (item for text in texts for item in re.split(r",(?=\s*\w+\s*=)", text)):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not name:
+            raise UsageError(f"{_FLAG}={item} is not of the form name=value.")
+        if name not in parameters:
+            takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
+            raise UsageError(
+                f"The problem {problem!r} has no option {name!r}; {takes}.{did_you_mean(name, parameters)}"
+            )
+        if name in values:
+            raise UsageError(f"{_FLAG}: {name} is given twice: {values[name]} and {value}.")
+        values[name] = _parsed(name, value, _kind(parameters[name]))
+    return values
+
+
+def _kind(parameter: inspect.Parameter) -> Any:
+    """The type of a parameter, without None; that of its default where it has no annotation."""
+    kind = parameter.annotation
+    if kind is parameter.empty:
+        kind = type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        others = [one for one in typing.get_args(kind) if one is not type(None)]
+        kind = others[0] if len(others) == 1 else str
+    return kind
+
+
+def _parsed(name: str, text: str, kind: Any) -> Any:
+    if typing.get_origin(kind) is Literal:
+        choices = {str(choice): choice for choice in typing.get_args(kind)}
+        if text not in choices:
+            raise UsageError(
+                f"{_FLAG}: {name}={text} is not one of: {', '.join(choices)}.{did_you_mean(text, choices)}"
+            )
+        return choices[text]
+    if kind is bool and text.lower() in _BOOL:
+        return _BOOL[text.lower()]
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    if kind is str:
+        return text
+    expected = {bool: "true or false", int: "an integer", float: "a number"}.get(kind)
+    if expected is None:
+        kind_name = getattr(kind, "__name__", kind)
+        raise UsageError(f"{_FLAG}: {name} is of the type {kind_name}, which has no form on a command line.")
+    raise UsageError(f"{_FLAG}: {name}={text} is not {expected}.")
