@@ -16,7 +16,7 @@ import t2t_lite
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("hparams", "problems")  # t2t_lite/__init__.py finds them
 FOLDERS = [*OURS, "t2t_lite", *sorted(f"t2t_lite/{path.parent.name}" for path in (ROOT / "t2t_lite").glob("*/*.py"))]
-BINARIES = {path.stem for path in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef entry()" in path.read_text("utf-8")}
+BINARIES = {path.stem for path in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef main(" in path.read_text("utf-8")}
 # The registry imports these by name; the commands depend on them instead.
 BY_NAME = {"//hparams", "//problems", "//t2t_lite/models"}
 

@@ -86,10 +86,5 @@ def _step(path: str) -> str:
     return path.rpartition("-")[2]
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

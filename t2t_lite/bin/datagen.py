@@ -93,10 +93,5 @@ def _describe(store: Store, recipe: str, hparams: config.HParams) -> None:
     print(f"batches of {recipe}:\n{plan.statistics().format(settings['max_length'])}")
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

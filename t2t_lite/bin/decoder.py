@@ -254,10 +254,5 @@ def _pretty(text: str) -> str:
         raise UsageError(f"--pretty is for trees; this model writes text, such as {text[:80]!r}.") from None
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

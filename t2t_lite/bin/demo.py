@@ -111,10 +111,5 @@ def _announce(host: str, listener: socket.socket) -> None:
     print(f"http://{name}:{port}/\n\nNext: open this address in a browser. Ctrl-C ends the page.", flush=True)
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

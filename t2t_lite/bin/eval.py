@@ -21,10 +21,5 @@ def main(argv: list[str] | None = None) -> int:
     return cli.run(lambda: eval_files.score_trees(args) if args.metric == "evalb" else eval_files.score_files(args))
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

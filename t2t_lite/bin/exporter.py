@@ -162,10 +162,5 @@ def _report(version: Path, name: str, card: dict[str, Any]) -> None:
     )
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

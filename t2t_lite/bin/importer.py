@@ -154,10 +154,5 @@ def _check(args: argparse.Namespace, inputs: list[str], outputs: list[str]) -> N
         print(f"{'':<14} {name:<5} {text}")
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

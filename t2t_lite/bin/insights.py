@@ -175,10 +175,5 @@ def _write_page(args: argparse.Namespace, run: OpenRun, sentences: list[Sentence
     print(f"page = {args.page}\nbytes = {len(data):,}")
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

@@ -142,10 +142,5 @@ def _open_output(path: str | None) -> contextlib.AbstractContextManager[IO[bytes
     return contextlib.nullcontext(sys.stdout.buffer) if path is None else open(path, "wb")
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

@@ -291,10 +291,5 @@ def _score(args: argparse.Namespace, trainer: Trainer) -> None:
     print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir}   (reads lines, writes translations)")
 
 
-def entry() -> None:
-    """The console script."""
-    sys.exit(main())
-
-
 if __name__ == "__main__":
-    entry()
+    sys.exit(main())

@@ -11,7 +11,7 @@ from t2t_lite.bin import parser
 from tests.commands import call
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = sorted(p.stem for p in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef entry()" in p.read_text("utf-8"))
+COMMANDS = sorted(p.stem for p in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef main(" in p.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
