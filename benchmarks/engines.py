@@ -77,7 +77,7 @@ def main() -> None:
 def export(hparams_set: str, folder: str) -> None:
     """Writes the weights as models for CTranslate2, each as version 1 of a folder."""
     cli.load_tensorflow()
-    from t2t_lite.serving import ctranslate2_export
+    from t2t_lite.export import ctranslate2_export
 
     made = translator(hparams_set, "float32", changing=True)
     for precision in ("float32", "int8"):
@@ -112,7 +112,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     """
     import keras
 
-    from t2t_lite.decode.translate import Translator
+    from t2t_lite.decoding.translate import Translator
     from t2t_lite.ops.int8 import quantize
     from t2t_lite.ops.prepacked import is_supported
 
@@ -140,7 +140,7 @@ def search(hparams_set: str, precision: str, batch: int) -> Call:
     import numpy as np
     import tensorflow as tf
 
-    from t2t_lite.decode.translate import FEW, SEARCH_SIGNATURE
+    from t2t_lite.decoding.translate import FEW, SEARCH_SIGNATURE
 
     threads.one_per_operation(at_most=batch // FEW)
     made = translator(hparams_set, precision)

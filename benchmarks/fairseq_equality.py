@@ -146,7 +146,7 @@ class Side:
 
 def rate(hparams: config.HParams, step: int) -> float:
     """Our learning rate."""
-    from t2t_lite.train.choices import make_schedule
+    from t2t_lite.optimizers.choices import make_schedule
 
     return make_schedule(hparams, hparams.d_model)(step)
 
@@ -180,7 +180,7 @@ def model_of(hparams: config.HParams, vocab_size: int, weights: dict[str, np.nda
 
 def compare_gradients(model: Any, batch: Any, hparams: config.HParams, folder: Path) -> None:
     """Prints largest differences of ours, and of fairseq's float32, from fairseq's float64."""
-    from t2t_lite.train.gradients import loss_and_gradients
+    from t2t_lite.training.gradients import loss_and_gradients
 
     found = np.load(folder / "gradients.npz")
     part = {side: batch[side][0] for side in SIDES}
@@ -214,9 +214,9 @@ def train(
     hparams: config.HParams, vocab_size: int, weights: dict[str, np.ndarray] | None, batches: list[Any], dropout: float
 ) -> np.ndarray:
     """The loss of each of our updates, by the trainer's own step."""
-    from t2t_lite.train.choices import make_optimizer
-    from t2t_lite.train.devices import Devices, make_strategy
-    from t2t_lite.train.recipe import make_step
+    from t2t_lite.distributed.devices import Devices, make_strategy
+    from t2t_lite.optimizers.choices import make_optimizer
+    from t2t_lite.training.recipe import make_step
 
     hparams = config.replace(hparams, dropout=dropout)
     strategy = make_strategy(Devices())

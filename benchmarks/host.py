@@ -59,7 +59,7 @@ def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
 def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
     """Prints bytes and times of input and report."""
     from t2t_lite.models.flops import Sizes
-    from t2t_lite.train.report import Report
+    from t2t_lite.runs.report import Report
 
     hparams = registry.hparams("base")
     d_k = hparams.d_model // hparams.num_heads
@@ -80,7 +80,7 @@ def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
 
 def measure_programs(folder: Path) -> None:
     """Prints how many programs XLA compiles, for one layer of each kind: the number does not depend on how many."""
-    from t2t_lite.train.step import TrainStep
+    from t2t_lite.training.step import TrainStep
 
     step = little_step(TrainStep, num_layers=1)
     shapes: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
@@ -101,7 +101,7 @@ def measure_handing_over() -> None:
     """Prints how long the host takes for the graph of an update, whose programs compute next to nothing."""
     import tensorflow as tf
 
-    from t2t_lite.train.step import TrainStep
+    from t2t_lite.training.step import TrainStep
 
     class Nothing(TrainStep):
         """Reads all weights and ids, and gives gradients of zero."""
@@ -118,8 +118,8 @@ def measure_handing_over() -> None:
 
 def little_step(kind: Any, num_layers: int) -> Any:
     """A step of `base`'s, of LITTLE width, compiled with XLA."""
-    from t2t_lite.train.devices import Devices, make_strategy
-    from t2t_lite.train.optimizers.adam import Adam
+    from t2t_lite.distributed.devices import Devices, make_strategy
+    from t2t_lite.optimizers.adam import Adam
 
     hparams = config.replace(registry.hparams("base"), num_layers=num_layers, **LITTLE)
     strategy = make_strategy(Devices(1))

@@ -130,8 +130,8 @@ def search_call(
     import numpy as np
     import tensorflow as tf
 
-    from t2t_lite.decode.beam_search import EOS, beam_search
-    from t2t_lite.decode.translate import FEW
+    from t2t_lite.decoding.beam_search import EOS, beam_search
+    from t2t_lite.decoding.translate import FEW
     from t2t_lite.ops.int8 import quantize
     from t2t_lite.ops.prepacked import is_supported
 

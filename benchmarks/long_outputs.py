@@ -65,7 +65,7 @@ def _measured(extra_length: int) -> dict[str, float]:
     import numpy as np
     import tensorflow as tf
 
-    from t2t_lite.decode.beam_search import beam_search
+    from t2t_lite.decoding.beam_search import beam_search
 
     model_class = registry.MODELS.get("transformer")
     hparams = config.replace(registry.hparams("parsing"), extra_length=extra_length)

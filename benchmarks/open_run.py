@@ -15,7 +15,7 @@ CHILD = """
 import sys, time
 from t2t_lite.bin import cli
 cli.load_tensorflow()
-from t2t_lite.train.open_run import open_run
+from t2t_lite.runs.open_run import open_run
 first, run = sys.argv[1:]
 open_run(first)
 start = time.perf_counter()

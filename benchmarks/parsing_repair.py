@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--split", default="dev")
     args = parser.parse_args()
     cli.load_tensorflow()
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.runs.open_run import open_run
 
     run = open_run(args.output_dir)
     sources, symbols = run.store().text(args.split)

@@ -85,10 +85,10 @@ def _without_arithmetic() -> config.HParams:
 
 
 def _export(base: Path, vocabulary: Any, hparams: config.HParams, precision: str) -> None:
-    from t2t_lite.decode.translate import Translator
+    from t2t_lite.decoding.translate import Translator
+    from t2t_lite.export.export import export
+    from t2t_lite.export.saved_model import ServedModel
     from t2t_lite.ops.int8 import quantize
-    from t2t_lite.serving.export import export
-    from t2t_lite.serving.saved_model import ServedModel
 
     model: Any = registry.MODELS.get("transformer")
     int8 = precision == "int8"

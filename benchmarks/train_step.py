@@ -73,9 +73,9 @@ def training_step(
     """(a call that trains one step, or its beginning of some length, and waits; the model's `Sizes`)."""
     import numpy as np
 
-    from t2t_lite.train.devices import Devices, make_strategy, share_processors, use_jit
-    from t2t_lite.train.optimizers.adam import Adam
-    from t2t_lite.train.step import TrainStep
+    from t2t_lite.distributed.devices import Devices, make_strategy, share_processors, use_jit
+    from t2t_lite.optimizers.adam import Adam
+    from t2t_lite.training.step import TrainStep
 
     rows, source_length, target_length, vocab_size = shape
     share_processors(rows // micro_batches, "auto")

@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _own_files(folder: str, names: str) -> dict[str, str]:
-    return {name: f"t2t_lite.train.{folder}.{name}" for name in names.split()}
+    return {name: f"t2t_lite.{folder}.{name}" for name in names.split()}
 
 
 PROBLEMS: Registry[type[Problem]] = Registry(

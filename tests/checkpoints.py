@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.train.checkpoint import find
+from t2t_lite.runs.checkpoint import find
 
 Tensors = dict[str, np.ndarray]
 

@@ -12,7 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is: so that t
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands started here would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = ("system", "train", "serving", "models", "examples", "bin")  # folders, the slowest first
+SLOW = ("system", "training", "models", "export", "client", "examples", "bin")  # folders, the slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

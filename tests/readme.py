@@ -32,7 +32,7 @@ RULES: list[tuple[str, str, str | None, str]] = [
     (r"^pip install git\+", r"git\+\S+", f"git+file://{ROOT}", "the address is the reader's"),
     (r"^pip install git\+|^pip wheel ", r"pip install", r"\g<0> --force-reinstall --no-deps", "it is there already"),
     (r"^make test\b", "", None, "tests/test_readme.py is a part of it"),
-    (r"^TF_CONFIG='\{\.\.\.\}'", "", None, "takes several machines; tests/train starts such clusters"),
+    (r"^TF_CONFIG='\{\.\.\.\}'", "", None, "takes several machines; tests/training starts such clusters"),
     (r"^tensorboard ", r"^.*$", r"timeout -s INT 60 \g<0> --port=0 || test $? = 124", "it would serve for ever"),
     (r"^(?!.*=runs/toy\b(?!_))t2t-lite-trainer .*--problem=(?!.* --hparams=)", r"$", f" --hparams={SHORT}",
      "else hours"),

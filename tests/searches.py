@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search
 from tests.reference import log_softmax
 
 EXTRA = 27  # outputs of up to 36 symbols: a KV cache, with room for 16 steps at first, is renewed twice

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -49,41 +50,54 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
     "models": (("layers", "ops", "config", "fields", "registry"), ("keras", "numpy")),
     "problem": (("text", "metrics"), ()),
+    "files": ((), ()),
+    "signals": ((), ()),
     "data": (
-        ("languages", "text", "problem"),
-        ("numpy", "tensorflow", "tensorflow_datasets?", "requests?", "zstandard?"),
+        ("files", "languages", "text", "problem"),
+        ("numpy", "tensorflow?", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
-    "decode": (
-        ("models", "ops", "text", *LEAVES),
-        ("keras", "numpy", "tensorflow", "tensorflow_text?"),
+    "decoding": (("models", "ops", "text", *LEAVES), ("numpy", "tensorflow")),
+    "distributed": (("signals", "ops.threads"), ("numpy", "tensorflow")),
+    "schedules": (("registry",), ()),
+    "optimizers": (("schedules", "config", "name_table", "recipe_text", "registry"), ("tensorflow",)),
+    "runs": (
+        (
+            *("models", "ops", "data", "problem", "decoding", "text", "files", "signals"),
+            *("distributed", "optimizers", "schedules", *LEAVES),
+        ),
+        ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm"),
     ),
-    "train": (
+    "training": (
         # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
-        ("models", "ops", "layers.dropout", "data", "problem", "decode", "text", "name_table", *LEAVES),
-        ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm", "tqdm?"),
+        (
+            *("models", "ops", "layers.dropout", "data", "problem", "decoding", "text", "files", "signals"),
+            *("distributed", "optimizers", "schedules", "runs", *LEAVES),
+        ),
+        ("keras", "numpy", "tensorflow", "tensorflow?"),
     ),
-    "serving": (
+    "export": (
         # layers.positions: another engine is given the sinusoids as a table.
-        ("models", "ops", "layers.positions", "decode", "text", "problem", *LEAVES),
-        ("keras", "numpy", "tensorflow", "ctranslate2?", "grpc?", "tensorflow_serving?", "tensorflow_text?"),
+        ("models", "ops", "layers.positions", "decoding", "text", "problem", *LEAVES),
+        ("keras", "numpy", "tensorflow", "ctranslate2?", "tensorflow_text?"),
     ),
+    "client": ((), ("grpc?", "tensorflow?", "tensorflow_serving?")),
     "importers": (
-        ("config", "registry", "models", "data", "decode", "text", "train"),
+        ("config", "registry", "models", "decoding", "text", "files", "runs"),
         ("numpy", "tensorflow"),
     ),
-    "insights": (("models", "decode", "text", "problem", *LEAVES), ("keras", "numpy", "tensorflow", "matplotlib?")),
+    "insights": (("models", "decoding", "text", "problem", *LEAVES), ("numpy", "tensorflow", "matplotlib?")),
     "demo": (
-        ("decode", "insights", "serving"),
+        ("decoding", "insights", "export", "client"),
         ("numpy", "flask?", "tensorflow?", "waitress?", "werkzeug?"),
     ),
     "bin": (
         (
-            *("models", "ops", "layers", "data", "problem", "decode", "text", "train"),
-            *("serving", "insights", "demo", "importers", *LEAVES),
+            *("models", "ops", "data", "problem", "decoding", "text", "files", "signals", "distributed"),
+            *("optimizers", "runs", "training", "export", "client", "insights", "demo", "importers", *LEAVES),
             "tensor2tensor_names",
         ),
         # Inside functions only, so that --help answers at once.
-        ("argcomplete?", "keras?", "numpy?", "tensorflow?", "tensorflow_text?", "tqdm?"),
+        ("argcomplete?", "tensorflow?", "tqdm?"),
     ),
     "problems": (
         (
@@ -166,6 +180,12 @@ def test_imports_point_one_way(module: str) -> None:
     assert _violations(TREES[module], module, SOURCES[module].name == "__init__.py") == []
 
 
+def test_no_two_parts_may_import_each_other() -> None:
+    """Not over others either: the parts stand in an order."""
+    order = TopologicalSorter({part: {name.split(".")[0] for name in ours} for part, (ours, _) in RULES.items()})
+    assert len(list(order.static_order())) >= len(RULES)
+
+
 @pytest.mark.parametrize(
     ("module", "source", "ok"),
     [
@@ -174,16 +194,17 @@ def test_imports_point_one_way(module: str) -> None:
         ("t2t_lite.layers.x", "from keras import ops", True),
         ("t2t_lite.models.x", "from t2t_lite import layers", True),
         ("t2t_lite.models.x", "from t2t_lite import data", False),
-        ("t2t_lite.models.x", "from ..train import loop", False),
+        ("t2t_lite.models.x", "from ..training import loop", False),
         ("t2t_lite.models.x", "from . import encoder", True),
         ("t2t_lite.text.x", "import tensorflow_text", False),
         ("t2t_lite.text.x", "def f():\n    import tensorflow_text", True),
         ("t2t_lite.bin.x", "import numpy", False),
         ("t2t_lite.bin.x", "import t2t_lite.problems.toy", False),
-        ("t2t_lite.train.x", "from t2t_lite.hparams import tiny", False),
+        ("t2t_lite.training.x", "from t2t_lite.hparams import tiny", False),
+        ("t2t_lite.runs.x", "from t2t_lite.training import loop", False),
         ("t2t_lite.problems.x", "from t2t_lite.data import sources", True),
         ("t2t_lite.problems.x", "from t2t_lite.data import prepare", False),
-        ("t2t_lite.problems.x", "from t2t_lite.train import loop", False),
+        ("t2t_lite.problems.x", "from t2t_lite.training import loop", False),
         ("t2t_lite.errors", "from t2t_lite import config", False),
     ],
 )
@@ -284,16 +305,16 @@ def _readers() -> dict[str, set[str]]:
             for name in _field_reads(tree):
                 readers[name].add("t2t_lite.models" if module.startswith("t2t_lite.models.") else module)
     for name in _asked_for():
-        readers[name].add("t2t_lite.train.choices")
+        readers[name].add("t2t_lite.optimizers.choices")
     return readers
 
 
 def _asked_for() -> set[str]:
-    """Fields that constructors of optimizers and schedules name, whom train/choices.py gives them to."""
+    """Fields that constructors of optimizers and schedules name, whom optimizers/choices.py gives them to."""
     arguments = {
         argument.arg
         for module, tree in TREES.items()
-        if module.startswith(("t2t_lite.train.optimizers.", "t2t_lite.train.schedules."))
+        if module.startswith(("t2t_lite.optimizers.", "t2t_lite.schedules."))
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.name == "__init__"
         for argument in node.args.args

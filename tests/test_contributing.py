@@ -30,11 +30,11 @@ ONE_FILE = {
         '@registry.register_hparams(model="mine")\ndef mine_tiny(): return config.HParams()\n'
     ),
     "optimizer": (
-        "from t2t_lite import registry\nfrom t2t_lite.train.optimizer import Optimizer\n\n"
+        "from t2t_lite import registry\nfrom t2t_lite.optimizers.base import Optimizer\n\n"
         "@registry.register_optimizer\nclass Mine(Optimizer): ...\n"
     ),
     "schedule": (
-        "from t2t_lite import registry\nfrom t2t_lite.train.schedule import Schedule\n\n"
+        "from t2t_lite import registry\nfrom t2t_lite.schedules.base import Schedule\n\n"
         "@registry.register_schedule\nclass Mine(Schedule): ...\n"
     ),
 }
@@ -99,7 +99,7 @@ def test_one_file_of_ones_own_is_enough(kind: str, tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(("kind", "names"), [("optimizer", "adafactor nesterov"), ("schedule", "plateau halving")])
 def test_an_optimizer_and_a_schedule_are_named_in_the_registry_alone(kind: str, names: str) -> None:
     for name in names.split():
-        own = f"t2t_lite/train/{kind}s/{name}.py"
+        own = f"t2t_lite/{kind}s/{name}.py"
         assert own in TREES
         named = {file for file in _naming(name) - {own} if not file.startswith(CHOOSING)}
         assert named == {"t2t_lite/registry.py"}

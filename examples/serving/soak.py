@@ -22,9 +22,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from t2t_lite.client.client import Translator
+from t2t_lite.client.errors import BusyError
 from t2t_lite.errors import T2TError
-from t2t_lite.serving.client import Translator
-from t2t_lite.serving.failures import BusyError
 
 LINES = 96  # asked for alone; the batches are drawn from them
 CLOSE = 0.02  # scores that differ by no more may be rounding

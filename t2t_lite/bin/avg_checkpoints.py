@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from t2t_lite.bin import cli
 
 if TYPE_CHECKING:
-    from t2t_lite.train.open_run import OpenRun
+    from t2t_lite.runs.open_run import OpenRun
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -47,10 +47,10 @@ def _steps(text: str) -> list[str]:
 def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
     cli.load_tensorflow()
-    from t2t_lite.train.checkpoint import AVERAGED, BEST, find, list_checkpoints
-    from t2t_lite.train.default_weights import forget_default
-    from t2t_lite.train.recipe import number_to_average
-    from t2t_lite.train.run_dir import read_run
+    from t2t_lite.runs.checkpoint import AVERAGED, BEST, find, list_checkpoints
+    from t2t_lite.runs.default_weights import forget_default
+    from t2t_lite.runs.run_dir import read_run
+    from t2t_lite.training.recipe import number_to_average
 
     if args.steps:
         paths = [find(args.output_dir, step) for step in sorted(args.steps, key=int)]
@@ -73,8 +73,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
     """Opens the run with the newest of `paths` that can be read; `average` names the others."""
-    from t2t_lite.train.checkpoint import DamagedError
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.runs.checkpoint import DamagedError
+    from t2t_lite.runs.open_run import open_run
 
     for path in reversed(paths[1:]):
         with contextlib.suppress(DamagedError):

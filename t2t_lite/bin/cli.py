@@ -131,7 +131,7 @@ def _notices() -> IO[bytes]:
 
 def check_run(args: argparse.Namespace) -> None:
     """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
-    from t2t_lite.train.run_dir import read_run
+    from t2t_lite.runs.run_dir import read_run
 
     trust_run(args)
     read_run(args.output_dir, args.usr_dir)
@@ -143,8 +143,8 @@ def check_runs(args: argparse.Namespace) -> list[str]:
     Raises:
         DataError, UsageError: one of them cannot be read, or they cannot be an ensemble.
     """
-    from t2t_lite.train.ensemble_check import check_members
-    from t2t_lite.train.run_dir import read_run
+    from t2t_lite.runs.ensemble_check import check_members
+    from t2t_lite.runs.run_dir import read_run
 
     folders = run_folders(args.output_dir)
     trust_run(args, folders)
@@ -173,7 +173,7 @@ def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) ->
     Args:
         folders: of the runs; None: --output_dir is one.
     """
-    from t2t_lite.train.run_dir import recorded_code
+    from t2t_lite.runs.run_dir import recorded_code
 
     if not args.trust_run:
         return

@@ -17,9 +17,9 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
 
 if TYPE_CHECKING:
-    from t2t_lite.decode.exported import ExportedTranslator
-    from t2t_lite.decode.translate import Hypothesis, LineTranslator
-    from t2t_lite.train.open_run import OpenEnsemble, OpenRun
+    from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+    from t2t_lite.export.exported import ExportedTranslator
+    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 # What is fixed in an exported model.
 _RUN_FLAGS = (
@@ -113,7 +113,7 @@ def _run(args: argparse.Namespace) -> int:
         live = line_source.LiveLines(line_source.lines_of(args.input))
         at_hand = live.waiting()
     cli.load_tensorflow()
-    from t2t_lite.decode.translate import FEW
+    from t2t_lite.decoding.translate import FEW
 
     threads.one_per_operation(at_most=at_hand // FEW)
     translator, identity, split_lines = _open(args, folders)
@@ -204,7 +204,7 @@ def _content(index: Path) -> str:
 def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | OpenEnsemble:
     from t2t_lite.ops.int8_product import check_machine
     from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.train.open_run import open_runs
+    from t2t_lite.runs.open_run import open_runs
 
     if args.precision == "int8":
         check_machine()
@@ -224,13 +224,13 @@ def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | Ope
 
 
 def _check_export(folder: str) -> None:
-    from t2t_lite.decode.export_folder import find_version, read_card
+    from t2t_lite.export.export_folder import find_version, read_card
 
     read_card(find_version(folder))
 
 
 def _open_export(args: argparse.Namespace) -> ExportedTranslator:
-    from t2t_lite.decode.exported import ExportedTranslator
+    from t2t_lite.export.exported import ExportedTranslator
 
     with cli.quiet():
         return ExportedTranslator(args.saved_model, args.decode_batch_tokens)

@@ -80,11 +80,11 @@ def _backend(args: argparse.Namespace) -> Backend:
     if args.server is not None:
         return backends.Server(args.server, args.model)
     if args.saved_model is not None:
-        from t2t_lite.decode.export_folder import find_version, read_card
+        from t2t_lite.export.export_folder import find_version, read_card
 
         read_card(find_version(args.saved_model))
         cli.load_tensorflow()
-        from t2t_lite.decode.exported import ExportedTranslator
+        from t2t_lite.export.exported import ExportedTranslator
 
         with cli.quiet():
             return backends.Export(ExportedTranslator(args.saved_model))
@@ -92,7 +92,7 @@ def _backend(args: argparse.Namespace) -> Backend:
     cli.load_tensorflow()
     from t2t_lite.bin.run_card import make_card
     from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.train.open_run import open_runs
+    from t2t_lite.runs.open_run import open_runs
 
     run = open_runs(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
     run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)

@@ -25,8 +25,8 @@ def score_pairs(args: argparse.Namespace) -> int:
         )
     cli.load_tensorflow()
     threads.one_per_operation()
-    from t2t_lite.decode.score import PairScore, score
-    from t2t_lite.train.open_run import open_runs
+    from t2t_lite.decoding.score import PairScore, score
+    from t2t_lite.runs.open_run import open_runs
 
     run = open_runs(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir)
     scores = score(run.translator, sources, targets, progress=progress.progress_bar(len(sources), " pairs"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def score_run(args: argparse.Namespace) -> int:
     """Scores a run on its dev or test set; returns the exit status."""
-    from t2t_lite.train.run_dir import read_run
+    from t2t_lite.runs.run_dir import read_run
 
     folders = cli.check_runs(args)
     problem = read_run(folders[0], args.usr_dir).make_problem()
@@ -27,7 +27,7 @@ def score_run(args: argparse.Namespace) -> int:
     metrics = [] if trees else _metrics(args, problem)
     cli.load_tensorflow()  # not for --help, nor for files
     threads.one_per_operation()
-    from t2t_lite.train.open_run import evaluate_run
+    from t2t_lite.training.evaluate_run import evaluate_run
 
     found = evaluate_run(
         folders,

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, output, run_card
-from t2t_lite.decode.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
 
 if TYPE_CHECKING:
-    from t2t_lite.train.open_run import OpenEnsemble, OpenRun
+    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 
 # Of each format: the folder in OUTPUT_DIR, what its versions hold, and its precisions.
@@ -79,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     cli.check_runs(args)
     output.check_folder("export_dir", base)
     cli.load_tensorflow()
-    from t2t_lite.train.open_run import open_runs
+    from t2t_lite.runs.open_run import open_runs
 
     run = open_runs(
         folders,
@@ -135,12 +135,12 @@ def _signatures(text: str | None) -> tuple[str, ...]:
 
 def _write(run: OpenRun | OpenEnsemble, args: argparse.Namespace, base: str, card: dict[str, Any]) -> Path:
     if args.format == "ctranslate2":
-        from t2t_lite.serving import ctranslate2_export
+        from t2t_lite.export import ctranslate2_export
 
         return ctranslate2_export.export(run.translator, base, card, precision=args.precision or "float32")
-    from t2t_lite.serving.export import export
-    from t2t_lite.serving.saved_model import ServedModel
-    from t2t_lite.serving.warmup import BATCH_SIZE
+    from t2t_lite.export.export import export
+    from t2t_lite.export.saved_model import ServedModel
+    from t2t_lite.export.warmup import BATCH_SIZE
 
     served = ServedModel(run.translator, _signatures(args.signatures))
     return export(served, base, card, args.warmup_batch_size or BATCH_SIZE)

@@ -136,7 +136,7 @@ def _check(args: argparse.Namespace, inputs: list[str], outputs: list[str]) -> N
     from t2t_lite.importers.own_decodes import compare
     from t2t_lite.ops import threads
     from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.runs.open_run import open_run
 
     threads.one_per_operation()
     run = open_run(args.output_dir)

@@ -12,7 +12,7 @@ from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.insights.sentence import Sentence
-    from t2t_lite.train.open_run import OpenRun
+    from t2t_lite.runs.open_run import OpenRun
 
 _KINDS = ("memory", "encoder", "decoder")
 _STYLES = ("lines", "maps")
@@ -89,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
     texts = _texts(args)
     cli.load_tensorflow()
     from t2t_lite.insights.sentence import attend
-    from t2t_lite.train.open_run import open_run
+    from t2t_lite.runs.open_run import open_run
 
     run = open_run(
         args.output_dir,

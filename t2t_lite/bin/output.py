@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
-    from t2t_lite.decode.translate import Hypothesis
-    from t2t_lite.serving import answer
+    from t2t_lite.client import response
+    from t2t_lite.decoding.translate import Hypothesis
 
 
 def check_folder(flag: str, folder: str) -> None:
@@ -58,7 +58,7 @@ def write_file(path: str, data: bytes) -> None:
         raise
 
 
-def rows(line: str, hypotheses: Sequence[Hypothesis | answer.Hypothesis], args: argparse.Namespace) -> str:
+def rows(line: str, hypotheses: Sequence[Hypothesis | response.Hypothesis], args: argparse.Namespace) -> str:
     """Returns what is written for a translated line, as --json and --nbest ask."""
     if args.json:
         outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.durable import replace_file, sync
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import replace_file, sync
 
 try:
     import fcntl

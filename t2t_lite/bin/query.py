@@ -13,10 +13,10 @@ from typing import IO
 
 from t2t_lite.bin import cli, output
 from t2t_lite.bin.parser import ShowVersion
+from t2t_lite.client import grpc
+from t2t_lite.client.client import PROTOCOLS, Translator
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import T2TError, UsageError
-from t2t_lite.serving import rpc
-from t2t_lite.serving.client import PROTOCOLS, Translator
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -88,7 +88,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.input is None and sys.stdin.isatty():  # a conversation: each line is answered before the next
         args.batch_size = args.concurrency = 1
     if args.protocol == "grpc":
-        rpc.check_installed()
+        grpc.check_installed()
         cli.load_tensorflow()
     translator = Translator(
         args.server,

@@ -9,18 +9,18 @@ from t2t_lite.errors import DataError
 
 if TYPE_CHECKING:
     from t2t_lite.problem import Problem
-    from t2t_lite.train.open_run import OpenEnsemble, OpenRun
+    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 
 def make_card(run: OpenRun | OpenEnsemble, precision: str | None = None) -> dict[str, Any]:
     """Returns the model card of an open run, or of an ensemble, that is exported with `precision` (None: the run's)."""
-    from t2t_lite.train.open_run import OpenEnsemble
+    from t2t_lite.runs.open_run import OpenEnsemble
 
     return _of_ensemble(run, precision) if isinstance(run, OpenEnsemble) else _of_run(run, precision)
 
 
 def _of_run(run: OpenRun, precision: str | None) -> dict[str, Any]:
-    from t2t_lite.serving.model_card import model_card
+    from t2t_lite.export.model_card import model_card
 
     problem = run.spec.make_problem()
     path = Path(run.checkpoint)
@@ -45,10 +45,10 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     """
     from t2t_lite.metrics import bleu
     from t2t_lite.metrics.bracketing import Bracketing
-    from t2t_lite.train.recipe import cadence_of
-    from t2t_lite.train.report import read_metrics
-    from t2t_lite.train.run_dir import read_run
-    from t2t_lite.train.scores_file import describe_weights, scores_of
+    from t2t_lite.runs.report import read_metrics
+    from t2t_lite.runs.run_dir import read_run
+    from t2t_lite.runs.scores_file import describe_weights, scores_of
+    from t2t_lite.training.recipe import cadence_of
 
     settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
     found = scores_of(run.output_dir, run.checkpoint, settings)
@@ -95,7 +95,7 @@ def _of_ensemble(ensemble: OpenEnsemble, precision: str | None) -> dict[str, Any
 
     hparams: the search's, and the precision, or those of the members where they differ.
     """
-    from t2t_lite.train.ensemble_check import DECODING
+    from t2t_lite.runs.ensemble_check import DECODING
 
     cards = [_of_run(member, precision) for member in ensemble.members]
     names = [member.output_dir.resolve().name for member in ensemble.members]  # where it lay is nobody's business

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.metric import Score
-    from t2t_lite.train.open_run import RunScores
+    from t2t_lite.training.evaluate_run import RunScores
 
 
 def keep(folders: Sequence[str], found: RunScores, scores: Sequence[Score]) -> None:
     """Writes the scores into the run's folder, and says which ones they replace; those of an ensemble are not kept."""
-    from t2t_lite.train import scores_file
+    from t2t_lite.runs import scores_file
 
     if len(folders) > 1:
         print("These scores are of an ensemble; they are kept in no run's folder.", file=sys.stderr)

@@ -12,7 +12,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 
 if TYPE_CHECKING:
-    from t2t_lite.train.run_dir import RunSpec
+    from t2t_lite.runs.run_dir import RunSpec
 
 
 def add_show_flags(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse
         )
     spec = make_spec(args)
     cli.load_tensorflow()
-    from t2t_lite.train.describe import describe
+    from t2t_lite.training.describe import describe
 
     return describe(spec, args.output_dir, again=args.prepare_again)
 
@@ -92,6 +92,6 @@ def _described(args: argparse.Namespace) -> str:
         default = registry.PROBLEMS.get(args.problem).default_hparams
     recipe = recipe_flags.recipe(args, default)
     cli.load_tensorflow()
-    from t2t_lite.train.describe import describe_recipe
+    from t2t_lite.training.describe import describe_recipe
 
     return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, args.vocab_size)

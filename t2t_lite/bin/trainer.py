@@ -11,14 +11,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, streams
+from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
+from t2t_lite.distributed.joining import DEFAULT_SECONDS
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.train.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
-from t2t_lite.train.joining import DEFAULT_SECONDS
 
 if TYPE_CHECKING:
-    from t2t_lite.train.devices import Devices
-    from t2t_lite.train.run_dir import RunSpec
-    from t2t_lite.train.trainer import Trainer
+    from t2t_lite.distributed.devices import Devices
+    from t2t_lite.runs.run_dir import RunSpec
+    from t2t_lite.training.trainer import Trainer
 
 _OUTPUT_LOST = "The output cannot be written any more; the training goes on, and its figures are in metrics.jsonl."
 _SHOWN = 10  # translations printed at the end
@@ -113,13 +113,13 @@ def _train(args: argparse.Namespace, command: str) -> int:
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     _check_metric(spec)
-    from t2t_lite.train.run_dir import has_run
-    from t2t_lite.train.signals import Stopped, StopSignals
+    from t2t_lite.runs.run_dir import has_run
+    from t2t_lite.signals import Stopped, StopSignals
 
     cluster = read_cluster(os.environ)
     if args.devices or cluster or (args.strategy, args.all_reduce) != ("auto", "auto"):
         cli.load_tensorflow()
-        from t2t_lite.train.recipe import recipe_devices
+        from t2t_lite.training.recipe import recipe_devices
 
         recipe_devices(spec.hparams, _devices(args))  # what cannot be is said before the data, which may take long
     try:
@@ -150,21 +150,21 @@ def _check_metric(spec: RunSpec) -> None:
 
 
 def _devices(args: argparse.Namespace) -> Devices:
-    from t2t_lite.train.devices import Devices
+    from t2t_lite.distributed.devices import Devices
 
     return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches, args.join_timeout)
 
 
 def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextlib.AbstractContextManager[None]:
-    from t2t_lite.train.lock import only_trainer
+    from t2t_lite.runs.lock import only_trainer
 
     return only_trainer(args.output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
 
 
 def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManager[None]:
-    from t2t_lite.train.last_bits import remarks
-    from t2t_lite.train.recipe import cadence_of, recipe_computed_with
-    from t2t_lite.train.run_log import recorded
+    from t2t_lite.runs.run_log import recorded
+    from t2t_lite.training.last_bits import remarks
+    from t2t_lite.training.recipe import cadence_of, recipe_computed_with
 
     hparams, first = trainer.spec.hparams, trainer.first_step
     computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers)
@@ -183,9 +183,9 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
 
 def _spec(args: argparse.Namespace) -> RunSpec:
     """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
-    from t2t_lite.train.choices import check_choices
-    from t2t_lite.train.run_changes import check_same
-    from t2t_lite.train.run_dir import (
+    from t2t_lite.optimizers.choices import check_choices
+    from t2t_lite.runs.run_changes import check_same
+    from t2t_lite.runs.run_dir import (
         RunSpec,
         absolute,
         has_run,
@@ -222,7 +222,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         )
     check_choices(new.hparams, cli.load_tensorflow)
     if args.vocabulary is not None:
-        from t2t_lite.train.run_data import given_vocabulary_of
+        from t2t_lite.runs.run_data import given_vocabulary_of
 
         new = dataclasses.replace(new, vocabulary=given_vocabulary_of(args.vocabulary))
         if old is not None and old.vocabulary is None and has_weights(args.output_dir):
@@ -236,16 +236,16 @@ def _spec(args: argparse.Namespace) -> RunSpec:
 
 
 def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
-    from t2t_lite.train.run_data import prepare_run_data, write_vocabularies
-    from t2t_lite.train.run_dir import write_run
+    from t2t_lite.runs.run_data import prepare_run_data, write_vocabularies
+    from t2t_lite.runs.run_dir import write_run
 
     with progress.preparation_bar() as show:
         spec, store = prepare_run_data(
             spec, args.output_dir, again=args.prepare_again, num_workers=args.num_workers, progress=show
         )
     cli.load_tensorflow()
-    from t2t_lite.train.last_bits import keep
-    from t2t_lite.train.trainer import Trainer
+    from t2t_lite.training.last_bits import keep
+    from t2t_lite.training.trainer import Trainer
 
     keep(args.output_dir)
     trainer = Trainer(args.output_dir, spec, store, _devices(args))

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.durable import replace_file
 from t2t_lite.errors import DataError
+from t2t_lite.files import replace_file
 from t2t_lite.problem import Problem
 
 ORIGIN = "origin.json"

@@ -1,7 +1,7 @@
 """Planned batches to padded arrays, made ahead of the training step by a thread.
 
 Token ids are small next to what a step computes, so every replica is handed the whole batch and takes its part
-(train/step.py); nothing here knows how many devices there are.
+(training/step.py); nothing here knows how many devices there are.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from typing import IO, Any
 
 from t2t_lite import __version__
 from t2t_lite.data import given_vocabulary, identity
-from t2t_lite.data.durable import exclusive
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.origin import find_origin, to_json
@@ -20,6 +19,7 @@ from t2t_lite.data.samples import Progress, TrainingText, read_pairs, reported, 
 from t2t_lite.data.store import SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, put_back
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import exclusive
 from t2t_lite.problem import Problem
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagCounts
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary

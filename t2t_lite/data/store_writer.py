@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.data.durable import aside_folder, exclusive, sync
 from t2t_lite.data.encode import Side
 from t2t_lite.data.origin import ORIGIN
 from t2t_lite.data.store import MANIFEST, VERSION
+from t2t_lite.files import aside_folder, exclusive, sync
 
 
 class StoreWriter:

@@ -17,10 +17,10 @@ from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
+from t2t_lite.client.errors import BusyError, ServerError
 from t2t_lite.demo.backends import Backend
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.insights.page import component
-from t2t_lite.serving.failures import BusyError, ServerError
 
 MAX_CHARACTERS = 2000
 _EXPECTED = 'Send a JSON object such as {"text": "A dog runs."}.'

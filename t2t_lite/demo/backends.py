@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from t2t_lite.client import client, response
+from t2t_lite.client.endpoint import Target
+from t2t_lite.client.errors import ServerError
+from t2t_lite.client.rest import Rest
 from t2t_lite.errors import UsageError
-from t2t_lite.serving import answer, client
-from t2t_lite.serving.failures import ServerError
-from t2t_lite.serving.rest import Rest
-from t2t_lite.serving.target import Target
 
 if TYPE_CHECKING:
-    from t2t_lite.decode.exported import ExportedTranslator
-    from t2t_lite.decode.translate import Hypothesis, LineTranslator, Translator
+    from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
+    from t2t_lite.export.exported import ExportedTranslator
 
 MAX_PIECES = 120  # more are no picture that anybody can read, and the weights grow with the square
 _TIMEOUT = 60.0  # seconds that a server may take
@@ -27,7 +27,7 @@ class Backend(Protocol):
 
     card: Mapping[str, Any]  # the model card, or what else is known about the model; JSON-ready
 
-    def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | answer.Hypothesis]]:
+    def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | response.Hypothesis]]:
         """Returns the outputs of each line, best first; those of a blank line are empty."""
 
     def attention(self, line: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Export(_Local):
     def attention(self, line: str) -> dict[str, Any]:
         import tensorflow as tf
 
-        from t2t_lite.serving.saved_model import ATTENTION_PIECES
+        from t2t_lite.export.saved_model import ATTENTION_PIECES
 
         if "attention" not in self._signatures:
             raise UsageError(
@@ -107,7 +107,7 @@ class Server:
             self.card: Mapping[str, Any] = {"model": target.model, "server": target.address, "versions": versions}
             self.close = stack.pop_all().close
 
-    def translate(self, lines: Sequence[str]) -> list[list[answer.Hypothesis]]:
+    def translate(self, lines: Sequence[str]) -> list[list[response.Hypothesis]]:
         return self._translator.translate(lines, nbest=self._nbest)
 
     def attention(self, line: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from t2t_lite.decode.translate import Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 
 

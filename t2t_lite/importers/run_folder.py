@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import __version__, config
-from t2t_lite.data.durable import aside_folder, exclusive, sync
 from t2t_lite.errors import UsageError
+from t2t_lite.files import aside_folder, exclusive, sync
 from t2t_lite.importers import t2t_model
 from t2t_lite.importers.tensor2tensor import Imported
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.checkpoint import AVERAGED, Checkpoints
+from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
-from t2t_lite.train.checkpoint import AVERAGED, Checkpoints
-from t2t_lite.train.run_changes import make_record
-from t2t_lite.train.run_dir import RunSpec, write_run
 
 IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"

@@ -1,4 +1,4 @@
-"""t2t-lite-query against real endpoints; tests/serving has the client's own tests."""
+"""t2t-lite-query against real endpoints; tests/client has the client's own tests."""
 
 import gzip
 import io

@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decode.translate import Translator
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.export.export import write_card
+from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.serving.export import write_card
-from t2t_lite.serving.saved_model import ServedModel
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from t2t_lite.decode.translate import Translator
+from t2t_lite.client.errors import BusyError, NoAnswerError
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.demo.app import MAX_CHARACTERS, check_installed, make_app
 from t2t_lite.demo.backends import Run
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.serving.failures import BusyError, NoAnswerError
 from tests.demo.conftest import CARD, LINES
 
 HOST = "127.0.0.1"

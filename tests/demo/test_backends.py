@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decode.exported import ExportedTranslator
-from t2t_lite.decode.translate import Translator
+from t2t_lite.client.errors import NoAnswerError, ServerError, UnknownModelError
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.demo.backends import Backend, Export, Run, Server
 from t2t_lite.errors import UsageError
+from t2t_lite.export.export import write_card
+from t2t_lite.export.exported import ExportedTranslator
+from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.serving.export import write_card
-from t2t_lite.serving.failures import NoAnswerError, ServerError, UnknownModelError
-from t2t_lite.serving.saved_model import ServedModel
 from tests import reference
 from tests.demo.conftest import CARD, HPARAMS, LINES
 from tests.serving import server as serving_server

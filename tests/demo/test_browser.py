@@ -13,7 +13,7 @@ import flask
 import pytest
 from werkzeug.serving import make_server
 
-from t2t_lite.decode.translate import Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.demo.app import MAX_CHARACTERS, make_app
 from t2t_lite.demo.backends import Run
 from tests.demo.conftest import CARD, LINES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from werkzeug.serving import make_server
 
-from t2t_lite.decode.translate import Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.demo.app import make_app
 from t2t_lite.demo.backends import Run
 from tests import browser

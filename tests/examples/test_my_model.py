@@ -13,7 +13,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.models.base import Model, check_model
-from t2t_lite.train.run_dir import RunSpec, make_model, write_run
+from t2t_lite.runs.run_dir import RunSpec, make_model, write_run
 from tests import commands, reference
 from tests.checkpoints import assert_same_bits, tensors
 from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns

@@ -20,7 +20,7 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.bin import datagen, recipe_flags
 from t2t_lite.errors import UsageError
-from t2t_lite.train.run_dir import make_model
+from t2t_lite.runs.run_dir import make_model
 from tests import reference
 from tests.plain_cache import PlainCache
 

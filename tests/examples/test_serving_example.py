@@ -16,9 +16,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from t2t_lite.bin import query
-from t2t_lite.serving.warmup import BATCH_SIZE
+from t2t_lite.export.warmup import BATCH_SIZE
 from tests.examples.test_serving_gate import gate
-from tests.serving import conftest as serving
+from tests.export import conftest as export
 from tests.serving.server import Server, serve
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "serving"
@@ -26,8 +26,8 @@ README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 NAME = "ende"
 METRICS = "/monitoring/prometheus/metrics"  # the test server has none
 
-pytestmark = pytest.mark.xdist_group("serving")  # whose tests have made the export
-exported = serving.exported
+pytestmark = pytest.mark.xdist_group("export")  # whose tests have made the export
+exported = export.exported
 
 # Each call with its status, if that is not 200, and its answer.
 _CALL = re.compile(r"```sh\n(curl (?:(?!```).)*?)\n```\n\n(?:(\d{3}):\n\n)?```json\n(.*?)```", re.DOTALL)
@@ -87,7 +87,7 @@ STEPS = [
 
 
 @pytest.fixture(scope="module")
-def server(exported: serving.Exported, batching: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(exported: export.Exported, batching: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The tests' export as the page's versions 1 and 2, with the labels of its first step."""
     base = tmp_path_factory.mktemp("versions")
     for number in STEPS[1].model_version_policy.specific.versions:

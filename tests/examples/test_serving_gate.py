@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving import conftest as serving
+from tests.client import conftest as serving
 from tests.serving.server import Server
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "serving"

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from t2t_lite.train.checkpoint_files import list_checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 from tests import commands
 from tests.faults.material import LARGE, SMALL, write_corpus
 

@@ -15,26 +15,26 @@ from typing import NamedTuple
 import zstandard
 
 from t2t_lite import config, registry
+from t2t_lite.client.endpoint import Target
+from t2t_lite.client.response import hypotheses
+from t2t_lite.client.rest import Rest
 from t2t_lite.data import sgm
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.data.store import Store
 from t2t_lite.data.tables import read_table
-from t2t_lite.decode.export_folder import read_card
+from t2t_lite.export.export_folder import read_card
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import read_parameters
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.serving.answer import hypotheses
-from t2t_lite.serving.rest import Rest
-from t2t_lite.serving.target import Target
+from t2t_lite.runs.default_weights import FILE as DEFAULT_WEIGHTS
+from t2t_lite.runs.default_weights import read_default, write_default
+from t2t_lite.runs.run_dir import RunSpec, read_run, write_run
 from t2t_lite.text.linearize import linearize, repair
 from t2t_lite.text.tag_table import TAG, parse_table
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import escape, normalize, parse, read_trees
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
-from t2t_lite.train.default_weights import FILE as DEFAULT_WEIGHTS
-from t2t_lite.train.default_weights import read_default, write_default
-from t2t_lite.train.run_dir import RunSpec, read_run, write_run
 
 TREES = [
     b"(S (NP-SBJ-1 (DT the) (NN cat)) (VP (VBZ sleeps) (NP (-NONE- *-1))) (. .))\n",

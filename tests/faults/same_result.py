@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_lite.train.checkpoint_files import list_checkpoints
+from t2t_lite.runs.checkpoint_files import list_checkpoints
 from tests.faults.workers import Job, metrics
 
 STEPS = 30

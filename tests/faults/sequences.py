@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t_lite.decode.export_folder import versions
+from t2t_lite.export.export_folder import versions
 from tests import commands
 from tests.faults.kills import FLAGS, digest
 from tests.faults.material import LARGE, SMALL, write_corpus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.train.checkpoint import list_checkpoints
+from t2t_lite.runs.checkpoint import list_checkpoints
 from tests.faults.conftest import RECIPE
 from tests.faults.material import contents
 
@@ -51,7 +51,7 @@ def test_a_flipped_bit_in_the_vocabulary_is_named(run: Run, copy: Path) -> None:
 
 def test_a_vocabulary_of_another_run_is_not_taken(run: Run, copy: Path) -> None:
     """Its checksum may be right in problem.json; the checkpoints hold theirs as well."""
-    from t2t_lite.train.run_checksums import sealed
+    from t2t_lite.runs.run_checksums import sealed
 
     path = copy / "problem.json"
     values = json.loads(path.read_text())
@@ -78,7 +78,7 @@ def test_a_changed_recipe_or_problem_is_named(run: Run, copy: Path, name: str) -
 
 
 def test_settings_of_another_run_are_compared_with_the_checkpoint(run: Run, copy: Path) -> None:
-    from t2t_lite.train.run_checksums import sealed
+    from t2t_lite.runs.run_checksums import sealed
 
     path = copy / "hparams.json"
     values = json.loads(path.read_text())

@@ -1,6 +1,6 @@
 """Data that is damaged, changed or odd: the command says what is wrong, and what was good before is as it was.
 
-Of corpora: also tests/problems and tests/system/test_errors.py. Of checkpoints: tests/train/test_damaged_checkpoint.py.
+Of corpora: also tests/problems and tests/system/test_errors.py. Of checkpoints: tests/runs/test_damaged_checkpoint.py.
 """
 
 import json

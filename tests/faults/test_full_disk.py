@@ -1,6 +1,6 @@
 """Disks that are full, read-only or gone: the command says so, and what was good before is as it was.
 
-The same while a model is exported: tests/serving/test_export.py.
+The same while a model is exported: tests/export/test_export.py.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from t2t_lite.bin import cli, output
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import open_store
 from t2t_lite.problems.text2text import Text2text
-from t2t_lite.train.run_dir import read_run
+from t2t_lite.runs.run_dir import read_run
 from tests import commands
 from tests.faults.kills import FLAGS
 from tests.faults.material import LARGE, SMALL, contents, write_corpus

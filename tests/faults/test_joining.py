@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import datagen
+from t2t_lite.distributed.cluster import Cluster
+from t2t_lite.distributed.joining import join
 from t2t_lite.errors import T2TError
-from t2t_lite.train.cluster import Cluster
-from t2t_lite.train.joining import join
 from tests.faults.material import SMALL, write_corpus
 from tests.faults.workers import Job, free_addresses
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.train.run_dir import read_run, write_run
+from t2t_lite.runs.run_dir import read_run, write_run
 
 Run = Callable[..., tuple[int, str]]
 

@@ -5,7 +5,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.train.choices import make_schedule
+from t2t_lite.optimizers.choices import make_schedule
 
 RECIPE = registry.hparams("multi30k_wu2021")
 SYMBOLS = 9712  # of 10,000 joint merges, with fairseq's special symbols

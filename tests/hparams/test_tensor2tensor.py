@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.train.schedules.noam import Noam
+from t2t_lite.schedules.noam import Noam
 
 V3 = {  # against base
     "positions": "tensor2tensor",

@@ -13,10 +13,10 @@ from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import run_folder, t2t_vocabulary, tensor2tensor
 from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.runs.open_run import open_run
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
-from t2t_lite.train.open_run import open_run
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of
 

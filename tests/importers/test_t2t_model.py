@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config, registry
-from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_model, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.tensor2tensor import Imported

@@ -17,10 +17,10 @@ from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import t2t_model, t2t_slots, tensor2tensor
 from t2t_lite.importers.tensor2tensor import Imported
-from t2t_lite.train.choices import make_optimizer
-from t2t_lite.train.gradients import loss_and_gradients
-from t2t_lite.train.optimizers.adafactor import Adafactor
-from t2t_lite.train.schedules.noam import Noam
+from t2t_lite.optimizers.adafactor import Adafactor
+from t2t_lite.optimizers.choices import make_optimizer
+from t2t_lite.schedules.noam import Noam
+from t2t_lite.training.gradients import loss_and_gradients
 from tests.importers.made_up import save, variables
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_step.npz"

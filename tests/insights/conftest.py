@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_lite.decode.translate import Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.insights.sentence import Sentence, attend
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams

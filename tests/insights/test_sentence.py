@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decode.translate import Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.insights.sentence import MAX_PIECES, Sentence, attend
 from t2t_lite.text.vocabulary import EOS

@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.train.devices import Devices, make_strategy
-from t2t_lite.train.optimizers.adam import Adam
-from t2t_lite.train.step import TrainStep
+from t2t_lite.optimizers.adam import Adam
+from t2t_lite.training.step import TrainStep
 from tests import reference
 
 V = 12

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import UsageError
 from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.ensemble import Ensemble, log_mean

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 

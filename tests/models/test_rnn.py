@@ -12,8 +12,8 @@ from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_decoder import WIRINGS
 from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.train.gradients import loss_and_gradients
-from t2t_lite.train.run_dir import make_model
+from t2t_lite.runs.run_dir import make_model
+from t2t_lite.training.gradients import loss_and_gradients
 from tests import reference, rnn_reference
 from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decode.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.matmul import matmul

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import json_format
 
-from t2t_lite.serving.failures import HTTP_STATUS
+from t2t_lite.client.errors import HTTP_STATUS
 from tests.serving.served_model import RefusalError, ServedModel, Version, metadata
 
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"

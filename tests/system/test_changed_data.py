@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from t2t_lite.train.run_dir import read_run, write_run
+from t2t_lite.runs.run_dir import read_run, write_run
 from tests.system.conftest import Run
 
 CODE = '''

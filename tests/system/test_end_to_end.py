@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite.train.checkpoint import find
-from t2t_lite.train.default_weights import write_default
+from t2t_lite.runs.checkpoint import find
+from t2t_lite.runs.default_weights import write_default
 from tests.checkpoints import default_weights
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

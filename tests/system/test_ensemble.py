@@ -19,7 +19,7 @@ from t2t_lite.bin import decoder
 from t2t_lite.bin.run_card import make_card
 from t2t_lite.demo.backends import Run as RunBackend
 from t2t_lite.errors import UsageError
-from t2t_lite.train.open_run import open_runs
+from t2t_lite.runs.open_run import open_runs
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decode.exported import ExportedTranslator
-from t2t_lite.train.checkpoint import find
-from t2t_lite.train.open_run import open_run
+from t2t_lite.export.exported import ExportedTranslator
+from t2t_lite.runs.checkpoint import find
+from t2t_lite.runs.open_run import open_run
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "run_295e56e"
 NAMES = ("post", "window")  # paper's order, shared embeddings; pre-norm, learned positions, restricted attention

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.decode.exported import ExportedTranslator
 from t2t_lite.demo import backends
+from t2t_lite.export.exported import ExportedTranslator
 from tests.serving.server import serve
 from tests.system.conftest import Run, write_lines
 

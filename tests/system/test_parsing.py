@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.runs.run_dir import read_run, write_run
 from t2t_lite.text.trees import parse
-from t2t_lite.train.run_dir import read_run, write_run
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -1,0 +1,1 @@
+"""Client of TensorFlow Serving, over REST or gRPC."""

@@ -1,0 +1,191 @@
+"""Translation by a server: lines in batches, several requests at a time, answers in the lines' order."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import itertools
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Protocol
+
+from t2t_lite.client.endpoint import Target
+from t2t_lite.client.errors import BusyError, NoAnswerError, ServerError, UnknownModelError
+from t2t_lite.client.grpc import Rpc
+from t2t_lite.client.response import Hypothesis, hypotheses
+from t2t_lite.client.rest import Rest
+from t2t_lite.errors import UsageError, did_you_mean
+
+_MAX = 1_000_000  # far above all use, and below what sockets and iterators take
+_ATTEMPTS = 6
+_FIRST_DELAY = 0.25  # seconds before the second attempt, twice that before the third, ...: about 8 s in all
+_POLL_SECONDS = (0.1, 2.0)  # between two looks at a server that is not ready: the first and the longest
+
+
+class Connection(Protocol):
+    """What a protocol does. `predict` and `states` raise what `failures` describes."""
+
+    def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
+        """Returns name -> nested lists, whose first axis is the texts'; `timeout` in seconds."""
+
+    def states(self, timeout: float) -> list[tuple[int, str, str]]:
+        """Returns (version, state, error message) of each version of the model."""
+
+    def close(self) -> None:
+        """Ends all requests."""
+
+
+PROTOCOLS: dict[str, type[Rest] | type[Rpc]] = {"rest": Rest, "grpc": Rpc}
+
+
+class Translator:
+    """Translates lines with a model that TensorFlow Serving serves; threads may share it.
+
+        with Translator("localhost:8501", "ende") as translator:
+            print(translator.translate(["A dog runs."])[0][0].text)
+
+    Args:
+        server: "host:port", or "https://host:port" for TLS.
+        model: the name that the server gives it.
+        protocol: "rest", or "grpc" (the extra t2t-lite[grpc]).
+        version, label: which version; default: the newest.
+        batch_size: lines in a request, at most.
+        concurrency: requests at a time, at most.
+        timeout: seconds that a request may take. One that finds the server busy (429, 503, UNAVAILABLE) is sent again,
+            with growing pauses.
+
+    Raises:
+        UsageError: what cannot be right, or gRPC without its packages. The methods raise T2TErrors that say what the
+            server answered (`failures`).
+    """
+
+    def __init__(
+        self,
+        server: str,
+        model: str,
+        protocol: str = "rest",
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        batch_size: int = 32,
+        concurrency: int = 4,
+        timeout: float = 60.0,
+    ) -> None:
+        if protocol not in PROTOCOLS:
+            raise UsageError(f"{protocol!r} is neither 'rest' nor 'grpc'.{did_you_mean(protocol, PROTOCOLS)}")
+        for name, value in (("batch_size", batch_size), ("concurrency", concurrency)):
+            if not 1 <= value <= _MAX:
+                raise UsageError(f"{name}={value} must be from 1 to {_MAX:,}.")
+        if not 0 < timeout <= _MAX:
+            raise UsageError(f"timeout={timeout:g} must be above 0 and at most {_MAX:,} seconds.")
+        self._target = Target.parse(server, model, version, label)
+        self._batch_size, self._concurrency, self._timeout = batch_size, concurrency, timeout
+        self._connection: Connection = PROTOCOLS[protocol](self._target)
+        self._pool = concurrent.futures.ThreadPoolExecutor(concurrency, "t2t-lite-query")
+        self._closed = threading.Event()
+
+    def __enter__(self) -> Translator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all requests, also those under way."""
+        self._closed.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._connection.close()
+
+    def wait(self, seconds: float) -> None:
+        """Returns as soon as the server says that the model is ready (AVAILABLE).
+
+        Raises:
+            T2TError: it is not after `seconds`; the last answer tells why.
+        """
+        deadline = time.monotonic() + seconds
+        pause, longest = _POLL_SECONDS
+        while True:
+            trouble = self._trouble()
+            if trouble is None:
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise type(trouble)(f"{trouble} (Waited for {seconds:g} s.)")
+            self._closed.wait(min(pause, left))
+            pause = min(2 * pause, longest)
+
+    def translate(self, lines: Iterable[str], *, nbest: int = 1) -> list[list[Hypothesis]]:
+        """Returns the `nbest` best outputs of each line, in the lines' order; blank lines give empty ones.
+
+        Args:
+            nbest: at most the beam size that the model was exported with.
+        """
+        return [best for _, best in self.stream(lines, nbest=nbest)]
+
+    def stream(self, lines: Iterable[str], *, nbest: int = 1) -> Iterator[tuple[str, list[Hypothesis]]]:
+        """Yields (line, its hypotheses) in order, as they come; as `translate`.
+
+        It reads no more lines ahead than fill twice the requests that are under way.
+        """
+        if isinstance(lines, str):
+            raise UsageError("Give a list of lines, not one string.")
+        if nbest < 1:
+            raise UsageError(f"nbest={nbest} must be at least 1.")
+        waiting: collections.deque[tuple[list[str], concurrent.futures.Future[list[list[Hypothesis]]]]]
+        waiting = collections.deque()
+        source = iter(lines)
+        try:
+            while batch := list(itertools.islice(source, self._batch_size)):
+                waiting.append((batch, self._pool.submit(self._answer, batch, nbest)))
+                # With one request at a time its answer comes before the next line is read: a conversation.
+                while waiting and (len(waiting) >= 2 * self._concurrency - 1 or waiting[0][1].done()):
+                    done, answer = waiting.popleft()
+                    yield from zip(done, answer.result(), strict=True)
+            for done, answer in waiting:
+                yield from zip(done, answer.result(), strict=True)
+        finally:
+            for _, answer in waiting:
+                answer.cancel()
+
+    def _answer(self, lines: Sequence[str], nbest: int) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of a batch; blank lines are not sent."""
+        texts = [line for line in lines if line.strip()]
+        answered = iter(self._ask(texts, nbest) if texts else [])
+        return [next(answered) if line.strip() else [Hypothesis("", 0.0)] * nbest for line in lines]
+
+    def _ask(self, texts: Sequence[str], nbest: int) -> list[list[Hypothesis]]:
+        """Sends one request, again and again while the server is busy."""
+        try:
+            "".join(texts).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"{error.object[error.start]!r} in a line is not a character (half of one, in UTF-16)."
+            ) from None
+        signature = "serving_default" if nbest == 1 else "nbest"
+        for attempt in itertools.count(1):
+            try:
+                outputs = self._connection.predict(signature, texts, self._timeout)
+                break
+            except BusyError as error:
+                if attempt == _ATTEMPTS:
+                    raise BusyError(f"{error} (Tried {attempt} times.)") from error
+                # Jitter: clients that were turned away together should not come back together.
+                if self._closed.wait(_FIRST_DELAY * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)):
+                    raise
+        return hypotheses(outputs, len(texts), nbest, self._target)
+
+    def _trouble(self) -> UnknownModelError | ServerError | None:
+        """Returns why the model is not ready; None if it is."""
+        try:
+            states = self._connection.states(min(self._timeout, 10.0))
+        except (BusyError, NoAnswerError, UnknownModelError) as error:
+            return error
+        if any(state == "AVAILABLE" for _, state, _ in states):
+            return None
+        told = ", ".join(f"version {number} {state} {message}".rstrip() for number, state, message in states)
+        return ServerError(f"The {self._target} is not ready: {told or 'no version'}.")

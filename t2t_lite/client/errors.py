@@ -1,0 +1,87 @@
+"""What a server's refusal means for the user: a sentence, an exit status, and whether to try again.
+
+Both protocols end here: gRPC's codes are mapped to HTTP's as the server itself maps them
+(model_servers/http_server.cc of TensorFlow Serving 2.20).
+"""
+
+from __future__ import annotations
+
+import re
+
+from t2t_lite.client.endpoint import Target
+from t2t_lite.errors import T2TError, UsageError
+
+
+class ServerError(T2TError):
+    """The server failed, or answered what cannot be understood: exit status 1."""
+
+
+class BusyError(ServerError):
+    """429, 503, UNAVAILABLE, or a batch that another client has spoilt: the same request may succeed in a moment."""
+
+
+class NoAnswerError(ServerError):
+    """No connection, a lost one, or none in time."""
+
+
+class UnknownModelError(UsageError):
+    """The server has no such model or version (yet)."""
+
+
+HTTP_STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}  # every other code: 500
+
+# The server's words when it has put a request together with another client's of another shape: it passes.
+_FOREIGN_SHAPE = "from different tasks have different shapes and padding is turned off"
+# What to do, by what the server's words hold; the first that is found.
+_BY_WORDS = (
+    (_FOREIGN_SHAPE, "Another client's request has a wrong shape, and spoils those it is batched with."),
+    ("waiting in batching queue", "Its time ran out in the server's queue: lower --concurrency, or raise the limit."),
+    ("attention is given for", "Ask for shorter texts, or fewer."),
+    ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
+    ("version label", "No version has that label: labels are set in the server's models.config."),
+    ("Serving signature", "The model lacks what is asked for; export it with t2t-lite-exporter."),
+    ("maximum input batch size", "Send fewer lines at once (--batch_size)."),
+    ("XLA compilation disabled", "The model was exported with jit_compile; export it with t2t-lite-exporter."),
+)
+_BY_STATUS = {
+    400: "The model does not take this request; was it exported with t2t-lite-exporter?",
+    401: "Something in front of the server asks for credentials, which this client does not send.",
+    403: "Something in front of the server does not let this client through.",
+    404: "Check the model's name and version.",
+    413: "Send fewer lines at once (--batch_size).",
+    429: "The server has too much to do; lower --concurrency.",
+    503: "The server is overloaded or still starting; wait for it with --wait=SECONDS.",
+    504: "The server's own time limit has passed (--rest_api_timeout_in_ms): send fewer lines at once (--batch_size).",
+}
+
+
+def failure(status: int, said: str, target: Target) -> T2TError:
+    """Returns the error to raise for an answer with this HTTP status in which the server said `said`."""
+    by_words = (advice for words, advice in _BY_WORDS if words in said)
+    advice = next(by_words, _BY_STATUS.get(status, "See the server's log."))
+    assertion = re.search(r"assertion failed: \[(.*?)\]", said)  # of the graph: the sentence, without its operands
+    words = assertion[1] if assertion else said.partition("[[{{")[0]  # what follows names nodes of the graph
+    words = " ".join(words.split()).rstrip(".")
+    message = f"The {target} answered {status}: {words}. {advice}"
+    if status == 404:
+        return UnknownModelError(message)
+    if _FOREIGN_SHAPE in said:
+        return BusyError(message)
+    if status == 400:
+        return UsageError(message)
+    busy = status in (429, 503) and "waiting in batching queue" not in said  # that one has used its time
+    return BusyError(message) if busy else ServerError(message)

@@ -1,0 +1,108 @@
+"""TensorFlow Serving's gRPC API (PredictionService, ModelService) with its official stubs.
+
+The stubs' messages are TensorFlow's own, so they load TensorFlow: seconds that `rest` does not need.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_lite.client.endpoint import Target
+from t2t_lite.client.errors import HTTP_STATUS, NoAnswerError, ServerError, failure
+from t2t_lite.errors import UsageError
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),  # 4 MB unless said otherwise
+    ("grpc.enable_http_proxy", 0),  # straight to the server, as REST; else http_proxy is followed, to localhost too
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 2000),  # two minutes unless said otherwise: no way to wait for a server
+)
+
+_HTTP_1 = ("Failed parsing HTTP/2", "http1.x server")  # what grpcio says of a server that speaks HTTP/1.1
+
+
+def check_installed() -> None:
+    """Raises UsageError unless the packages of the extra t2t-lite[grpc] are there; loads none of them."""
+    for name, package in (("grpc", "grpcio"), ("tensorflow_serving", "tensorflow-serving-api")):
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(
+                f"gRPC needs the package {package}: pip install 't2t-lite[grpc]'. REST needs no extra package."
+            )
+
+
+class Rpc:
+    """Requests to one model over one channel, which threads may share."""
+
+    def __init__(self, target: Target) -> None:
+        check_installed()
+        import grpc
+        from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
+        from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
+
+        self._target = target
+        if target.tls:
+            self._channel = grpc.secure_channel(target.address, grpc.ssl_channel_credentials(), options=_OPTIONS)
+        else:
+            self._channel = grpc.insecure_channel(target.address, options=_OPTIONS)
+        self._predict = PredictionServiceStub(self._channel).Predict
+        self._status = ModelServiceStub(self._channel).GetModelStatus
+
+    def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
+        """Returns the outputs of a signature by name, as nested lists; see `client.Connection`."""
+        import tensorflow as tf
+        from tensorflow_serving.apis.predict_pb2 import PredictRequest
+
+        request = PredictRequest()
+        self._fill(request.model_spec)
+        request.model_spec.signature_name = signature
+        request.inputs["inputs"].CopyFrom(tf.make_tensor_proto([text.encode("utf-8") for text in texts], tf.string))
+        answer = self._call(self._predict, request, timeout)
+        try:
+            # Through NumPy, not a TensorFlow op, which would take hold of a GPU.
+            return {name: tf.make_ndarray(value).tolist() for name, value in answer.outputs.items()}
+        except (TypeError, ValueError) as error:
+            raise ServerError(
+                f"The {self._target} packs its answer in a way that cannot be read ({error}). Run it without "
+                "--enable_serialization_as_tensor_content, or use REST."
+            ) from error
+
+    def states(self, timeout: float) -> list[tuple[int, str, str]]:
+        """Returns (version, state, error message) of the versions that the server knows."""
+        from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, ModelVersionStatus
+
+        request = GetModelStatusRequest()
+        self._fill(request.model_spec)
+        answer = self._call(self._status, request, timeout)
+        return [
+            (entry.version, ModelVersionStatus.State.Name(entry.state), entry.status.error_message)
+            for entry in answer.model_version_status
+        ]
+
+    def close(self) -> None:
+        """Closes the channel; requests under way in other threads end with an error."""
+        self._channel.close()
+
+    def _fill(self, spec: Any) -> None:
+        spec.name = self._target.model
+        if self._target.version is not None:
+            spec.version.value = self._target.version
+        elif self._target.label is not None:
+            spec.version_label = self._target.label
+
+    def _call(self, method: Callable[..., Any], request: Any, timeout: float) -> Any:
+        import grpc
+
+        try:
+            return method(request, timeout=timeout)
+        except grpc.RpcError as error:
+            code, said = error.code().name, error.details() or error.code().name
+        if code == "DEADLINE_EXCEEDED":
+            raise NoAnswerError(f"The {self._target} gave no answer within {timeout:g} s ({said}); see --timeout.")
+        if any(words in said for words in _HTTP_1):
+            raise ServerError(
+                f"{self._target.address} does not speak gRPC. TensorFlow Serving's gRPC port is 8500; 8501 is REST's "
+                "(--protocol=rest)."
+            )
+        raise failure(HTTP_STATUS.get(code, 500), said, self._target)

@@ -1,0 +1,113 @@
+"""The log-probability that a model gives to a target that is given, for each pair of lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, padded
+from t2t_lite.ops import threads
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary
+
+_BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
+
+_log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass(frozen=True)
+class PairScore:
+    """Of one pair: the natural logarithm of the target's probability, and of how many pieces (EOS too) it is the sum.
+
+    Both are 0 where the source is blank; a blank target is its end symbol.
+    """
+
+    log_prob: float
+    tokens: int
+
+    @property
+    def perplexity(self) -> float:
+        """Per piece; NaN where there are none."""
+        return math.exp(min(-self.log_prob / self.tokens, 700.0)) if self.tokens else math.nan
+
+
+def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
+    """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included."""
+    logits = model({"source": source, "target": target})
+    logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
+    real = tf.not_equal(target, PAD)
+    return tf.reduce_sum(tf.where(real, logp, 0.0), 1), tf.math.count_nonzero(real, axis=1, dtype=tf.int32)
+
+
+def score(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    progress: Callable[[int], None] | None = None,
+) -> list[PairScore]:
+    """Scores line N of the targets as an output for line N of the sources, as the export's signature `score` does.
+
+    Sources longer than max_source_length pieces are cut, as for a translation, and targets to extra_length pieces more;
+    a warning counts them.
+
+    Args:
+        translator: whose model scores. Targets are what it writes: of a parser, linearised trees.
+        progress: called with the number of pairs of each finished batch, blank ones in the first call.
+    """
+    limit = translator.max_source_length
+    source = _encoded(
+        translator.source_vocabulary,
+        [translator.source(line) if line.strip() else "" for line in sources],
+        limit,
+        "sources",
+    )
+    target = _encoded(translator.target_vocabulary, targets, limit + translator.extra_length, "targets")
+    graph = tf.function(
+        lambda source, target: log_probs(translator.model, source, target),
+        input_signature=[SEARCH_SIGNATURE[0]] * 2,
+        autograph=False,
+    )
+
+    def scored(rows: Sequence[int]) -> tuple[Any, Any]:
+        found = graph(*(tf.constant(padded([side[i] for i in rows])) for side in (source, target)))
+        return found[0].numpy(), found[1].numpy()
+
+    target = [ids or [EOS] for ids in target]
+    results = [PairScore(0.0, 0)] * len(source)
+    lengths = [max(len(s), len(t)) if s else 0 for s, t in zip(source, target, strict=True)]
+    batches = list(_batches(lengths))
+    if progress:
+        progress(lengths.count(0))
+    for rows, (values, counts) in zip(batches, threads.each(scored, batches), strict=True):
+        for i, value, count in zip(rows, values, counts, strict=True):
+            results[i] = PairScore(float(value), int(count))
+        if progress:
+            progress(len(rows))
+    return results
+
+
+def _encoded(vocabulary: AnyVocabulary, lines: Sequence[str], limit: int, name: str) -> list[list[int]]:
+    """The pieces of each line and EOS, `limit` of them at most; none of a blank line."""
+    pieces = vocabulary.encode_many([vocabulary.line(line) if line.strip() else "" for line in lines])
+    cut = sum(len(ids) >= limit for ids in pieces)
+    if cut:
+        _log.warning(
+            "%d of %d %s are longer than %d pieces; only their beginning is scored.", cut, len(pieces), name, limit
+        )
+    return [[*ids[: limit - 1], EOS] if ids else [] for ids in pieces]
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Pairs that are scored together, longest first; those that are under way at a time share _BATCH_TOKENS."""
+    order = [int(i) for i in np.argsort([-length for length in lengths], kind="stable") if lengths[i]]
+    start = 0
+    while start < len(order):
+        rows = max(_BATCH_TOKENS // threads.at_a_time() // lengths[order[start]], 1)
+        yield order[start : start + rows]
+        start += rows

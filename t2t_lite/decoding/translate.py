@@ -1,0 +1,255 @@
+"""Lines of text in, lines of text out: sorted by length, searched in batches, put back in order."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.ops import threads
+from t2t_lite.text.linearize import sentence
+from t2t_lite.text.tag_table import TagTable
+from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.vocabulary import EOS
+from t2t_lite.text.vocabulary_files import AnyVocabulary
+
+SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
+
+FEW = 16  # lines: for fewer, reading the weights takes most of the time
+
+_log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One output. `score` is log-probability / length penalty; 0 for an empty input.
+
+    repaired: the model's symbols were no tree, and `text` is the one that was made of them (text/linearize.py).
+    """
+
+    text: str
+    score: float
+    repaired: bool = False
+
+
+class LineTranslator(abc.ABC):
+    """What all translators share: lines are cut, sorted by length, decoded in batches and put back in order.
+
+    Args:
+        source_vocabulary: what the lines are cut and sorted by.
+        beam_size: outputs there are of a line, at most.
+        max_source_length: longer inputs are cut to this many pieces, end symbol included, and counted in a warning.
+        batch_tokens: padded source tokens decoded at once, at most (one sentence at least).
+    """
+
+    def __init__(
+        self, source_vocabulary: AnyVocabulary, *, beam_size: int, max_source_length: int, batch_tokens: int
+    ) -> None:
+        self.source_vocabulary = source_vocabulary
+        self.beam_size, self.max_source_length, self._batch_tokens = beam_size, max_source_length, batch_tokens
+
+    def source(self, line: str) -> str:
+        """Returns a line as the model reads it."""
+        return self.source_vocabulary.line(line)
+
+    @abc.abstractmethod
+    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        """The `nbest` best outputs of each line of a batch; `ids` are the lines' pieces, cut, ended by EOS."""
+
+    def translate(
+        self, lines: Sequence[str], *, nbest: int = 1, progress: Callable[[int], None] | None = None
+    ) -> list[list[Hypothesis]]:
+        """Returns the `nbest` best outputs of each line, in the lines' order.
+
+        A blank line (empty, only white space of any kind) gives empty outputs and is not decoded.
+
+        Args:
+            nbest: at most beam_size.
+            progress: called with the number of lines of each finished batch.
+        """
+        results, cut = self._translated(lines, nbest, progress)
+        self._warn(cut, len(lines))
+        return results
+
+    def translate_blocks(
+        self, blocks: Iterable[Sequence[str]], *, nbest: int = 1, progress: Callable[[int], None] | None = None
+    ) -> Iterator[tuple[Sequence[str], list[list[Hypothesis]]]]:
+        """Yields each block of lines with its outputs as soon as they are there; as `translate`.
+
+        Only one block is in memory. Lines that are cut are counted in a warning at the end, and in one at the first.
+        """
+        cut = lines = first = 0
+        for block in blocks:
+            results, number = self._translated(block, nbest, progress)
+            lines += len(block)
+            if number and not cut:
+                first = number
+                self._warn(number, lines)
+            cut += number
+            yield block, results
+        if cut > first:
+            self._warn(cut, lines)
+
+    def _translated(
+        self, lines: Sequence[str], nbest: int, progress: Callable[[int], None] | None
+    ) -> tuple[list[list[Hypothesis]], int]:
+        """Returns the outputs, and how many lines were cut."""
+        results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
+        encoded, cut = self._encode(lines)
+        batches = list(self._batches(encoded))
+
+        def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
+            return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
+
+        blank = len(lines) - sum(map(len, batches))
+        if progress and blank:
+            progress(blank)
+        for rows, outputs in zip(batches, threads.each(decoded, batches), strict=True):
+            for i, hypotheses in zip(rows, outputs, strict=True):
+                results[i] = hypotheses
+            if progress:
+                progress(len(rows))
+        return results, cut
+
+    def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int]:
+        """Returns the pieces of each line, cut, and how many lines were cut."""
+        # Blank as preparation sees it: a tab or a wide space would be a piece.
+        pieces = self.source_vocabulary.encode_many([self.source(line) if line.strip() else "" for line in lines])
+        encoded = [[*ids, EOS] if ids else [] for ids in pieces]
+        limit = self.max_source_length
+        cut = sum(len(ids) > limit for ids in encoded)
+        return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded], cut
+
+    def _warn(self, cut: int, lines: int) -> None:
+        if cut:
+            _log.warning(
+                "%d of %d inputs are longer than max_source_length=%d pieces; only their beginning is translated.",
+                cut,
+                lines,
+                self.max_source_length,
+            )
+
+    def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Line numbers that are decoded together; longest first, so that memory runs out at once or never.
+
+        Where several batches are under way, they share `batch_tokens`, and the lines.
+        """
+        order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
+        at_a_time, start = threads.at_a_time(), 0
+        while start < len(order):
+            whole = self._batch_tokens // len(encoded[order[start]])
+            rows = max(min(whole // at_a_time, -(-len(order) // at_a_time)), min(whole, FEW), 1)
+            yield order[start : start + rows]
+            start += rows
+
+
+class Translator(LineTranslator):
+    """Translates text with a model and its vocabularies.
+
+    Args:
+        model: a `models.base.Model`.
+        source_vocabulary, target_vocabulary: its vocabularies.
+        beam_size, length_penalty, extra_length: see `beam_search`.
+        max_source_length, batch_tokens: see `LineTranslator`.
+        trees: the model writes linearised trees; outputs are the trees, in brackets, over the words of the input.
+
+    Attributes:
+        tree_text: makes the trees; None where outputs are text.
+        prepack: see `beam_search`; to be set before the first translation, and not for a graph that is exported.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        source_vocabulary: AnyVocabulary,
+        target_vocabulary: AnyVocabulary,
+        *,
+        beam_size: int,
+        length_penalty: float,
+        extra_length: int,
+        max_source_length: int,
+        batch_tokens: int,
+        trees: TagTable | None = None,
+    ) -> None:
+        super().__init__(
+            source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
+        )
+        self.model, self.target_vocabulary = model, target_vocabulary
+        self.tree_text = None if trees is None else TreeText(target_vocabulary, trees)
+        self.length_penalty, self.extra_length = length_penalty, extra_length
+        self.prepack = False
+        # One graph for all shapes.
+        self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
+
+    @classmethod
+    def from_hparams(
+        cls,
+        model: Any,
+        source: AnyVocabulary,
+        target: AnyVocabulary,
+        hparams: HParams,
+        *,
+        trees: TagTable | None = None,
+    ) -> Translator:
+        """Decoding as the recipe says."""
+        return cls(
+            model,
+            source,
+            target,
+            beam_size=hparams.beam_size,
+            length_penalty=hparams.length_penalty,
+            extra_length=hparams.extra_length,
+            max_source_length=hparams.max_source_length,
+            batch_tokens=hparams.decode_batch_tokens,
+            trees=trees,
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What outputs depend on besides the weights, JSON-ready."""
+        names = ("beam_size", "length_penalty", "extra_length", "max_source_length")
+        return {**{name: getattr(self, name) for name in names}, "precision": self.model.compute_dtype}
+
+    def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
+        """`beam_search` with this translator's model and settings; what is exported runs the same."""
+        return beam_search(
+            self.model,
+            source,
+            beam_size=self.beam_size,
+            alpha=self.length_penalty,
+            extra_length=self.extra_length,
+            early_stop=early_stop,
+            prepack=self.prepack,
+        )
+
+    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        outputs, scores = self.search_graph(tf.constant(padded(ids)), tf.constant(nbest == 1))
+        return [
+            [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
+            for line, hypotheses, values in zip(lines, outputs.numpy(), scores.numpy(), strict=True)
+        ]
+
+    def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:
+        """Returns the output for a line of which the search found the pieces `ids` [T]."""
+        text, repaired = self.target_vocabulary.decode(ids.tolist()), False
+        if self.tree_text is not None:
+            text, repaired = self.tree_text.tree(line, text)
+        return Hypothesis(text, float(score), repaired)
+
+    def source(self, line: str) -> str:
+        return super().source(line) if self.tree_text is None else sentence(line)
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns int32 [rows, longest], zeros behind the shorter rows."""
+    array = np.zeros((len(sequences), max(map(len, sequences))), np.int32)
+    for row, ids in zip(array, sequences, strict=True):
+        row[: len(ids)] = ids
+    return array

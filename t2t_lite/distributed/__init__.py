@@ -1,0 +1,1 @@
+"""Devices and workers: the cluster, how workers find each other, their messages."""

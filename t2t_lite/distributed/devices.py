@@ -1,0 +1,236 @@
+"""Which devices train, and whether XLA compiles."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+from tensorflow.python.eager import context
+
+from t2t_lite.distributed.cluster import VARIABLE, read_cluster
+from t2t_lite.distributed.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
+from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.ops import threads
+from t2t_lite.signals import take_back
+
+_MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """What to train on. None of it changes the result.
+
+    Attributes:
+        number: of this process; None: all GPUs, or one CPU (`choose_devices` takes as many as a recipe can use).
+        strategy: of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
+            several devices, else one_device.
+        all_reduce: of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
+            "ring" between several. "auto": TensorFlow's choice.
+        fill: whether some may take empty micro-batches where they cannot share them equally.
+        join_timeout: how many seconds to wait for the other workers of a cluster.
+    """
+
+    number: int | None = None
+    strategy: str = "auto"
+    all_reduce: str = "auto"
+    fill: bool = False
+    join_timeout: float = DEFAULT_SECONDS
+
+
+def make_strategy(devices: Devices) -> tf.distribute.Strategy:
+    """Returns a strategy over GPUs, or over that many logical CPUs where there is no GPU.
+
+    Must be called before TensorFlow has touched its devices.
+
+    Raises:
+        UsageError: fewer GPUs than asked for, or what does not go together.
+        TrainingError: the cluster cannot be joined.
+    """
+    number, all_reduce = _number(devices), devices.all_reduce
+    kind = _kind(devices, number)
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)
+    if not gpus and number > 1:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
+    if kind == "multi_worker":
+        if gpus:
+            tf.config.set_visible_devices(gpus[:number], "GPU")
+        if cluster := read_cluster(os.environ):
+            join(cluster, number, devices.join_timeout)
+        return _multi_worker(0 if gpus else number, all_reduce)
+    names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
+    if kind == "one_device":
+        return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
+    return tf.distribute.MirroredStrategy(names, cross_device_ops=_cross_device_ops(all_reduce))
+
+
+def available_devices() -> tuple[str, int]:
+    """What this machine trains on by itself: ("GPU", how many there are), or ("CPU", 1) where there is none."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    return ("GPU", gpus) if gpus else ("CPU", 1)
+
+
+def on_gpus() -> bool:
+    """Whether there are GPUs, on which all training then runs."""
+    return bool(tf.config.list_physical_devices("GPU"))
+
+
+def use_jit(jit: str) -> bool:
+    """Whether to compile with XLA: `jit` is "on", "off" or "auto", which means on GPUs only.
+
+    On CPUs plain graphs, whose products run in oneDNN, are faster than XLA's code.
+    """
+    return jit == "on" or (jit == "auto" and on_gpus())
+
+
+def share_processors(rows: int, jit: str) -> None:
+    """Has each processor compute rows of its own of a micro-batch, where there is no GPU and there are rows enough.
+
+    Must be called before TensorFlow has touched its devices.
+
+    Args:
+        rows: of a micro-batch, at least.
+        jit: as for `use_jit`; XLA shares the processors out by itself.
+    """
+    if not use_jit(jit):
+        threads.one_per_operation(at_most=min(rows // 2, _MOST_BLOCKS))
+
+
+def turns(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:
+    """Returns how many micro-batches each device takes.
+
+    Args:
+        devices: of all workers together.
+        fill: where the devices cannot share them equally, some take empty ones.
+
+    Raises:
+        UsageError: they cannot share them equally, and none may be empty.
+    """
+    if micro_batches % devices and not fill:
+        per_worker = [str(n) for n in range(1, micro_batches // workers + 1) if micro_batches % (n * workers) == 0]
+        use = (
+            f"Use --devices={' or '.join(per_worker)}"
+            if per_worker
+            else f"No --devices divides it among {workers} workers"
+        )
+        each = f" in each of {workers} workers" if workers > 1 and per_worker else ""
+        raise UsageError(
+            f"{devices} devices cannot share micro_batches={micro_batches} equally. {use}{each}, or "
+            "--fill_micro_batches, which leaves some devices idle, or make micro_batches a multiple of "
+            f"{devices} (which is another recipe: its batches are cut differently)."
+        )
+    return -(-micro_batches // devices)
+
+
+def largest_divisor(micro_batches: int, available: int, workers: int = 1) -> int:
+    """Returns the largest number of devices, at most `available` in each worker, that can share the micro-batches
+    equally; 0 where there is none."""
+    return max((n for n in range(1, available + 1) if micro_batches % (n * workers) == 0), default=0)
+
+
+def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
+    """Settles how many devices train. Where that is left open: as many as can share the micro-batches equally.
+
+    Returns:
+        (`devices` with their number, a sentence about those that are left unused or "").
+
+    Raises:
+        UsageError: what is asked for is not there, does not go together, or cannot share the micro-batches.
+    """
+    cluster, available = read_cluster(os.environ), _number(devices)
+    workers, number = len(cluster.addresses) if cluster else 1, available
+    if devices.number is None and not devices.fill:
+        number = largest_divisor(micro_batches, available, workers) or available
+    turns(micro_batches, number * workers, workers=workers, fill=devices.fill)
+    unused = _unused(number, available, micro_batches, workers) if number < available else ""
+    try:
+        _kind(devices, number)
+    except UsageError as error:
+        raise UsageError(f"{error} {unused}".rstrip()) from None
+    return dataclasses.replace(devices, number=number), unused
+
+
+def _unused(number: int, available: int, micro_batches: int, workers: int) -> str:
+    devices = available * workers
+    more = f"--hparams=micro_batches={-(-micro_batches // devices) * devices} in a new run (its batches are cut finer)"
+    if turns(micro_batches, devices, fill=True) < turns(micro_batches, number * workers, workers=workers):
+        more = f"--fill_micro_batches, with some idle in the last turn, or {more}"
+    return (
+        f"Using {number} of {available} {available_devices()[0]}s{' in each worker' if workers > 1 else ''}, as "
+        f"micro_batches={micro_batches} cannot be shared equally among {devices}. All are used with {more}."
+    )
+
+
+def _number(devices: Devices) -> int:
+    kind, there = available_devices()
+    if kind == "GPU" and (devices.number or 1) > there:
+        raise UsageError(f"--devices={devices.number}, but this machine has {there} GPU{'s' * (there > 1)}.")
+    return devices.number or (1 if devices.strategy == "one_device" else there)
+
+
+def _kind(devices: Devices, number: int) -> str:
+    """Which of STRATEGIES trains on `number` devices; UsageError where that does not go together."""
+    cluster, kind = read_cluster(os.environ), devices.strategy
+    if kind == "auto":
+        kind = "multi_worker" if cluster else "mirrored" if number > 1 else "one_device"
+    elif kind == "one_device" and number > 1:
+        raise UsageError(f"--strategy=one_device, but --devices={number}.")
+    elif kind == "multi_worker" and cluster is None:
+        raise UsageError(f"--strategy=multi_worker needs the environment variable {VARIABLE}, which names the workers.")
+    elif kind != "multi_worker" and cluster is not None:
+        raise UsageError(
+            f"--strategy={kind}, but {VARIABLE} names a cluster: each of its processes would train by itself and write "
+            f"to the same folder. Unset {VARIABLE}, or leave --strategy out."
+        )
+    _check_all_reduce(devices.all_reduce, kind, on_gpus())
+    return kind
+
+
+def _check_all_reduce(all_reduce: str, kind: str, on_gpus: bool) -> None:
+    fits = {"mirrored": ("nccl", "hierarchical"), "multi_worker": ("nccl", "ring")}.get(kind, ())
+    if all_reduce != "auto" and all_reduce not in fits:
+        raise UsageError(
+            f"--all_reduce={all_reduce} does not go with --strategy={kind}; "
+            + (f"it takes auto or {' or '.join(fits)}." if fits else "one device has nothing to add up.")
+        )
+    if all_reduce == "nccl" and not on_gpus:
+        raise UsageError("--all_reduce=nccl is for NVIDIA GPUs, and this machine has none.")
+
+
+def _cross_device_ops(all_reduce: str) -> tf.distribute.CrossDeviceOps | None:
+    if all_reduce == "nccl":
+        return tf.distribute.NcclAllReduce()
+    return tf.distribute.HierarchicalCopyAllReduce() if all_reduce == "hierarchical" else None
+
+
+def _multi_worker(cpus: int, all_reduce: str) -> tf.distribute.Strategy:
+    """Joins the cluster of TF_CONFIG, with `cpus` logical CPUs in this process where they take the place of GPUs."""
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation[all_reduce.upper()]
+    )
+    if cpus > 1:
+        # TensorFlow would take one CPU of each process, whatever there is.
+        def local_devices(self: Any, resolver: Any, worker_device: str) -> tuple[tuple[str, ...], str]:
+            return tuple(f"{worker_device}/device:CPU:{i}" for i in range(cpus)), "CPU"
+
+        CollectiveAllReduceExtended._initialize_local_devices = local_devices
+    runtime = context.context()
+    # The others wait for the chief, which is the last to start; by itself TensorFlow would wait for an hour.
+    runtime.configure_coordination_service = functools.partial(
+        runtime.configure_coordination_service, cluster_register_timeout_in_ms=2 * CONNECT_SECONDS * 1000
+    )
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except tf.errors.OpError as error:
+        reason = str(error.message).partition("\n")[0]
+        raise TrainingError(
+            f"The cluster of {VARIABLE} could not be joined: {reason}. Start the same command on every worker again."
+        ) from error
+    finally:
+        take_back()

@@ -1,0 +1,98 @@
+"""What the processes that train together tell each other, beside gradients. Alone, a process agrees with itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.distributed.cluster import read_cluster
+from t2t_lite.errors import TrainingError, UsageError
+
+# What a collective raises when a process that takes part in it has gone.
+LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+
+
+class Workers:
+    """The processes under one strategy. All must call the same methods in the same order.
+
+    Attributes:
+        count: how many there are.
+        is_chief: whether this is the one that evaluates and writes.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        multi = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        cluster = read_cluster(os.environ) if multi else None
+        self.count = len(cluster.addresses) if cluster else 1
+        self.is_chief = cluster is None or cluster.is_chief
+        self._index = cluster.index if cluster else 0
+        self._strategy = strategy
+
+        def on_replica(values: Any) -> Any:
+            here = tf.identity(values)  # on the replica's device
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
+
+        def total(values: Any) -> Any:
+            return strategy.experimental_local_results(strategy.run(on_replica, args=(values,)))[0]
+
+        signature = [tf.TensorSpec([], tf.float64)]
+        self._total = tf.function(total, input_signature=signature, autograph=False)
+
+    def chiefs(self, value: float) -> float:
+        """Returns the chief's value; the others' count for nothing."""
+        replicas = self._strategy.num_replicas_in_sync // self.count
+        return value if self.count == 1 else self._sum(value if self.is_chief else 0.0) / replicas
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is true in one of them."""
+        return flag if self.count == 1 else self._sum(float(flag)) > 0
+
+    def wait(self) -> None:
+        """Returns when all have come here."""
+        self.any(False)
+
+    def check_same(self, facts: Mapping[str, object]) -> None:
+        """Raises UsageError, in all of them, unless `facts` are the same everywhere."""
+        differing = []
+        for name, fact in facts.items():
+            digest = hashlib.sha256(repr(fact).encode()).digest()
+            mine = float(int.from_bytes(digest[:6], "big"))  # 48 bits: whole in a float64, also after a division
+            if self.any(mine != self.chiefs(mine)):
+                differing.append(name)
+        if differing:
+            shown = ", ".join(f"{name}: {_short(facts[name])}" for name in differing)
+            raise UsageError(
+                f"The workers do not agree on {' and '.join(differing)}. All need the same command and the same "
+                f"prepared data, and must see the same --output_dir. Here (worker {self._index}): {shown}."
+            )
+
+    def _sum(self, value: float) -> float:
+        try:
+            return float(self._total(np.float64(value)))
+        except LOST as error:
+            raise lost(error) from error
+
+
+def lost(error: tf.errors.OpError) -> TrainingError:
+    """What to say when another process has gone."""
+    reason = next((line for line in str(error.message).split("\n") if "ollective" in line), "no reason given").strip()
+    return TrainingError(
+        "Another worker has ended or cannot be reached, so this one ends, too. Nothing is lost but the steps since the "
+        f"newest checkpoint: start all workers again with the same commands. ({reason})"
+    )
+
+
+def _short(fact: object) -> str:
+    text = str(fact)
+    return text if len(text) <= 60 else f"{hashlib.sha256(text.encode()).hexdigest()[:12]} (digest)"

@@ -1,0 +1,1 @@
+"""Export: the SavedModel with its text operations, version folder, model card, warm-up; CTranslate2."""

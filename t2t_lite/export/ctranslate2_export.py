@@ -1,0 +1,186 @@
+"""A Transformer as a CTranslate2 model: its weights in the layout of that engine's public `ctranslate2.specs`.
+
+The engine computes what our model computes: positions are written as a table (its own sinusoids are laid out and spaced
+in another way), with the vector of all places of the source in it, the decoder starts from the zero vector, and layer
+normalisation has our epsilon.
+
+Legend: D = d_model, H heads, K = d_k or d_v.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import UsageError
+from t2t_lite.export.ctranslate2_readme import readme
+from t2t_lite.export.export import new_version, write_card
+from t2t_lite.models.decoder import DecoderLayer
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.text.tag_table import TAGS_FILE
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
+
+README_FILE = "README.txt"
+_MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says otherwise
+_NEVER = -1e4  # a bias under which a piece is never chosen; within float16, in which a GPU may run
+
+
+def export(translator: Translator, base: str | os.PathLike[str], card: Mapping[str, Any], *, precision: str) -> Path:
+    """Writes a CTranslate2 model as a version of `base`, as `new_version` does, and returns its path.
+
+    Args:
+        translator: a float32 model, its vocabularies, and how it decodes, for README.txt.
+        card: becomes model_card.json; "ctranslate2" is added.
+        precision: "float32", or "int8" for the matrices, with a scale for each row.
+
+    Raises:
+        UsageError: CTranslate2 cannot run this model.
+        DataError: as `new_version`.
+    """
+    import ctranslate2
+
+    _check(translator.model)
+    spec = _spec(translator)
+    spec.validate()
+    spec.optimize(quantization=precision)
+    text = translator.tree_text
+    vocabularies = by_file(translator.source_vocabulary, translator.target_vocabulary)
+
+    def write(folder: Path) -> None:
+        spec.save(str(folder))
+        for name, vocabulary in vocabularies.items():
+            vocabulary.save(folder / name)
+        if text is not None and text.table.learned:
+            (folder / TAGS_FILE).write_text(text.table.to_json(), encoding="utf-8")
+        (folder / README_FILE).write_text(readme(translator, list(vocabularies)), encoding="utf-8")
+        write_card(folder, {**card, "ctranslate2": {"version": ctranslate2.__version__, "precision": precision}})
+
+    return new_version(base, write)
+
+
+def _check(model: Any) -> None:
+    name, window = type(model).__name__, getattr(model, "window", 0)
+    if type(model) is not Transformer:  # what inherits from it may compute something else
+        reason = f"runs the model 'transformer', not {name}"
+    elif model.cost.max_relative_position and model.positions != "none":
+        reason = f"leaves out positions={model.positions} where a model has relative positions"
+    elif window:
+        reason = f"has no restricted self-attention, with which this model was trained (attention_window={window})"
+    else:
+        return
+    raise UsageError(f"CTranslate2 {reason}; export it with --format=saved_model.")
+
+
+def _spec(translator: Translator) -> Any:
+    from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
+
+    model, sizes = translator.model, translator.model.cost
+    shape = {
+        "pre_norm": bool(model.encoder.final_norm),
+        "head_dim": max(sizes.d_k, sizes.d_v),
+        "relative_position": bool(sizes.max_relative_position),
+    }
+    spec = TransformerSpec(
+        TransformerEncoderSpec(len(model.encoder.blocks), sizes.num_heads, **shape),
+        TransformerDecoderSpec(len(model.decoder.blocks), sizes.num_heads, **shape),
+    )
+    spec.encoder.embeddings[0].weight = _array(model.source_embedding.table)
+    if sizes.max_relative_position:  # it adds nothing to embeddings then, and multiplies them by sqrt(D), as we do
+        everywhere = _array(model.position_encoding("source", np.zeros((), np.int32)))
+        spec.encoder.embeddings[0].weight += everywhere / math.sqrt(sizes.d_model)
+    spec.decoder.embeddings.weight = _array(model.target_embedding.table)
+    spec.decoder.start_from_zero_embedding = True
+    spec.decoder.projection.weight = _array(model.softmax.table)
+    spec.decoder.projection.bias = np.zeros(sizes.target_vocab_size, np.float32)
+    spec.decoder.projection.bias[PAD] = _NEVER  # as in our search
+    positions = np.arange(max(_MAX_INPUT, translator.max_source_length + translator.extra_length))
+    for name, stack, side in (("source", spec.encoder, model.encoder), ("target", spec.decoder, model.decoder)):
+        if not sizes.max_relative_position:
+            table = _array(model.position_encoding(name, positions))
+            stack.position_encodings.encodings = np.broadcast_to(table, (len(positions), sizes.d_model)).copy()
+        for layer, block in zip(stack.layer, side.blocks, strict=True):
+            _set_layer(layer, block)
+        if side.final_norm:
+            _set_norm(stack.layer_norm, side.final_norm)
+    spec.register_source_vocabulary(_pieces(translator.source_vocabulary))
+    spec.register_target_vocabulary(target := _pieces(translator.target_vocabulary))
+    # A vocabulary without an unknown piece writes every text; the engine wants a name all the same.
+    spec.config.unk_token = target[translator.target_vocabulary.unknown or PAD]
+    spec.config.eos_token = target[EOS]
+    spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = model.encoder.blocks[0].around_feed_forward.layer_norm.epsilon
+    return spec
+
+
+def _pieces(vocabulary: AnyVocabulary) -> list[str]:
+    """By id; the engine wants a name of its own for each, which pieces of tensor2tensor may lack."""
+    pieces = vocabulary.pieces(range(vocabulary.size))
+    names: dict[str, None] = {}
+    for i, piece in enumerate(pieces):
+        taken = not piece or piece in names
+        spare = (name for n in itertools.count() if (name := f"<{i}.{n}>") not in pieces)
+        names[next(spare) if taken else piece] = None
+    return [*names]
+
+
+def _set_layer(spec: Any, block: Any) -> None:
+    """Copies a layer of the encoder or decoder."""
+    in_decoder = isinstance(block, DecoderLayer)
+    _set_attention(
+        spec.self_attention,
+        block.self_attention,
+        block.around_self if in_decoder else block.around_attention,
+        [("query", "key", "value")],
+    )
+    if in_decoder:
+        _set_attention(spec.attention, block.memory_attention, block.around_memory, [("query",), ("key", "value")])
+    network = block.feed_forward
+    for linear, kernel, bias in (
+        (spec.ffn.linear_0, network.kernel_1, network.bias_1),
+        (spec.ffn.linear_1, network.kernel_2, network.bias_2),
+    ):
+        linear.weight, linear.bias = _array(kernel).T, _array(bias)
+    _set_norm(spec.ffn.layer_norm, block.around_feed_forward.layer_norm)
+
+
+def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tuple[str, ...]]) -> None:
+    """Copies an attention; `projections`: the matrices that the engine multiplies with at once, as one."""
+    _set_norm(spec.layer_norm, around.layer_norm)
+    spec.queries_scale = 1 / math.sqrt(attention.d_k)  # else of the filled size
+    for linear, names in zip(spec.linear[:-1], projections, strict=True):
+        linear.weight = np.concatenate([_filled(_array(getattr(attention, name)).T, attention) for name in names])
+    spec.linear[-1].weight = _filled(_array(attention.output_kernel), attention).T
+    if attention.query_bias is not None:
+        query_bias = _filled(_array(attention.query_bias)[:, None], attention)[:, 0]
+        for linear, bias in ((spec.linear[0], query_bias), (spec.linear[-1], _array(attention.output_bias))):
+            linear.bias = np.pad(bias, (0, len(linear.weight) - len(bias)))
+    if attention.relative_keys is not None:
+        spec.relative_position_keys, spec.relative_position_values = (
+            np.pad(table, ((0, 0), (0, max(attention.d_k, attention.d_v) - table.shape[1])))
+            for table in (_array(attention.relative_keys), _array(attention.relative_values))
+        )
+
+
+def _filled(rows_HK: np.ndarray, attention: Any) -> np.ndarray:
+    """[H * K, D] -> [H * max(d_k, d_v), D]: the engine knows one size of a head, and zeros change no result."""
+    heads_HKD = rows_HK.reshape(attention.num_heads, -1, rows_HK.shape[-1])
+    missing = max(attention.d_k, attention.d_v) - heads_HKD.shape[1]
+    return np.pad(heads_HKD, ((0, 0), (0, missing), (0, 0))).reshape(-1, rows_HK.shape[-1])
+
+
+def _set_norm(spec: Any, layer_norm: Any) -> None:
+    spec.gamma, spec.beta = _array(layer_norm.gamma), _array(layer_norm.beta)
+
+
+def _array(weight: Any) -> np.ndarray:
+    """A copy: `optimize` writes into what it is given."""
+    return np.asarray(weight, np.float32).copy()

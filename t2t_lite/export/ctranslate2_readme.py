@@ -1,0 +1,116 @@
+"""README.txt of a CTranslate2 model: the Python that translates with it."""
+
+from __future__ import annotations
+
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.text.vocabulary import Vocabulary
+
+_USUAL_LENGTH = 20  # pieces of an output; where the length penalties agree
+
+_README = """\
+A Transformer for CTranslate2, written by t2t-lite. It needs neither t2t-lite nor TensorFlow:
+
+    pip install ctranslate2 sentencepiece
+
+What it is and how well it does: model_card.json. Run in this folder:
+
+    import sys
+    import ctranslate2
+    from sentencepiece import SentencePieceProcessor
+
+    source = SentencePieceProcessor(model_file="{source}")
+    target = SentencePieceProcessor(model_file="{target}")
+    translator = ctranslate2.Translator(".", device="cpu", intra_threads=2)
+    lines = [line.strip() for line in sys.stdin]
+    results = translator.translate_batch(
+        source.encode(lines, out_type=str),
+        beam_size={beam_size},
+        length_penalty={penalty:.2f},
+        max_input_length={max_input},
+        max_decoding_length={max_output},
+        min_decoding_length=0,
+        max_batch_size=2048,
+        batch_type="tokens",
+    )
+    for result in results:
+        print(target.decode(result.hypotheses[0]))
+"""
+_README_IMPORTED = """\
+A Transformer for CTranslate2, written by t2t-lite from a model of tensor2tensor. TensorFlow is not needed; t2t-lite is,
+for the vocabulary:
+
+    pip install ctranslate2 t2t-lite
+
+What it is and how well it does: model_card.json. Run in this folder:
+
+    import json
+    import os
+    import sys
+    import ctranslate2
+    from t2t_lite.text.vocabulary_files import load_pair
+
+    def names(side):
+        file = f"{{side}}_vocabulary.json"
+        with open(file if os.path.exists(file) else "shared_vocabulary.json", encoding="utf-8") as names:
+            return json.load(names)
+
+    source, target = load_pair(".")
+    source_names, target_ids = names("source"), {{name: i for i, name in enumerate(names("target"))}}
+    translator = ctranslate2.Translator(".", device="cpu", intra_threads=2)
+    lines = [line.strip() for line in sys.stdin]
+    results = translator.translate_batch(
+        [[source_names[i] for i in source.encode(line)] for line in lines],
+        beam_size={beam_size},
+        length_penalty={penalty:.2f},
+        max_input_length={max_input},
+        max_decoding_length={max_output},
+        min_decoding_length=0,
+        max_batch_size=2048,
+        batch_type="tokens",
+    )
+    for result in results:
+        print(target.decode(target_ids[name] for name in result.hypotheses[0]))
+"""
+_PENALTY = """
+CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6)^alpha, and this model was made for
+alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
+symbol counted. CTranslate2 also ends a search with the first {beam_size} finished
+outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
+twice as many. So with length_penalty=0 both find nearly always the same outputs.
+"""
+_README_OF_TREES = """
+This model is a parser. Its sentences are words parted by single spaces, with -LRB- and -RRB- for ( and ). The program
+prints the symbols of a tree, such as (S (NP XX )NP (VP XX )VP )S, not the tree, and what a model writes need not be
+one: `TreeText` of t2t_lite.text.tree_text makes a tree of any symbols and a sentence; it takes the table that
+`load_table` of t2t_lite.text.tag_table reads from this folder. t2t-lite's own export, --format=saved_model,
+gives trees.
+"""
+
+
+def length_penalty(alpha: float, length: float) -> float:
+    """The exponent A for which length^A weighs lengths near `length` as ((5 + length) / 6)^alpha does.
+
+    There the derivatives of A log(length) and alpha log(5 + length) are equal. Both lengths count the end symbol.
+    """
+    return alpha * length / (length + 5)
+
+
+def readme(translator: Translator, vocabularies: list[str]) -> str:
+    """Returns the text of README.txt.
+
+    Args:
+        vocabularies: the names of their files in the folder.
+    """
+    alpha = translator.length_penalty
+    trained = isinstance(translator.source_vocabulary, Vocabulary)
+    text = (_README if trained else _README_IMPORTED) + _PENALTY
+    return (text if translator.tree_text is None else text + _README_OF_TREES).format(
+        source=vocabularies[0],
+        target=vocabularies[-1],
+        beam_size=translator.beam_size,
+        penalty=length_penalty(alpha, _USUAL_LENGTH),
+        max_input=translator.max_source_length,
+        max_output=translator.max_source_length + translator.extra_length,
+        alpha=alpha,
+        length=_USUAL_LENGTH,
+    )

@@ -1,0 +1,120 @@
+"""Writes a version of an exported model: a folder with a number, which is there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.errors import DataError
+from t2t_lite.export.export_folder import CARD_FILE, versions
+from t2t_lite.export.saved_model import ServedModel
+from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
+from t2t_lite.text.tag_table import TAGS_FILE
+from t2t_lite.text.vocabulary_files import by_file
+
+
+def export(
+    served: ServedModel, base: str | os.PathLike[str], card: Mapping[str, Any], warmup_batch_size: int = BATCH_SIZE
+) -> Path:
+    """Writes a SavedModel as a `new_version`, and returns its path.
+
+    Args:
+        served: what is exported.
+        card: becomes model_card.json; "signatures" is added.
+        warmup_batch_size: sentences of the largest warm-up request; at most the server's max_batch_size.
+    """
+    return new_version(base, lambda folder: _write(served, folder, card, warmup_batch_size))
+
+
+def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> Path:
+    """Writes `base`/N, N being one more than the largest number there, and returns its path.
+
+    A server that watches `base` must not see half a version: everything is written to a folder whose name is no
+    number, forced to the disk, and renamed.
+
+    Args:
+        write: called with the path of a folder that is there and empty, and fills it.
+
+    Raises:
+        DataError: it could not be written; nothing is left of it, and earlier versions are as they were.
+    """
+    base = Path(base)
+    aside = base / f".partial.{os.getpid()}"
+    try:
+        aside.mkdir(parents=True)
+        write(aside)
+        _to_disk(aside)
+        return _numbered(aside, base)
+    except (OSError, tf.errors.OpError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(
+            f"The model could not be written to {base}: {reason}. Nothing is left of it; make room, or give another "
+            "--export_dir, and run the same command again."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_card(folder: Path, card: Mapping[str, Any]) -> None:
+    """Writes model_card.json into a folder."""
+    text = json.dumps(card, indent=2, ensure_ascii=False)
+    (folder / CARD_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_batch_size: int) -> None:
+    tf.saved_model.save(served, str(folder), signatures=served.signatures)
+    source, target = served.vocabularies
+    assets, extra = folder / "assets", folder / "assets.extra"  # what is in assets.extra, only the server reads
+    extra.mkdir()
+    for name, vocabulary in by_file(source, target).items():
+        vocabulary.save(assets / name)
+    if served.tag_table is not None:  # for people; the graph has it inside
+        (assets / TAGS_FILE).write_text(served.tag_table.to_json(), encoding="utf-8")
+    write_card(assets, {**card, "signatures": _described(served.signatures)})
+    write_warmup(extra / WARMUP_FILE, source, target, served.signatures, warmup_batch_size)
+
+
+def _described(signatures: Mapping[str, Any]) -> dict[str, Any]:
+    """{signature: {"inputs": {name: "dtype [sizes]"}, "outputs": ...}}; None is a size that varies."""
+    described = {}
+    for name, function in signatures.items():
+        outputs = function.get_concrete_function().structured_outputs
+        sides = {"inputs": {spec.name: spec for spec in function.input_signature}, "outputs": outputs}
+        described[name] = {
+            side: {key: f"{spec.dtype.name} {spec.shape.as_list()}" for key, spec in sorted(specs.items())}
+            for side, specs in sides.items()
+        }
+    return described
+
+
+def _numbered(aside: Path, base: Path) -> Path:
+    while True:
+        version = base / str(max(versions(base), default=0) + 1)
+        try:
+            aside.rename(version)
+        except OSError:
+            if version.exists():  # another export was faster
+                continue
+            raise
+        _sync(base)
+        return version
+
+
+def _to_disk(folder: Path) -> None:
+    """Forces all files below `folder` and the folders themselves to the disk."""
+    for path in [*folder.rglob("*"), folder]:
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

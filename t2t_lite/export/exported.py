@@ -1,0 +1,65 @@
+"""Translates lines with an exported model, which brings its vocabularies, its weights and its search along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.export_folder import find_version, read_card
+from t2t_lite.ops.int8_product import check_machine
+from t2t_lite.text.vocabulary_files import load_pair
+
+
+class ExportedTranslator(LineTranslator):
+    """Translates text as the run does that was exported, without its code.
+
+    Args:
+        folder: what t2t-lite-exporter wrote: a version, or the folder of versions, whose newest is taken.
+        batch_tokens: see `LineTranslator`; None: as the recipe says.
+
+    Raises:
+        DataError: no export there, or a damaged one.
+        UsageError: it is of int8 weights, and this machine cannot run those.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], batch_tokens: int | None = None) -> None:
+        import tensorflow_text  # noqa: F401  # registers the ops of SentencePiece
+
+        self.folder = find_version(folder)
+        self.card = read_card(self.folder)
+        source, _ = load_pair(self.folder / "assets")
+        try:
+            hparams = self.card["hparams"]
+            super().__init__(
+                source,
+                beam_size=hparams["beam_size"],
+                max_source_length=hparams["max_source_length"],
+                batch_tokens=batch_tokens or hparams["decode_batch_tokens"],
+            )
+            if hparams["precision"] == "int8":
+                check_machine()
+            self.model: Any = tf.saved_model.load(str(self.folder))
+            signatures = self.model.signatures
+            self._best, self._nbest = signatures["serving_default"], signatures.get("nbest")
+        except UsageError:
+            raise
+        except (tf.errors.OpError, OSError, KeyError, TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"{self.folder} is a damaged export: {reason}. Export the model again.") from error
+
+    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        if nbest > 1 and self._nbest is None:
+            raise UsageError(
+                f"{self.folder} has no signature nbest; export the model again with --signatures=nbest,score."
+            )
+        answer = (self._best if nbest == 1 else self._nbest)(inputs=tf.constant([line.encode() for line in lines]))
+        texts, scores = (tf.reshape(answer[name], [len(lines), -1]).numpy() for name in ("outputs", "scores"))
+        return [
+            [Hypothesis(text.decode(), float(score)) for text, score in zip(row[:nbest], values[:nbest], strict=True)]
+            for row, values in zip(texts, scores, strict=True)
+        ]

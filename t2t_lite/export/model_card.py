@@ -1,0 +1,108 @@
+"""model_card.json: what a model is, what it was trained on and how well it does, beside the model itself."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite import __version__, config
+from t2t_lite.config import HParams
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.ops.int8 import int8_matrices
+from t2t_lite.problem import Problem
+from t2t_lite.text.tree_text import TreeText
+
+_LICENCE = (
+    "t2t-lite is licensed under Apache-2.0; it lays no claim to models made with it. What may be done with this model "
+    "depends on the terms of its training data, which t2t-lite does not know."
+)
+
+_NOT_SCORED = (
+    "not scored: the run has no score of these weights with this search and precision; t2t-lite-eval makes one before "
+    "the export"
+)
+
+
+_BATCHING = (
+    "A text has the same output alone and in a batch, but for rounding: in float32 scores differ in the 6th digit; "
+    "bfloat16 and int8 round between the layers, which moves scores by up to about 0.02, and now and then an output."
+)
+
+
+def model_card(
+    translator: Translator,
+    problem: Problem,
+    hparams: HParams,
+    *,
+    model: str,
+    hparams_set: str,
+    checkpoint: str,
+    step: int,
+    scores: Sequence[Mapping[str, Any]],
+    pairs: Mapping[str, int],
+) -> dict[str, Any]:
+    """Returns the card, JSON-ready.
+
+    Args:
+        hparams: those the model runs with, decoding included.
+        model, hparams_set: their registered names.
+        checkpoint, step: which weights of the run.
+        scores: of exactly these weights, each with its split, metric, value and signature; empty where there are none.
+        pairs: sentence pairs by split; empty where the prepared data is gone.
+    """
+    int8 = int8_matrices(translator.model).values()
+    shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
+    languages = {"source_language": problem.source_language, "target_language": problem.target_language}
+    return {
+        "made_by": f"t2t-lite {__version__}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "problem": {"name": problem.name, "description": _first_line(problem), **languages},
+        "model": model,
+        "parameters": sum(map(math.prod, shapes)),
+        "hparams_set": hparams_set,
+        "hparams": config.to_dict(hparams) | ({"precision": "int8"} if int8 else {}),
+        "checkpoint": checkpoint,
+        "step": step,
+        "scores": list(scores),
+        **({} if scores else {"scores_note": _NOT_SCORED}),
+        "training_data": {"options": _without_folders(problem.options()), "pairs": dict(pairs)},
+        "vocabularies": {
+            side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}
+            for side, vocabulary in (("source", translator.source_vocabulary), ("target", translator.target_vocabulary))
+        },
+        **({} if translator.tree_text is None else {"trees": _trees(translator.tree_text, problem)}),
+        "versions": {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            **{name: importlib.metadata.version(name) for name in ("tensorflow-text", "sentencepiece")},
+        },
+        "batching": _BATCHING,
+        "licence": _LICENCE,
+    }
+
+
+def _trees(text: TreeText, problem: Problem) -> dict[str, str]:
+    return {"tags": text.table.describe(), "evalb": Bracketing(problem.evalb).signature}
+
+
+def _first_line(problem: Problem) -> str:
+    return (inspect.getdoc(problem) or "").partition("\n")[0]
+
+
+def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the data lay on somebody's machine is nobody else's business; its folder's name may say what it is."""
+    return {
+        name: os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
+        for name, value in options.items()
+    }

@@ -1,0 +1,241 @@
+"""The exported model: a translator's vocabularies, beam search and weights behind signatures that take text.
+
+Legend: B sentences, R those of them that are not blank, K beam size, N pieces, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.decoding.score import log_probs
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator
+from t2t_lite.errors import UsageError
+from t2t_lite.export.export_folder import DEFAULT_SIGNATURES
+from t2t_lite.export.text_ops import GraphText
+from t2t_lite.export.tree_ops import GraphTrees
+from t2t_lite.ops.int8 import int8_matrices
+from t2t_lite.ops.int8_product import assert_exact
+from t2t_lite.text.tag_table import TagTable
+from t2t_lite.text.vocabulary import EOS, PAD
+from t2t_lite.text.vocabulary_files import AnyVocabulary
+
+# Attention has layers x heads x queries x keys numbers for a text of a few bytes.
+ATTENTION_ROWS, ATTENTION_PIECES = 4, 64
+
+_INPUTS, _TARGETS = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets"))
+_IDS = tf.TensorSpec([None, None], tf.int32, "ids")
+
+
+class ServedModel(tf.Module):
+    """What is saved: no sentence's outputs depend on the others in its batch, but for rounding.
+
+    Rounding: the last digits of floating-point sums depend on how many rows are computed together. In float32 that
+    changes scores in the 6th digit; bfloat16 and int8 round between the layers, which makes more of it.
+
+    A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
+    may be empty.
+
+    A parser reads its sentences as `GraphTrees.sentences` gives them, and its outputs are trees over their words.
+
+    Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them: they are stored
+    rounded, and give the same outputs from half the bytes. Vectors stay float32, as layer normalisation wants them. A
+    quantized model fails where the products of its int8 matrices would not be exact.
+
+    Args:
+        translator: the model, its vocabularies, and how it decodes.
+        names: which of `export_folder.SIGNATURES` it has.
+
+    Raises:
+        UsageError: the signature attention of a model that has no attention.
+    """
+
+    def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
+        super().__init__()
+        if "attention" in names and not translator.model.attention_kinds:
+            name = type(translator.model).__name__
+            raise UsageError(
+                f"A{'n' * (name[0] in 'AEIOU')} {name} has no attention to show: leave the signature attention out."
+            )
+        self._translator, self._names = translator, names
+        source, target = self.vocabularies
+        self._source = GraphText(source)
+        self._target = self._source if target is source else GraphText(target)
+        text = translator.tree_text
+        self._trees = None if text is None else GraphTrees(text.words, text.table)
+        model = translator.model
+        members = model.members().items()
+        self._weights = {
+            f"{prefix}{w.path}": _stored(w, member.compute_dtype) for prefix, member in members for w in member.weights
+        }
+        self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
+        # Several signatures call these functions, which are saved once.
+        self._search = self._graph(translator.search, SEARCH_SIGNATURE)
+        self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])
+
+    @property
+    def vocabularies(self) -> tuple[AnyVocabulary, AnyVocabulary]:
+        """Source and target; one object where they are shared."""
+        return self._translator.source_vocabulary, self._translator.target_vocabulary
+
+    @property
+    def tag_table(self) -> TagTable | None:
+        """The tags that words may have; None where outputs are text, or the table was not learned."""
+        text = self._translator.tree_text
+        return text.table if text is not None and text.table.learned else None
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, Any]:
+        """What `tf.saved_model.save` takes; docs/serving.md describes them."""
+        every: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+            "serving_default": (self._best, [_INPUTS]),
+            "nbest": (self._nbest, [_INPUTS]),
+            "score": (self._score, [_INPUTS, _TARGETS]),
+            "tokens": (self._tokens, [tf.TensorSpec([None, self.max_source_length], tf.int32, "ids")]),
+            "attention": (self._attention, [_INPUTS]),
+        }
+        return {name: self._graph(*every[name]) for name in self._names}
+
+    @property
+    def max_source_length(self) -> int:
+        """The width of the signature `tokens`."""
+        return self._translator.max_source_length
+
+    def _graph(self, function: Callable[..., Any], signature: Any) -> Any:
+        """A tf.function that reads the stored weights."""
+
+        @functools.wraps(function)
+        def with_stored_weights(*args: Any) -> Any:
+            scope = keras.StatelessScope()
+            for prefix, member in self._translator.model.members().items():
+                for weight in member.weights:
+                    scope.add_update((weight, self._weights[f"{prefix}{weight.path}"]))
+            if self._int8:
+                assert_exact()
+            with scope:
+                return function(*args)
+
+        return tf.function(with_stored_weights, input_signature=signature, autograph=False)
+
+    def _best(self, inputs: Any) -> dict[str, Any]:
+        """string [B] -> the best output [B] and its score [B]."""
+        inputs = self._read(inputs)
+        ids, scores = self._searched(self._encoded(inputs), early_stop=True)
+        return {"outputs": self._outputs(ids[:, 0], inputs), "scores": scores[:, 0]}
+
+    def _nbest(self, inputs: Any) -> dict[str, Any]:
+        """string [B] -> the K best outputs [B, K], best first, and their scores [B, K]."""
+        inputs = self._read(inputs)
+        ids, scores = self._searched(self._encoded(inputs), early_stop=False)
+        shape, beam_size = tf.shape(ids), self._translator.beam_size
+        ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
+        outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
+        return {"outputs": tf.reshape(outputs, [-1, beam_size]), "scores": scores}
+
+    def _tokens(self, ids: Any) -> dict[str, Any]:
+        """int32 [B, max_source_length] -> the pieces of the best output, as wide as any can be, and its score [B]."""
+        ids = tf.ensure_shape(ids, [None, self.max_source_length])
+        ids, scores = self._searched(self._source.clean(ids, self.max_source_length), early_stop=True)
+        return {"ids": _widened(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
+
+    def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
+        """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum.
+
+        A blank target is its end symbol; a blank input gives 0, of no pieces.
+        """
+        source = self._encoded(self._read(inputs))
+        target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
+        same = tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
+        with tf.control_dependencies([same]):  # or the next operation might be the first to complain
+            there = source.row_lengths() > 0
+        source, target = _dense(source, there), _ended(_dense(target, there))
+        values, tokens = log_probs(self._translator.model, source, target)
+        return {"log_probs": _scattered(values, there), "tokens": _scattered(tokens, there)}
+
+    def _attention(self, inputs: Any) -> dict[str, Any]:
+        """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""
+        inputs = self._read(inputs)
+        pieces = self._encoded(inputs)
+        limits = (ATTENTION_ROWS, ATTENTION_PIECES)
+        words = f"attention is given for at most {ATTENTION_ROWS} texts of at most {ATTENTION_PIECES} pieces"
+        small = tf.debugging.assert_less_equal(pieces.bounding_shape(), tf.constant(limits, tf.int64), words)
+        with tf.control_dependencies([small]):
+            there = pieces.row_lengths() > 0
+        source = _dense(pieces, there)
+        target = _trimmed(self._search(source, True)[0][:, 0])
+        maps = self._translator.model.attention_maps({"source": source, "target": target})
+        source, target = _scattered(source, there), _scattered(target, there)
+        return {
+            "outputs": self._outputs(target, inputs),
+            "source_pieces": self._source.pieces(source),
+            "target_pieces": self._target.pieces(target),
+            **{name: _scattered(weights, there) for name, weights in maps.items()},
+        }
+
+    def _read(self, inputs: Any) -> Any:
+        """string [B] -> string [B]: as the model is to see them."""
+        # The server checks no shapes: a single string would run, and give odd answers.
+        inputs = tf.ensure_shape(inputs, [None])
+        return inputs if self._trees is None else self._trees.sentences(inputs)
+
+    def _encoded(self, inputs: Any) -> Any:
+        return self._source.encode(inputs, self.max_source_length)
+
+    def _decoded(self, ids: Any, inputs: Any) -> Any:
+        """int32 [B, T], string [B] as read -> string [B]."""
+        return self._target.decode(ids) if self._trees is None else self._trees.trees(ids, inputs)
+
+    @property
+    def _max_target_length(self) -> int:
+        return self.max_source_length + self._translator.extra_length
+
+    def _searched(self, source: Any, early_stop: bool) -> tuple[Any, Any]:
+        """Ragged int32 [B, S] -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows."""
+        there = source.row_lengths() > 0
+        ids, scores = self._search(_dense(source, there), early_stop)
+        beam_size = self._translator.beam_size
+        return (
+            tf.ensure_shape(_scattered(ids, there), [None, beam_size, None]),
+            tf.ensure_shape(_scattered(scores, there), [None, beam_size]),
+        )
+
+
+def _stored(weight: Any, compute_dtype: str) -> Any:
+    """A plain variable: with a Keras model, every variable would be saved a second time."""
+    if len(weight.shape) >= 2 and weight.dtype == "float32" and compute_dtype == "bfloat16":
+        return tf.Variable(tf.cast(weight.value, compute_dtype), trainable=False)
+    return weight.value
+
+
+def _dense(ids: Any, there_B: Any) -> Any:
+    """Ragged [B, N] -> [R, N], padded, with one column at least: the model cannot do without."""
+    rows = tf.ragged.boolean_mask(ids, there_B)
+    return rows.to_tensor(shape=tf.maximum(rows.bounding_shape(), [0, 1]))
+
+
+def _scattered(values_R: Any, there_B: Any) -> Any:
+    """[R, ...] -> [B, ...]: row after row where `there_B` (bool) holds, zeros elsewhere."""
+    shape = tf.concat([tf.shape(there_B), tf.shape(values_R)[1:]], 0)
+    return tf.scatter_nd(tf.where(there_B), values_R, tf.cast(shape, tf.int64))
+
+
+def _ended(ids_RN: Any) -> Any:
+    """With an end symbol in the rows that hold only padding."""
+    first = tf.where(tf.equal(ids_RN[:, :1], PAD), EOS, ids_RN[:, :1])
+    return tf.concat([first, ids_RN[:, 1:]], 1)
+
+
+def _widened(ids_BT: Any, width: int) -> Any:
+    """Padded to `width` columns, which the search cannot exceed."""
+    ids_BT = tf.pad(ids_BT, [[0, 0], [0, width - tf.shape(ids_BT)[1]]])
+    return tf.ensure_shape(ids_BT, [None, width])
+
+
+def _trimmed(ids_BT: Any) -> Any:
+    """Without the columns in which all is padding, but for the first."""
+    lengths = tf.math.count_nonzero(ids_BT, axis=1, dtype=tf.int32)
+    return ids_BT[:, : tf.reduce_max(tf.concat([lengths, [1]], 0))]

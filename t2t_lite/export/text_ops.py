@@ -1,0 +1,84 @@
+"""Text to piece ids and back inside a graph: what a vocabulary does outside, with TensorFlow Text's ops.
+
+Legend: B texts, N pieces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.export.subword_ops import GraphSubwords
+from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, in_graph_tokenizer
+from t2t_lite.text.vocabulary_files import AnyVocabulary
+
+BLANK = f"{WHITE_SPACE}*"
+# Far more than any text of so many pieces has; what lies behind would be cut in any case, but read before.
+_BYTES_PER_PIECE = 256
+
+_IN_GRAPH: dict[type[ImportedVocabulary], Any] = {
+    SubwordVocabulary: GraphSubwords,
+    TokenVocabulary: GraphTokens,
+    ByteVocabulary: GraphBytes,
+}
+
+
+class GraphText(tf.Module):
+    """A vocabulary as part of an exported model."""
+
+    def __init__(self, vocabulary: AnyVocabulary) -> None:
+        super().__init__()
+        self._tokenizer = _tokenizer(vocabulary)
+        self._size, self._unknown = vocabulary.size, vocabulary.unknown
+        self._strips = isinstance(vocabulary, ImportedVocabulary)  # as tensor2tensor's t2t-decoder does
+
+    def encode(self, texts: Any, max_length: int) -> Any:
+        """string [B] -> ragged int32 [B, N]: at most `max_length` pieces, the last one EOS; none of a blank text.
+
+        Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary can write it.
+        """
+        texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
+        texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
+        if self._strips:
+            texts = tf.strings.regex_replace(texts, f"^{WHITE_SPACE}+|{WHITE_SPACE}+$", "")
+        return _ended(self._tokenizer.tokenize(texts), max_length)
+
+    def clean(self, ids: Any, max_length: int) -> Any:
+        """int32 [B, N] -> ragged int32 [B, N] as `encode` gives: PAD and EOS left out.
+
+        Ids that do not exist become the unknown piece; where a vocabulary has none, they are left out.
+        """
+        unknown = PAD if self._unknown is None else self._unknown
+        ids = tf.where((ids >= 0) & (ids < self._size), ids, unknown)
+        return _ended(tf.ragged.boolean_mask(ids, (ids != PAD) & (ids != EOS)), max_length)
+
+    def decode(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B]: the text up to the first EOS, PAD left out; always valid UTF-8."""
+        ended = tf.cumsum(tf.cast(tf.equal(ids, EOS), tf.int32), axis=1) > 0
+        pieces = tf.ragged.boolean_mask(ids, ~ended & (ids != PAD))
+        return utf_8(self._tokenizer.detokenize(pieces))  # byte pieces may end in the middle of a character
+
+    def pieces(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B, N]: the name of each piece, EOS included; "" for PAD."""
+        return tf.where(tf.equal(ids, PAD), "", self._tokenizer.id_to_string(ids))
+
+
+def _tokenizer(vocabulary: AnyVocabulary) -> Any:
+    if isinstance(vocabulary, Vocabulary):
+        return in_graph_tokenizer(vocabulary)
+    return _IN_GRAPH[type(vocabulary)](vocabulary)
+
+
+def utf_8(texts: Any) -> Any:
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
+
+
+def _ended(ids: Any, max_length: int) -> Any:
+    ends = tf.fill([ids.nrows()], EOS)[:, None]
+    ends = tf.ragged.boolean_mask(ends, ids.row_lengths()[:, None] > 0)
+    return tf.concat([ids[:, : max_length - 1], ends], axis=1)

@@ -1,0 +1,210 @@
+"""Sentences in and bracketed trees out inside a graph: what text/tree_text.py does outside, in core TensorFlow ops.
+
+A tree over given words is a set of nested spans, each from the number of words before its phrase to that at its end.
+One loop finds where phrases end, a bracket at a time and all sentences at once; the rest is done for all at once.
+
+Legend: B sentences, T symbols of the longest, S its brackets and one slot on either side; P phrases and W words of all
+sentences together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.export.lookup_ops import GraphLookup
+from t2t_lite.export.text_ops import BLANK, utf_8
+from t2t_lite.text.linearize import ROOT, SYMBOL
+from t2t_lite.text.tag_table import MARK_RE2, TAG, WSJ, TagTable
+from t2t_lite.text.vocabulary import EOS, UNK
+
+_NO_SYMBOL = 0  # the code of PAD, EOS, UNK and of all that linearize does not write
+_LEAF = 1  # of a tag
+_ROOT = 2  # of the label ROOT; others are larger
+
+
+class GraphTrees(tf.Module):
+    """The symbols of a model's trees as part of an exported model.
+
+    Args:
+        symbols: by id; those of PAD, EOS and UNK are not looked at.
+        table: the tags that words may have.
+    """
+
+    def __init__(self, symbols: Sequence[str], table: TagTable = WSJ) -> None:
+        super().__init__()
+        self._labels = ["", "", ROOT]  # by code
+        self._tags = [TAG] * len(symbols)  # by id; PAD is where a word has no leaf
+        self._codes = [_NO_SYMBOL] * len(symbols)  # by id; negative where a phrase closes
+        codes = {ROOT: len(self._labels) - 1}
+        for i, symbol in enumerate(symbols):
+            match = SYMBOL.fullmatch(symbol)
+            if i <= UNK or match is None:
+                continue
+            bracket, name = match.groups()
+            if not bracket:
+                self._tags[i], self._codes[i] = name, _LEAF
+                continue
+            if name not in codes:
+                codes[name] = len(self._labels)
+                self._labels.append(name)
+            self._codes[i] = codes[name] if bracket == "(" else -codes[name]
+        self._graph_tags = _GraphTags(self._tags, table)
+
+    @staticmethod
+    def sentences(texts: Any) -> Any:
+        """string [B] -> string [B]: as `linearize.sentence`; bytes that are no UTF-8 become U+FFFD."""
+        texts = utf_8(texts)
+        for pattern, written in ((r"\(", "-LRB-"), (r"\)", "-RRB-"), (r"[ \t\n\r\f\v]+", " ")):
+            texts = tf.strings.regex_replace(texts, pattern, written)
+        return tf.strings.strip(texts)
+
+    def trees(self, ids: Any, sentences: Any) -> Any:
+        """int32 [B, T], string [B] -> string [B]: the trees that `TreeText.tree` makes; "" of blank sentences.
+
+        Args:
+            ids: of the symbols; what follows EOS is not read, and PAD, UNK and what is no symbol is left out.
+            sentences: as `sentences` gives them.
+        """
+        # Steps too small for a GPU: it would wait for each.
+        with tf.device("CPU:0"):
+            words = _words(sentences)
+            stops_B1 = tf.cumsum(tf.cast(words.row_lengths(), tf.int32))[:, None]
+            starts_B1 = tf.pad(stops_B1, [[1, 0], [0, 0]])[:-1]
+            ended = tf.cumsum(tf.cast(tf.equal(ids, EOS), tf.int32), axis=1) > 0
+            codes_BT = tf.where(ended, _NO_SYMBOL, tf.gather(self._codes, ids))
+            words_BT = starts_B1 + tf.cumsum(tf.cast(codes_BT == _LEAF, tf.int32), axis=1)
+            leaf = (codes_BT == _LEAF) & (words_BT <= stops_B1)
+            at_word = tf.boolean_mask(words_BT - 1, leaf)
+            tag_ids_W = tf.scatter_nd(at_word[:, None], tf.boolean_mask(ids, leaf), tf.shape(words.flat_values))
+            phrases = _phrases(codes_BT, words_BT, starts_B1, stops_B1, len(self._labels))
+            texts_W = self._join(words.flat_values, tag_ids_W, *phrases)
+            return tf.strings.unsorted_segment_join(
+                texts_W, words.value_rowids(), num_segments=words.nrows(), separator=" "
+            )
+
+    def _join(self, words_W: Any, tag_ids_W: Any, labels_P: Any, first_P: Any, last_P: Any) -> Any:
+        """-> string [W]: a leaf each, after the phrases that open before it, and before the brackets that close."""
+        number = tf.size(words_W)
+        labels = tf.gather([f"({label} " for label in self._labels], labels_P)
+        opening_W = tf.strings.unsorted_segment_join(labels, first_P, num_segments=number)
+        closing_W = tf.strings.unsorted_segment_join(tf.fill(tf.shape(last_P), ")"), last_P, num_segments=number)
+        tags_W = self._graph_tags(tag_ids_W, words_W)
+        return tf.strings.join([opening_W, "(", tags_W, " ", words_W, ")", closing_W])
+
+
+def _words(sentences: Any) -> Any:
+    """string [B] -> ragged string [B, W]; no words of a blank sentence."""
+    words = tf.strings.split(tf.where(tf.strings.regex_full_match(sentences, BLANK), "", sentences), " ")
+    return tf.ragged.boolean_mask(words, words != "")  # of nothing, `split` makes one empty word
+
+
+class _GraphTags:
+    """`TagTable.tag` in a graph.
+
+    Args:
+        tags: by id of the symbol.
+    """
+
+    def __init__(self, tags: Sequence[str], table: TagTable) -> None:
+        self._tags = tags
+        self._is_tag = [tag == TAG for tag in tags]
+        self._deleted = [tag in table.deleted for tag in tags]
+        self._open = [tag in table.open for tag in tags]
+        self._learned = table.learned
+        self._words = GraphLookup(list(table.words))
+        self._own = [*table.words.values()] or [TAG]
+        self._own_deleted = [tag in table.deleted for tag in self._own]
+        self._pairs = GraphLookup([" ".join(pair) for pair in sorted(table.pairs)])
+
+    def __call__(self, ids_W: Any, words_W: Any) -> Any:
+        """int32 [W], string [W] -> string [W]."""
+        tags_W, deleted_W = tf.gather(self._tags, ids_W), tf.gather(self._deleted, ids_W)
+        at_W, is_known_W = self._words(words_W)
+        _, is_pair_W = self._pairs(tf.strings.join([tags_W, words_W], " "))
+        wrong_W = tf.not_equal(deleted_W, tf.gather(self._own_deleted, at_W)) | tf.gather(self._is_tag, ids_W)
+        known_W = tf.where(wrong_W & ~is_pair_W, tf.gather(self._own, at_W), tags_W)
+        believed_W = ~deleted_W
+        if self._learned:
+            believed_W |= tf.gather(self._open, ids_W) | tf.strings.regex_full_match(words_W, MARK_RE2)
+        return tf.where(is_known_W, known_W, tf.where(believed_W, tags_W, TAG))
+
+
+def _phrases(codes_BT: Any, words_BT: Any, starts_B1: Any, stops_B1: Any, num_codes: int) -> tuple[Any, Any, Any]:
+    """Finds the phrases that hold words, in the order in which they open.
+
+    Words are counted over all sentences.
+
+    Args:
+        codes_BT: int32, of the symbols.
+        words_BT: int32, how many words there would be up to each symbol, if each leaf were one.
+        starts_B1, stops_B1: int32, how many words there are before each sentence and up to its end.
+
+    Returns:
+        int32 [P]: the code of the label, the first word and the last one.
+    """
+    is_bracket = tf.abs(codes_BT) > _LEAF
+    codes_BS = _slots(codes_BT, is_bracket)
+    slot = tf.range(tf.shape(codes_BS)[1])
+    words_BS = tf.clip_by_value(_slots(words_BT, is_bracket), starts_B1, stops_B1)
+    # What is open in the end closes after the last word, whether that has a leaf or not.
+    words_BS = tf.where(slot == slot[-1], stops_B1, words_BS)
+    ends_BS, open_B = _ends(codes_BS, num_codes)
+    first_BS, end_BS = words_BS, tf.gather(tf.reshape(words_BS, [-1]), ends_BS)
+    held_BS = (codes_BS > 0) & (first_BS < end_BS)
+
+    # Words without a leaf go into a phrase that holds all others, even though it is closed, unless one is open.
+    leaves_B1 = tf.reduce_max(words_BT, axis=1, keepdims=True)
+    whole = (end_BS == stops_B1) | ((end_BS == leaves_B1) & ~open_B[:, None])
+    root = held_BS & (tf.cumsum(tf.cast(held_BS, tf.int32), axis=1) == 1) & (first_BS == starts_B1) & whole
+    # Where there is no such phrase, slot 0 becomes one.
+    added = (slot == 0) & ~tf.reduce_any(root, axis=1, keepdims=True) & (starts_B1 < stops_B1)
+    codes_BS = tf.where(added, _ROOT, codes_BS)
+    last_BS = tf.where(root | added, stops_B1, end_BS) - 1
+    return tuple(tf.boolean_mask(values, held_BS | added) for values in (codes_BS, first_BS, last_BS))
+
+
+def _slots(values_BT: Any, is_bracket: Any) -> Any:
+    """[B, T] -> [B, S]: those of the brackets, and 0 before and after."""
+    return tf.pad(tf.ragged.boolean_mask(values_BT, is_bracket).to_tensor(), [[0, 0], [1, 1]])
+
+
+def _ends(codes_BS: Any, num_codes: int) -> tuple[Any, Any]:
+    """int32 [B, S] -> for each opening bracket the slot in which its phrase ends, and bool [B]: is one left open?
+
+    Slots are counted over all sentences. A closing bracket that closes nothing is passed over; one that closes phrases
+    within its own as well takes a step for each, so that each sentence is at a place of its own. What nothing closes
+    ends in the last slot.
+    """
+    rows, columns = tf.unstack(tf.shape(codes_BS))
+    codes = tf.reshape(codes_BS, [-1])
+    bottom_B = tf.range(rows) * columns
+    labels_B = tf.range(rows) * num_codes  # where a sentence's labels start in `opened`
+
+    def step(code_B: Any, at_B: Any, top_B: Any, links: Any, opened: Any) -> tuple[Any, ...]:
+        opens = code_B > 0
+        label = labels_B + tf.abs(code_B)
+        closes = (code_B < 0) & (tf.gather(opened, label) > 0)
+        top_code, around = tf.gather(codes, top_B), links.gather(top_B)
+        with tf.control_dependencies([around]):  # `links` has been read and can be changed in place
+            links = links.scatter(tf.where(closes, top_B, at_B), tf.where(closes, at_B, top_B))
+        changed = tf.where(closes, labels_B + top_code, label)[:, None]
+        opened = tf.tensor_scatter_nd_add(opened, changed, tf.cast(opens, tf.int32) - tf.cast(closes, tf.int32))
+        top_B = tf.where(opens, at_B, tf.where(closes, around, top_B))
+        at_B += tf.cast((code_B != 0) & (~closes | (top_code == -code_B)), tf.int32)
+        return tf.gather(codes, at_B), at_B, top_B, links, opened
+
+    start = (
+        tf.gather(codes, bottom_B + 1),
+        bottom_B + 1,  # the slot that is read
+        bottom_B,  # of the innermost phrase that is open
+        # Of each phrase: the one around it while it is open, then the slot in which it ends.
+        tf.TensorArray(tf.int32, size=rows * columns, clear_after_read=False, element_shape=[]),
+        tf.zeros([rows * num_codes], tf.int32),  # how many phrases of each label are open
+    )
+    _, _, top_B, links, _ = tf.while_loop(lambda code_B, *_: tf.reduce_any(code_B != 0), step, start)
+    links_BS = tf.reshape(links.stack(), [rows, columns])
+    slots_BS = tf.reshape(tf.range(rows * columns), [rows, columns])
+    return tf.where(links_BS > slots_BS, links_BS, slots_BS[:, -1:]), top_B != bottom_B

@@ -1,0 +1,1 @@
+"""Run folders: checkpoints, averaging, the lock, logs and metrics, checks, how a run is opened again."""

@@ -1,0 +1,299 @@
+"""Checkpoints: weights, the optimizer's slots and the step, all by the weight's name, and the settings of the run.
+
+Folders of a run:
+    checkpoints/  the newest n: a run goes on from the last whole one
+    best/         the best by dev score, weights only
+    averaged/     the mean of the last few, weights only
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
+from t2t_lite.runs import checkpoint_files
+from t2t_lite.runs.default_weights import read_default
+from t2t_lite.optimizers.base import Optimizer
+from t2t_lite.runs.saved_state import SavedState
+from t2t_lite.schedules.base import Schedule
+
+NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
+
+# What TensorFlow raises for damaged files, whose checksums it compares; one that is cut off is an IndexError to it.
+READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+DIVERGED_ADVICE = (
+    "A lower learning_rate_factor (learning_rate where the schedule is not noam), more warmup_steps or clip_norm=1 "
+    "often help, in a new run or here with --reset_optimizer."
+)
+
+RECORD = "run"  # the name of what a checkpoint holds of its run
+
+_log = logging.getLogger("t2t_lite")
+
+
+class DamagedError(DataError):
+    """A checkpoint whose files are there, but cannot be read."""
+
+
+class GoneError(DataError):
+    """A checkpoint that was there a moment ago."""
+
+
+class Checkpoints:
+    """Saves and restores one model.
+
+    Args:
+        output_dir: the run's folder.
+        model: Keras model; its weights are found by their paths, so that no object's place in a tree matters.
+        optimizer: None where only weights are wanted.
+        schedule: the run's, where it may have something to remember.
+        keep: how many of the newest stay.
+        every: steps between two of them; those of other steps do not count.
+        record: what each holds of its run, in JSON (run_changes.py); None: nothing.
+        writes: whether to save at all; of several workers, only the chief does.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str],
+        model: Any,
+        optimizer: Optimizer | None = None,
+        keep: int = 1,
+        every: int = 1,
+        record: Mapping[str, Any] | None = None,
+        writes: bool = True,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self._folder, self._writes, self._record = Path(output_dir), writes, record
+        self._keep, self._every = keep, every
+        self._variables = {w.path: w.value for w in model.weights}
+        self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._weights = {"weights": self._variables}
+        self._training = SavedState([w.path for w in model.trainable_weights], optimizer, schedule)
+        self._whole = self._weights | self._training.parts
+
+    def save(self, step: int) -> str:
+        """Saves weights, slots and step among the newest; returns the checkpoint's path."""
+        self._training.gather()
+        return self._save(self._whole, NEWEST, step, self._keep, self._every)
+
+    def save_weights(self, kind: str, step: int) -> str:
+        """Saves the weights as BEST or AVERAGED, in place of the one before."""
+        return self._save(self._weights, kind, step, keep=1, every=1)
+
+    def _save(self, state: Mapping[str, Mapping[str, tf.Variable]], kind: str, step: int, keep: int, every: int) -> str:
+        path = str(self._folder / kind / f"{checkpoint_files.NAME}-{step}")
+        if not self._writes:
+            return path
+        if broken := self.not_finite():
+            raise TrainingError(
+                f"Step {step}: {len(broken)} weights, such as {broken[0]}, hold numbers that are not finite: the run "
+                f"has diverged. They are not saved; it goes on from the newest checkpoint. {DIVERGED_ADVICE}"
+            )
+        self._step.assign(step)
+        parts: dict[str, Any] = {part: dict(group) for part, group in state.items()}
+        if self._record is not None:
+            with tf.device("/CPU:0"):
+                parts[RECORD] = tf.Variable(json.dumps(self._record), trainable=False)
+        checkpoint = tf.train.Checkpoint(step=self._step, **parts)
+        try:
+            return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)
+        except (tf.errors.OpError, OSError) as error:
+            raise DataError(
+                f"The checkpoint of step {step} could not be written to {self._folder / kind}: {_first_line(error)}. "
+                "The ones before it are whole; make room and run the same command again."
+            ) from error
+
+    def has_no_best(self) -> bool:
+        """Whether no best weights are kept so far."""
+        return not list_checkpoints(self._folder, BEST)
+
+    def not_finite(self) -> list[str]:
+        """Returns the names of the weights in which a number is NaN or infinite."""
+        return [name for name, variable in self._variables.items() if not _is_finite(variable)]
+
+    def resume(self) -> int:
+        """Restores the newest whole checkpoint; returns its step, or 0 where there never was one.
+
+        A damaged one is told in a warning and set aside, and the one before it is taken.
+
+        Raises:
+            DataError: none of them is whole, or they are of another model.
+        """
+        folder = self._folder / NEWEST
+        checkpoint_files.finish_moves(folder)
+        damaged: list[tuple[str, Exception]] = []
+        for path in reversed(checkpoint_files.list_traces(folder)):
+            self._training.clear()
+            try:
+                step = self._read(path, self._whole)
+            except (DamagedError, GoneError) as error:
+                damaged.append((path, error))
+                continue
+            self._training.hand_out(step)
+            for bad, reason in damaged:
+                _log.warning(
+                    "%s Going on from %s; the files of %s stay as ....damaged.",
+                    reason,
+                    os.path.basename(path),
+                    os.path.basename(bad),
+                )
+                checkpoint_files.set_aside(bad)
+            return step
+        if damaged:
+            raise DataError(
+                f"None of the checkpoints in {folder} is whole, so this run cannot go on:\n"
+                + "\n".join(f"  {reason}" for _, reason in damaged)
+                + "\nPut back a copy of one, or start again with another --output_dir."
+            )
+        return 0
+
+    def load_weights(self, path: str) -> int:
+        """Restores only the weights from `path` (see `find`); returns the step they were saved at."""
+        try:
+            return self._read(path, self._weights)
+        except DamagedError as error:
+            advice = "Choose another with --checkpoint; the trainer goes on from the one before it by itself."
+            raise DamagedError(f"{error} {advice}") from error
+        except GoneError as error:
+            raise GoneError(f"{error} If a running trainer has just removed it, run the same command again.") from error
+
+    def try_weights(self, path: str, otherwise: str) -> bool:
+        """Restores only the weights from `path`; returns False where it cannot be read.
+
+        That is said in a warning, with what is done `otherwise`; a damaged one is set aside.
+        """
+        try:
+            self._read(path, self._weights)
+        except GoneError as error:
+            _log.warning("%s A running trainer may have removed it; %s.", error, otherwise)
+            return False
+        except DamagedError as error:
+            _log.warning("%s Its files stay as ....damaged; %s.", error, otherwise)
+            checkpoint_files.set_aside(path)
+            return False
+        return True
+
+    def average(self, paths: Sequence[str]) -> list[str]:
+        """Sets the weights to the mean over `paths` (section 6.1).
+
+        One that is damaged is named in a warning, set aside and left out, as is one that a running trainer has removed
+        meanwhile.
+
+        Returns:
+            The paths that were read.
+
+        Raises:
+            DataError: none could be read, or one is of another model.
+        """
+        sums = {name: np.zeros(v.shape, np.float64) for name, v in self._variables.items()}
+        read: list[str] = []
+        for path in paths:
+            if not self.try_weights(path, "the mean is of the others"):
+                continue
+            read.append(path)
+            for name, variable in self._variables.items():
+                sums[name] += variable.numpy()
+        if not read:
+            raise DataError(f"None of the {len(paths)} checkpoints that were to be averaged can be read.")
+        for name, variable in self._variables.items():
+            variable.assign((sums[name] / len(read)).astype(variable.dtype.as_numpy_dtype))
+        return read
+
+    def _read(self, path: str, state: Mapping[str, Mapping[str, tf.Variable]]) -> int:
+        """Restores `state` from `path`; returns its step."""
+        try:
+            reader = tf.train.load_checkpoint(path)
+            shapes = reader.get_variable_to_shape_map()
+        except READ_ERRORS as error:
+            raise unreadable(path, error) from error
+        wanted = {
+            variable_key(part, name): (name, variable)
+            for part, group in state.items()
+            for name, variable in group.items()
+            if part not in self._training.may_lack or variable_key(part, name) in shapes
+        }
+        self._training.check_parts(state, {key.partition("/")[0] for key in shapes}, path)
+        for key, (name, variable) in wanted.items():
+            if list(variable.shape) != shapes.get(key):
+                raise DataError(
+                    f"The checkpoint {path} is of another model: {name} has shape {shapes.get(key, 'none')} there and "
+                    f"{list(variable.shape)} here."
+                )
+        try:
+            for key, (_, variable) in wanted.items():
+                variable.assign(reader.get_tensor(key))
+            step = int(reader.get_tensor(variable_key("step")))
+        except READ_ERRORS as error:
+            raise unreadable(path, error) from error
+        if broken := self.not_finite():
+            raise DamagedError(
+                f"The checkpoint {path} holds numbers that are not finite, in {broken[0]} for one: its training had "
+                "diverged."
+            )
+        return step
+
+
+def _is_finite(variable: tf.Variable) -> bool:
+    return bool(tf.reduce_all(tf.math.is_finite(variable)))
+
+
+def variable_key(*names: str) -> str:
+    """The name that tf.train.Checkpoint gives a variable."""
+    return "/".join(name.replace(".", "..").replace("/", ".S") for name in names) + "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def unreadable(path: str, error: Exception) -> DataError:
+    """What to raise where a checkpoint cannot be read: GoneError or DamagedError, with the reason."""
+    missing = checkpoint_files.missing_file(path)
+    if missing and missing.endswith(".index"):
+        return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")
+    reason = f"{missing} is missing" if missing else _first_line(error)
+    return DamagedError(f"The checkpoint {path} cannot be read: it is damaged or incomplete ({reason}).")
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).partition("\n")[0].rstrip(".")
+    return re.sub(r"^\{\{function_node \S+\}\} | \[Op:\w+\]$", "", line)  # TensorFlow's own names
+
+
+def list_checkpoints(output_dir: str | os.PathLike[str], kind: str = NEWEST) -> list[str]:
+    """Paths of the checkpoints of one kind, oldest first."""
+    return checkpoint_files.list_checkpoints(Path(output_dir) / kind)
+
+
+def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
+    """Returns the path of a run's checkpoint.
+
+    Args:
+        which: "best", "averaged", "newest" or a step; None: what the trainer chose on dev (default_weights.py), else
+            the averaged one, else the best, else the newest.
+
+    Raises:
+        UsageError: no such checkpoint; the message names those there are.
+        DataError: no checkpoint at all, or a damaged record of the trainer's choice.
+    """
+    kinds = {"averaged": AVERAGED, "best": BEST, "newest": NEWEST}
+    by_name = {name: paths[-1] for name, kind in kinds.items() if (paths := list_checkpoints(output_dir, kind))}
+    by_name |= {path.rpartition("-")[2]: path for path in list_checkpoints(output_dir)}
+    if not by_name:
+        raise DataError(f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}")
+    if which is None:
+        chosen = read_default(output_dir, by_name.get("averaged"))
+        return by_name[chosen] if chosen in by_name else next(iter(by_name.values()))
+    if which not in by_name:
+        raise UsageError(
+            f"There is no checkpoint {which!r} in {output_dir}.{did_you_mean(which, by_name)} "
+            f"There are: {', '.join(by_name)}."
+        )
+    return by_name[which]

@@ -1,0 +1,116 @@
+"""The files of checkpoints: put in place whole, listed, kept to a number, set aside where damaged. Knows no tensors.
+
+The checkpoint of step 30 is model-30.index and model-30.data-00000-of-00001. Both are written in a folder beside,
+forced onto the disk and renamed, the index last; both are removed index first. So an index stands for a whole
+checkpoint, unless something from outside has harmed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from t2t_lite.files import aside_folder, asides, exclusive, replace_file, sync
+
+NAME = "model"
+
+_FILE = re.compile(rf"{NAME}-(\d+)\.(index|data-\d+-of-\d+)")
+
+
+def list_checkpoints(folder: Path) -> list[str]:
+    """Paths (without the files' endings) of the checkpoints in `folder`, oldest first."""
+    return [path for path in list_traces(folder) if os.path.exists(f"{path}.index")]
+
+
+def list_traces(folder: Path) -> list[str]:
+    """Paths of all of which any file is there, oldest first: whole checkpoints and what is left of others."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    steps = {int(found[1]) for name in names if (found := _FILE.fullmatch(name))}
+    return [str(folder / f"{NAME}-{step}") for step in sorted(steps)]
+
+
+def missing_file(path: str) -> str | None:
+    """The name of a file that a checkpoint lacks, or None."""
+    there = [file.suffix for file in _files(path)]
+    name = os.path.basename(path)
+    if ".index" not in there:
+        return f"{name}.index"
+    return f"{name}.data-00000-of-00001" if len(there) < 2 else None
+
+
+def put(folder: Path, step: int, write: Callable[[str], object], keep: int, every: int = 1) -> str:
+    """Adds a checkpoint to `folder`, whole or not at all, and then removes the oldest beyond `keep`.
+
+    Args:
+        write: writes the files of a checkpoint, given its path.
+        every: steps that are no multiple of it, as when a signal has come, are kept besides, until the next save: which
+            checkpoints there are to average does not depend on where a run was stopped.
+
+    Returns:
+        The checkpoint's path.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder):
+        aside = aside_folder(folder)
+        aside.mkdir()
+        try:
+            write(str(aside / f"{NAME}-{step}"))
+            for file in aside.iterdir():
+                sync(file)
+            sync(aside)
+            _move(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        # The new one stays whatever its number: a run that was killed may have left a best one of a later step.
+        new = str(folder / f"{NAME}-{step}")
+        others = [path for path in list_checkpoints(folder) if path != new and _step(path) % every == 0]
+        room = keep - 1 if step % every == 0 else keep
+        kept = [*others[max(len(others) - room, 0) :], new]
+        _write_state(folder, kept)  # before the removal, or it would name what is gone
+        for path in list_traces(folder):
+            if path not in kept:
+                for file in _files(path):
+                    file.unlink(missing_ok=True)
+    return new
+
+
+def finish_moves(folder: Path) -> None:
+    """Puts in place the index of a checkpoint whose process was killed between the two renames of `put`."""
+    for aside in asides(folder):
+        if {file.suffix for file in aside.iterdir()} == {".index"}:
+            _move(aside, folder)
+
+
+def set_aside(path: str) -> None:
+    """Renames a checkpoint's files to ....damaged, where they are in nobody's way."""
+    for file in _files(path):
+        with contextlib.suppress(FileNotFoundError):  # a running trainer may have removed it
+            os.replace(file, f"{file}.damaged")
+
+
+def _move(aside: Path, folder: Path) -> None:
+    for file in sorted(aside.iterdir()):  # data before index
+        os.replace(file, folder / file.name)
+    sync(folder)
+
+
+def _step(path: str) -> int:
+    return int(path.rpartition("-")[2])
+
+
+def _files(path: str) -> list[Path]:
+    """Those of one checkpoint, the index first."""
+    folder, name = os.path.split(path)
+    files = sorted(file for file in Path(folder).glob(f"{name}.*") if _FILE.fullmatch(file.name))
+    return files[-1:] + files[:-1] if files and files[-1].suffix == ".index" else files
+
+
+def _write_state(folder: Path, paths: list[str]) -> None:
+    """Writes the file by which TensorFlow's own tools (tf.train.latest_checkpoint) find checkpoints."""
+    names = [os.path.basename(path) for path in paths]
+    lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
+    replace_file(folder / "checkpoint", "".join(f"{line}\n" for line in lines))

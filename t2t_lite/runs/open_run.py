@@ -1,0 +1,145 @@
+"""Opens a trained run for decoding and scoring: its model with the weights of a checkpoint, its vocabularies."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import config
+from t2t_lite.data.store import Store, open_store
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import DataError
+from t2t_lite.models.ensemble import Ensemble
+from t2t_lite.ops.int8 import quantize
+from t2t_lite.text.tag_table import load_table
+from t2t_lite.text.vocabulary_files import AnyVocabulary, load_pair
+from t2t_lite.runs.checkpoint import Checkpoints, find
+from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
+from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.run_data import check_vocabulary
+from t2t_lite.runs.run_dir import RunSpec, read_run
+from t2t_lite.runs.scores_file import describe_weights
+from t2t_lite.runs.verify import verify_opened
+
+_log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenRun:
+    """A run with weights: `checkpoint` is their path and `step` the update they are of."""
+
+    output_dir: Path
+    spec: RunSpec
+    model: Any
+    checkpoints: Checkpoints
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+    translator: Translator
+    checkpoint: str
+    step: int
+
+    @property
+    def members(self) -> tuple[OpenRun, ...]:
+        """The run itself: it is no ensemble."""
+        return (self,)
+
+    def store(self) -> Store:
+        """The prepared data of the run; DataError if it is gone, or was prepared again with another vocabulary."""
+        if without_data := self.spec.make_problem().without_data:
+            raise DataError(f"{self.output_dir}: {without_data}")
+        store = open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
+        check_vocabulary(self.output_dir, store)
+        return store
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenEnsemble:
+    """Runs that decode and score as one model, with the data and the search of the first that was named.
+
+    members: in the order of their weights' checksums. So sums over them, and with these the last bits of scores, do not
+        depend on the order in which they were named.
+    """
+
+    first: OpenRun
+    members: tuple[OpenRun, ...]
+    model: Ensemble
+    translator: Translator
+
+    @property
+    def spec(self) -> RunSpec:
+        """That of the first run."""
+        return self.first.spec
+
+    @property
+    def checkpoint(self) -> str:
+        """The paths of the members' weights."""
+        return ", ".join(member.checkpoint for member in self.members)
+
+    def store(self) -> Store:
+        """The prepared data of the first run, as `OpenRun.store`."""
+        return self.first.store()
+
+
+def open_run(
+    output_dir: str | os.PathLike[str],
+    *,
+    checkpoint: str | None = None,
+    usr_dir: str | None = None,
+    precision: str | None = None,
+    **decoding: Any,
+) -> OpenRun:
+    """Builds a run's model and loads a checkpoint into it.
+
+    Args:
+        checkpoint: see `checkpoint.find`.
+        usr_dir: the user's own code, which a run that was trained with such needs.
+        precision: instead of the run's. "int8" is float32 with matrices of int8; see `quantize`.
+        decoding: hparams to use instead of the run's, such as beam_size; None leaves the run's.
+    """
+    spec = read_run(output_dir, usr_dir)
+    path = find(output_dir, checkpoint)
+    if unverified := verify_opened(output_dir, spec, path):
+        _log.info(unverified)
+    decoding["precision"] = "float32" if precision == "int8" else precision
+    hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
+    record = make_record(spec)
+    spec = dataclasses.replace(spec, hparams=hparams)
+    source, target = vocabularies = load_pair(output_dir)
+    model = spec.make_model(source.size, target.size, source is target)
+    checkpoints = Checkpoints(output_dir, model, record=record)
+    step = checkpoints.load_weights(path)
+    if precision == "int8":
+        quantize(model)
+    trees = load_table(output_dir) if spec.make_problem().target_kind == "tree" else None
+    translator = Translator.from_hparams(model, source, target, hparams, trees=trees)
+    return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
+
+
+def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsemble:
+    """Opens a run, or several as an ensemble.
+
+    Args:
+        output_dirs: the runs' folders.
+        options: those of `open_run`. They are for each run; what a search needs and they do not set is the first's.
+
+    Raises:
+        UsageError: the runs cannot be an ensemble; see `check_members`. Else as `open_run`.
+    """
+    if len(output_dirs) == 1:
+        return open_run(output_dirs[0], **options)
+    specs = [read_run(folder, options.get("usr_dir")) for folder in output_dirs]
+    check_members(output_dirs, specs)
+    for notice in notices(output_dirs, specs, [name for name in DECODING if options.get(name) is not None]):
+        _log.info(notice)
+    first = open_run(output_dirs[0], **options)
+    search = {name: getattr(first.spec.hparams, name) for name in DECODING}
+    runs = [first, *(open_run(folder, **{**options, **search}) for folder in output_dirs[1:])]
+    runs.sort(key=lambda run: str(describe_weights(run.checkpoint)["checksum"]))
+    model, trees = Ensemble([run.model for run in runs]), first.translator.tree_text
+    translator = Translator.from_hparams(
+        model, *first.vocabularies, first.spec.hparams, trees=None if trees is None else trees.table
+    )
+    return OpenEnsemble(first, tuple(runs), model, translator)

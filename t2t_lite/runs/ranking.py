@@ -1,0 +1,48 @@
+"""Which evaluation is the best: the higher score, and of equal scores the lower loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable
+
+from t2t_lite.runs.report import read_metrics
+
+_SCORES = ("dev_bleu", "dev_chrf", "dev_f1")  # how the entries of an evaluation line begin
+
+
+@dataclasses.dataclass(frozen=True)
+class DevScore:
+    """Result of one evaluation.
+
+    Attributes:
+        score: the problem's metric, higher is better.
+        loss: nats per target token.
+    """
+
+    score: float
+    loss: float = math.inf
+
+    def better_than(self, other: DevScore) -> bool:
+        """Whether the score is higher, or equal in every digit (as 0.00 is) and the loss lower."""
+        return (self.score, -self.loss) > (other.score, -other.loss)
+
+
+def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, DevScore]:
+    """The evaluations in metrics.jsonl, by step."""
+    return {
+        line["step"]: DevScore(value, line.get("dev_loss", math.inf))
+        for line in read_metrics(output_dir)
+        for name, value in line.items()
+        if name.startswith(_SCORES)
+    }
+
+
+def evaluations_without_progress(scores: Iterable[DevScore]) -> int:
+    """How many evaluations there were since the last one with a better score or a lower loss than all before it."""
+    best_score, best_loss, since = -math.inf, math.inf, 0
+    for each in scores:
+        since = 0 if each.score > best_score or each.loss < best_loss else since + 1
+        best_score, best_loss = max(best_score, each.score), min(best_loss, each.loss)
+    return since

@@ -1,0 +1,208 @@
+"""What a training reports: gathers updates for metrics.jsonl, TensorBoard and the console."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.files import replace_file
+from t2t_lite.models.flops import Sizes
+from t2t_lite.runs.board import Board
+from t2t_lite.runs.console import Console
+from t2t_lite.runs.utilisation import pair_lengths
+
+METRICS_FILE = "metrics.jsonl"
+BOARD_FOLDER = "tensorboard"
+SKIPPED = "skipped_batches"
+
+
+class Report:
+    """Gathers updates and writes one line per report.
+
+    A training line of metrics.jsonl:
+        step: number of the last update.
+        loss: mean over the updates since the line before, in nats per target token, label smoothing included.
+        learning_rate: of the last update.
+        source_tokens, target_tokens: real tokens (end symbols included) since the line before.
+        padded_tokens: places in both sides' arrays, real tokens and padding, since the line before.
+        tokens_per_second: real target tokens per second since the line before; evaluation and saving left out.
+        input_seconds: how long the training waited for batches since the line before.
+        grad_norm: mean global norm of the gradient before clipping.
+        flops: of the model on real tokens (runs/utilisation.py), from the first step of the run to this one.
+        flops_per_second: the same since the line before, evaluation and saving left out.
+        utilisation: flops_per_second as a share of the devices' speed in matrix products.
+    An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
+    (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
+    skipped_batches, how many there were so far.
+
+    Args:
+        output_dir: the run's folder; lines are appended.
+        first_step: lines of later steps are from a run that was killed, and are taken out: they will come again.
+        train_steps: for the estimate of the time left.
+        sizes: the model's.
+        flops: of the steps before `first_step`.
+        device_flops_per_second: what utilisation is a share of.
+        hparams: the recipe, for TensorBoard.
+        quiet: show nothing.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str],
+        first_step: int,
+        train_steps: int,
+        *,
+        sizes: Sizes,
+        flops: int,
+        device_flops_per_second: float,
+        hparams: Mapping[str, Any] | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self._sizes, self._flops, self._device_speed = sizes, flops, device_flops_per_second
+        self._path = Path(output_dir) / METRICS_FILE
+        _forget_after(self._path, first_step - 1)
+        self._board = Board(Path(output_dir) / BOARD_FOLDER, hparams or {})
+        self._console = Console(first_step, train_steps, quiet=quiet)
+        self._clear()
+
+    def add(
+        self, step: int, batch: Mapping[str, np.ndarray], loss: float, grad_norm: float, learning_rate: float
+    ) -> None:
+        """Notes one update."""
+        self._step, self._learning_rate = step, learning_rate
+        self._losses.append(loss)
+        self._norms.append(grad_norm)
+        lengths = dict(zip(("source", "target"), pair_lengths(batch), strict=True))
+        for side, of_side in lengths.items():
+            self._tokens[side] += int(of_side.sum())
+            self._padded += batch[side].size
+        self._flops += self._sizes.training_flops(lengths["source"], lengths["target"])
+        self._console.update(step, (batch["source"].shape, batch["target"].shape))
+
+    def skip(self, step: int, skipped: int) -> None:
+        """Notes that the update of `step` was not applied; it is number `skipped` of such."""
+        self._write({"step": step, SKIPPED: skipped})
+        self._console.update(step)
+
+    def write(self) -> None:
+        """Writes a training line for the updates since the last one."""
+        if not self._losses:
+            return
+        seconds = max(time.perf_counter() - self._since - self._paused, 1e-9)
+        speed = (self._flops - self._flops_before) / seconds
+        values = {
+            "step": self._step,
+            "loss": float(np.mean(self._losses)),
+            "learning_rate": self._learning_rate,
+            "source_tokens": self._tokens["source"],
+            "target_tokens": self._tokens["target"],
+            "padded_tokens": self._padded,
+            "tokens_per_second": round(self._tokens["target"] / seconds, 1),
+            "input_seconds": round(self._waited, 4),
+            "grad_norm": float(np.mean(self._norms)),
+            "flops": self._flops,
+            "flops_per_second": round(speed),
+            "utilisation": round(speed / self._device_speed, 4),
+        }
+        self._write(values)
+        self._console.report(
+            self._step,
+            len(self._losses),
+            seconds,
+            f"loss {values['loss']:.3f}, lr {self._learning_rate:.2e}, {values['tokens_per_second']:,.0f} tok/s",
+            f"{self._padded / seconds:,.0f} padded/s, {values['utilisation']:.0%} utilisation",
+        )
+        self._clear()
+
+    def write_scores(
+        self, step: int, scores: Mapping[str, float], samples: Sequence[tuple[str, str, str]] = ()
+    ) -> None:
+        """Writes an evaluation line, and (source, translation, reference) of some lines of dev for TensorBoard."""
+        self._write({"step": step, **scores})
+        if samples:
+            self._board.samples(step, samples)
+
+    def say(self, text: str) -> None:
+        """Prints a line without breaking the progress bar."""
+        self._console.say(text)
+
+    def warn(self, text: str) -> None:
+        """The same on standard error."""
+        self._console.warn(text)
+
+    def pause(self) -> Pause:
+        """A context whose time does not count as training."""
+        return Pause(self)
+
+    def close(self) -> None:
+        """Ends the progress bar and the event file."""
+        self._console.close()
+        self._board.close()
+
+    def add_paused(self, seconds: float) -> None:
+        """Leaves `seconds` out of the next line's speed."""
+        self._paused += seconds
+        self._console.add_paused(seconds)
+
+    def add_waited(self, seconds: float) -> None:
+        """Notes that the training waited so long for a batch."""
+        self._waited += seconds
+
+    def _clear(self) -> None:
+        self._losses: list[float] = []
+        self._norms: list[float] = []
+        self._tokens = {"source": 0, "target": 0}
+        self._padded = 0
+        self._flops_before = self._flops
+        self._since, self._paused, self._waited = time.perf_counter(), 0.0, 0.0
+
+    def _write(self, values: Mapping[str, float]) -> None:
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # early stopping counts these scores: they must not be behind the checkpoint
+        self._board.scalars(values)
+
+
+class Pause:
+    """See `Report.pause`."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        self._report.add_paused(time.perf_counter() - self._start)
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Drops the lines of steps after `step`, and a last line that was cut off in the middle."""
+    if not path.exists():
+        return
+    kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
+    replace_file(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; those that are damaged, as one that was cut off in the middle, are left out."""
+    path = Path(output_dir) / METRICS_FILE
+    lines = []
+    for text in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
+        with contextlib.suppress(ValueError, RecursionError):
+            line = json.loads(text)
+            if isinstance(line, dict) and type(line.get("step")) is int and _are_numbers(line.values()):
+                lines.append(line)
+    return lines
+
+
+def _are_numbers(values: Iterable[object]) -> bool:
+    return all(type(value) in (int, float) for value in values)

@@ -1,0 +1,107 @@
+"""Which settings of a run may change when it goes on, and whether a checkpoint is of the run as its files have it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from t2t_lite import config
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.fields import Resume
+from t2t_lite.optimizers.choices import by_evaluations
+from t2t_lite.runs.run_dir import RunSpec
+
+
+def check_same(
+    old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str], *, reset_optimizer: bool = False
+) -> None:
+    """Raises UsageError with the differences, if `new` would not go on as `old` would have.
+
+    Args:
+        reset_optimizer: the optimizer's settings may differ.
+    """
+    changes = _changes(old, new, reset_optimizer)
+    resettable = len(changes) > len(_changes(old, new, reset_optimizer=True))
+    if _checksums(old) != _checksums(new):
+        changes.append(f"  vocabulary: {old.vocabulary} -> {new.vocabulary}")
+    if changes:
+        hint = " (with --reset_optimizer the optimizer's settings may change)" if resettable else ""
+        raise UsageError(
+            f"{output_dir} holds a run that was started with other settings:\n"
+            + "\n".join(changes)
+            + f"\nGo on with the old settings, or give another --output_dir{hint}."
+        )
+
+
+def make_record(spec: RunSpec) -> dict[str, Any]:
+    """Returns what each checkpoint holds of its run, to be compared by `check_record`."""
+    return {
+        "problem": spec.problem,
+        "options": spec.options,
+        "model": spec.model,
+        "hparams": config.to_dict(spec.hparams),
+        "files": spec.files,
+    }
+
+
+def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: bool) -> None:
+    """Raises DataError if the checkpoint `path` was trained otherwise than the run's files have it.
+
+    Args:
+        record: the checkpoint's.
+        training: whether it is to be trained on; else the optimizer's settings may differ, as --reset_optimizer leaves
+            them.
+    """
+    known = config.from_run(type(spec.hparams), record["hparams"])
+    trained = dataclasses.replace(
+        spec, problem=record["problem"], options=record["options"], model=record["model"], hparams=known
+    )
+    changes = _changes(trained, spec, reset_optimizer=not training)
+    theirs, ours = record["files"] or {}, spec.files or {}
+    changes += [
+        f"  {name}: checksum {theirs[name][:12]}... -> {ours[name][:12]}..."
+        for name in sorted(theirs.keys() & ours.keys())
+        if theirs[name] != ours[name] and name.endswith(".model")  # tags are for the output, and may be learned again
+    ]
+    if changes:
+        raise DataError(
+            f"The checkpoint {path} was not trained with the settings that the run is opened with now:\n"
+            + "\n".join(changes)
+            + "\nPut back the checkpoint, or hparams.json, problem.json and vocabularies, that belong together."
+        )
+
+
+def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
+    """One line for each difference of problem, model and hparams that changes the updates."""
+    changes = [
+        f"  {name}: {before!r} -> {after!r}"
+        for name in ("problem", "options", "model")
+        if (before := getattr(old, name)) != (after := getattr(new, name))
+        if name != "options" or _without_paths(old) != _without_paths(new)
+    ]
+    before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
+    declared = config.fields(type(old.hparams)) | config.fields(type(new.hparams))
+    names = before.keys() | after.keys() if old.model == new.model else before.keys() & after.keys()
+    return changes + [
+        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
+        for name in sorted(names)
+        if before.get(name) != after.get(name)
+        if not _may_change(declared[name].meta.resume, old, reset_optimizer)
+    ]
+
+
+def _may_change(resume: Resume, old: RunSpec, reset_optimizer: bool) -> bool:
+    if resume == "unless_listening":
+        return reset_optimizer or not by_evaluations(old.hparams)
+    return resume == "always" or (resume == "reset" and reset_optimizer)
+
+
+def _without_paths(spec: RunSpec) -> dict[str, Any]:
+    """The options that decide the updates; that files are the same is for the data's identity to say."""
+    paths = spec.make_problem().path_options
+    return {name: value for name, value in spec.options.items() if name not in paths}
+
+
+def _checksums(spec: RunSpec) -> tuple[str, str] | None:
+    return None if spec.vocabulary is None else (spec.vocabulary.source, spec.vocabulary.target)

@@ -1,0 +1,128 @@
+"""The prepared data of a run: with the run's vocabulary, and the same as its checkpoints were trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.data import given_vocabulary
+from t2t_lite.files import replace_file
+from t2t_lite.data.identity import Vocabularies
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.store import Store
+from t2t_lite.errors import DataError
+from t2t_lite.text import vocabulary_files
+from t2t_lite.text.tag_table import TAGS_FILE
+from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
+from t2t_lite.runs.run_checksums import check_files, file_checksums
+from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
+
+_log = logging.getLogger("t2t_lite")
+
+
+def given_vocabulary_of(path: str | os.PathLike[str]) -> GivenVocabulary:
+    """Returns what problem.json says of --vocabulary=PATH; errors as `given_vocabulary.load`."""
+    source, target = given_vocabulary.load(path)
+    return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
+
+
+def prepare_run_data(
+    spec: RunSpec, output_dir: str | os.PathLike[str], *, again: bool = False, **options: Any
+) -> tuple[RunSpec, Store]:
+    """Opens the prepared data of a run, or prepares them.
+
+    Args:
+        again: prepare them again where they have changed, and let the run go on with others than it was trained on; its
+            vocabulary stays.
+        options: num_workers and progress of `prepare`.
+
+    Returns:
+        (`spec` with the vocabulary and the checksums of the data and of the files that the run takes from them, the
+        store).
+
+    Raises:
+        DataError: the checkpoints were trained on other data, or the run's vocabulary is damaged; also as `prepare`.
+    """
+    trained = has_weights(output_dir)
+    if trained:  # the tags are written again
+        check_files(output_dir, {name: known for name, known in (spec.files or {}).items() if name != TAGS_FILE})
+    if again and trained and spec.vocabulary is None:
+        spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
+    vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
+    folder = spec.data_folder(output_dir)
+    store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, **options)
+    if trained and spec.data_sha256 not in (None, store.checksum):
+        if not again:
+            raise DataError(
+                f"{store.folder} does not hold the data that {output_dir} was trained on: they were prepared again "
+                "since, and differ. Train a new run, in another --output_dir (--warm_start_from="
+                f"{output_dir} --vocabulary={output_dir} takes these weights); or let this one go on with other data: "
+                "--prepare_again."
+            )
+        _log.warning(
+            "%s goes on with other data than its checkpoints were trained on; its dev scores so far may be of others.",
+            output_dir,
+        )
+    return dataclasses.replace(spec, data_sha256=store.checksum, files=file_checksums(store)), store
+
+
+def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabularies:
+    """Loads a run's given vocabularies from its own folder, or from where they came."""
+    for place in (output_dir, given.path):
+        if not vocabulary_files.is_there(place) and not Path(place).is_file():
+            continue
+        source, target = given_vocabulary.load(place, say=False)
+        if (source.checksum, target.checksum) == (given.source, given.target):
+            return source, target
+    raise DataError(
+        f"The vocabulary that was given for {output_dir} (checksum {given.source[:12]}...) is neither there nor in "
+        f"{given.path}; put it back, or start a new run."
+    )
+
+
+def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
+    """Copies the data's vocabularies and tags into the run, which can then be opened without its data.
+
+    Raises:
+        DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
+    """
+    source, target = store.source_vocabulary, store.target_vocabulary
+    if not has_weights(output_dir):  # left by a start that came to nothing
+        for name in (*FILES, TAGS_FILE):
+            (Path(output_dir) / name).unlink(missing_ok=True)
+    for name, vocabulary in by_file(source, target).items():
+        path = Path(output_dir) / name
+        if path.exists() and vocabulary_files.load(path).checksum != vocabulary.checksum:
+            raise DataError(
+                f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with. Prepare the data "
+                "as it was, or give another --output_dir."
+            )
+        replace_file(path, vocabulary.data)
+    if store.tag_table is not None and store.tag_table.learned:
+        _write_tags(Path(output_dir) / TAGS_FILE, store.tag_table.to_json())
+
+
+def _write_tags(path: Path, text: str) -> None:
+    if has_weights(path.parent) and not (path.exists() and path.read_text(encoding="utf-8") == text):
+        _log.warning(
+            "From here on the trees of %s are repaired with the tags of its data as they are now; they are not those "
+            "with which its scores were computed so far.",
+            path.parent,
+        )
+    replace_file(path, text)
+
+
+def check_vocabulary(output_dir: str | os.PathLike[str], store: Store) -> None:
+    """Raises DataError if a run's data have another vocabulary than the run: their ids mean other pieces."""
+    if _checksums(load_pair(output_dir)) != _checksums((store.source_vocabulary, store.target_vocabulary)):
+        raise DataError(
+            f"The vocabulary in {store.folder} is not the one that {output_dir} was trained with: the data were "
+            f"prepared again since. Prepare them with its vocabulary: --vocabulary={output_dir} of t2t-lite-datagen."
+        )
+
+
+def _checksums(vocabularies: Vocabularies) -> tuple[str, ...]:
+    return tuple(vocabulary.checksum for vocabulary in vocabularies)

@@ -1,0 +1,286 @@
+"""A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
+
+hparams.json   the hparams set's name, the model's name, every value, and the checksum of all that
+problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
+               vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that of all this
+vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: text/vocabulary_files.py
+tags.json      of a parser: the tags that words may have (text/tag_table.py)
+metrics.jsonl  one JSON line per report (runs/report.py)
+default_weights.json  which weights the commands take (runs/default_weights.py)
+run.json       each start of the trainer (runs/run_log.py)
+test.scores.json, dev.scores.json  the newest scores of a split (runs/scores_file.py)
+checkpoints/ best/ averaged/  (runs/checkpoint.py)
+bad_step_N.json  what is known of a step whose loss or gradient was not finite (training/non_finite.py)
+.trainer.lock  locked while a trainer runs (runs/lock.py)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import config, registry
+from t2t_lite.config import HParams
+from t2t_lite.files import replace_file
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.problem import Problem
+from t2t_lite.runs.checkpoint_files import list_traces
+from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
+
+HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
+_IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
+_IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str | None}
+# Not in the files of earlier versions; None there.
+_LATER_IN_HPARAMS = {SHA256: str | None}
+_LATER_IN_PROBLEM = {"vocabulary": dict | None, "data_sha256": str | None, "files": dict | None, SHA256: str | None}
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenVocabulary:
+    """What --vocabulary named: `path`, and the checksums of the two sides' vocabularies, which count."""
+
+    path: str
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.path} (checksum {self.source[:12]}...)"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSpec:
+    """What a run was started with.
+
+    data_dir is relative to the run's folder where it lies inside, so that the folder can be moved.
+    vocabulary: what the data are prepared with; None: one trained on the text.
+    data_sha256: `Store.checksum` of the data; None: not known.
+    files: checksums of the run's vocabularies and tags, by file name (run_checksums.py); None: not known.
+    """
+
+    problem: str
+    options: dict[str, Any]
+    data_dir: str
+    usr_dir: str | None
+    hparams_set: str
+    model: str
+    hparams: HParams
+    vocabulary: GivenVocabulary | None = None
+    data_sha256: str | None = None
+    files: dict[str, str] | None = None
+
+    def make_problem(self) -> Problem:
+        """Builds the problem again, from its name and options."""
+        return registry.problem(self.problem, **self.options)
+
+    def data_folder(self, output_dir: str | os.PathLike[str]) -> Path:
+        """Where the prepared data is."""
+        return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
+
+    def make_model(self, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        """Builds the model with fresh weights."""
+        return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared)
+
+
+def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+    """Builds the registered model `name`, and checks that it keeps its contract.
+
+    The shapes of this package's own models are checked by its tests, not again at each start.
+
+    Args:
+        shared: both sides have one vocabulary.
+
+    Raises:
+        UsageError: there is none, it does not keep the contract, or the recipe is not one of its own.
+    """
+    from t2t_lite.models.base import check_model
+    from t2t_lite.runs.model_check import make_checked
+
+    model_class: Any = registry.MODELS.get(name)
+    check_model(name, model_class)
+    needed = config.recipe_class(name)
+    if needed is not None and not isinstance(hparams, needed):
+        raise UsageError(
+            f"The model {name!r} needs a recipe of the class {needed.__name__}, not {type(hparams).__name__}. "
+            "Choose an hparams set of this model."
+        )
+    if model_class.__module__.startswith("t2t_lite.models."):
+        return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
+    return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared)
+
+
+def has_run(output_dir: str | os.PathLike[str]) -> bool:
+    """Whether a run was started in this folder."""
+    return (Path(output_dir) / HPARAMS_FILE).is_file()
+
+
+def has_weights(output_dir: str | os.PathLike[str]) -> bool:
+    """Whether the run in this folder has come as far as a checkpoint; until then it may start with other settings."""
+    return any(list_traces(Path(output_dir) / kind) for kind in ("checkpoints", "best", "averaged"))
+
+
+def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
+    """Writes hparams.json and problem.json, each whole or not at all."""
+    folder = Path(output_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"--output_dir={output_dir} is not a folder.") from None
+    problem = {"problem": spec.problem, "options": spec.options, "data_dir": spec.data_dir, "usr_dir": spec.usr_dir}
+    if spec.vocabulary is not None:
+        problem["vocabulary"] = dataclasses.asdict(spec.vocabulary)
+    if spec.data_sha256 is not None:
+        problem["data_sha256"] = spec.data_sha256
+    if spec.files is not None:
+        problem["files"] = spec.files
+    hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
+    # hparams.json last: it is what says that a run is here.
+    for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
+        replace_file(folder / name, json.dumps(sealed(values), indent=2, ensure_ascii=False) + "\n")
+
+
+def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
+    """Reads what `write_run` wrote, and imports the user's own code from `usr_dir`.
+
+    Code that the run alone names is not imported: whoever made its folder could run anything.
+
+    Raises:
+        DataError: no run there, or its files are damaged.
+        UsageError: the run has code of its own, and no `usr_dir` was given; or its recipe is of a package that is not
+            installed.
+    """
+    if not has_run(output_dir):
+        raise DataError(no_run(output_dir))
+    problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS)
+    if usr_dir is None and problem["usr_dir"] is not None:
+        code = problem["usr_dir"] if problem["usr_dir"].isprintable() else ascii(problem["usr_dir"])
+        raise UsageError(
+            f"{output_dir} was trained with code of its own, from {code}. Code can do whatever you can, so it is "
+            f"imported only when you say so: --usr_dir={code} (read it first if the run is not yours), or --trust_run "
+            "for the folder that the run names."
+        )
+    registry.load_plugins(usr_dir)
+    _check_names(output_dir, problem["problem"], hparams["hparams_set"], hparams["model"])
+    cls = registry.recipe_class(hparams["hparams_set"], hparams["model"])
+    return RunSpec(
+        problem=problem["problem"],
+        options=problem["options"],
+        data_dir=problem["data_dir"],
+        usr_dir=absolute(usr_dir),
+        hparams_set=hparams["hparams_set"],
+        model=hparams["model"],
+        hparams=config.from_run(cls, hparams["hparams"]),
+        vocabulary=_vocabulary(problem["vocabulary"], output_dir),
+        data_sha256=problem["data_sha256"],
+        files=problem["files"],
+    )
+
+
+def _check_names(output_dir: str | os.PathLike[str], problem: str, hparams_set: str, model: str) -> None:
+    """Raises UsageError, which names all that nothing registers, where the hparams set is not registered."""
+    if hparams_set in registry.HPARAMS:
+        return
+    names = (
+        ("problem", problem, problem in registry.PROBLEMS),
+        ("hparams set", hparams_set, False),
+        ("model", model, model in registry.MODELS),
+    )
+    missing = " and ".join(f"the {kind} {name!r}" for kind, name, is_there in names if not is_there)
+    raise UsageError(
+        f"{output_dir} was trained with {missing}, which nothing here registers. Install the package that does, or "
+        "name the folder of its code with --usr_dir=DIR."
+    )
+
+
+def recorded_code(output_dir: str | os.PathLike[str]) -> str | None:
+    """Returns the folder of the user's own code that a run names, for who trusts the run; None: it names none."""
+    code: str | None = _read_problem(output_dir)["usr_dir"] if has_run(output_dir) else None
+    return code
+
+
+def absolute(usr_dir: str | None) -> str | None:
+    """Returns `usr_dir` as problem.json has it: the run opens from any directory."""
+    return None if usr_dir is None else os.path.abspath(usr_dir)
+
+
+def no_run(output_dir: str | os.PathLike[str]) -> str:
+    """What to say where there is no hparams.json."""
+    if has_weights(output_dir):
+        return (
+            f"{output_dir} holds checkpoints, but no {HPARAMS_FILE}, which says how they were trained. Put it back "
+            "from a copy; or run t2t-lite-trainer with the flags that the run was started with: it compares them with "
+            f"the newest checkpoint, and writes {HPARAMS_FILE} again."
+        )
+    return (
+        f"{output_dir} holds no run (no {HPARAMS_FILE}). Start one with t2t-lite-trainer --problem=... "
+        f"--hparams_set=... --output_dir={output_dir}"
+    )
+
+
+def _read_problem(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
+    path = Path(output_dir) / PROBLEM_FILE
+    values = _read(path, _IN_PROBLEM, _LATER_IN_PROBLEM)
+    for name, checksum in (values["files"] or {}).items():
+        if os.path.basename(name) != name or not isinstance(checksum, str):
+            raise DataError(f"{path}: files cannot be {values['files']!r:.80}; the file is damaged.")
+    return values
+
+
+def _vocabulary(entry: dict[str, Any] | None, output_dir: str | os.PathLike[str]) -> GivenVocabulary | None:
+    """Reads the entry of problem.json."""
+    if entry is None:
+        return None
+    try:
+        given = GivenVocabulary(**entry)
+        if all(isinstance(value, str) for value in dataclasses.astuple(given)):
+            return given
+    except TypeError:
+        pass
+    raise DataError(
+        f"{Path(output_dir) / PROBLEM_FILE}: vocabulary cannot be {entry!r:.80}; the file is damaged."
+    ) from None
+
+
+def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str | os.PathLike[str]) -> str:
+    """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
+    if data_dir is None:
+        return "data"
+    inside, folder = Path(data_dir).resolve(), Path(output_dir).resolve()
+    return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
+
+
+def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the object in a file, as it was written.
+
+    Args:
+        kinds: the types of its entries.
+        later: of those that may be missing; None then.
+
+    Raises:
+        DataError: no file, another form, or a checksum that differs.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"{path} is missing; this run cannot be opened without it. Put it back from a copy; or remove "
+            f"{HPARAMS_FILE}, too, and run t2t-lite-trainer with the flags that the run was started with."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise DataError(f"{path} does not hold a JSON object.")
+    values = {**dict.fromkeys(later), **values}
+    for name in values:
+        if name not in kinds and name not in later:
+            raise DataError(f"{path} has an entry {name!r:.80}, which this t2t-lite does not know; it may be damaged.")
+    for name, kind in {**kinds, **later}.items():
+        if name not in values:
+            raise DataError(f"{path} has no entry {name!r}; it is not of this t2t-lite.")
+        if not isinstance(values[name], kind):
+            raise DataError(f"{path}: {name} cannot be {values[name]!r:.80}; the file is damaged.")
+    check_seal(path, {name: value for name, value in values.items() if name in kinds or value is not None})
+    return values

@@ -1,0 +1,115 @@
+"""run.json: each start of the trainer on a run, with versions, command line, machine, start, end and how it ended.
+
+{"starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "computed", "first_step",
+"start", "end", "status"}, ...]}, oldest first. computed: see training/last_bits.py. Times are UTC. status: "running";
+"done"; "stopped: ..." by a signal; "failed: ..."; "killed": there was no time to note the end, which is null.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import platform
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite import __version__
+from t2t_lite.files import replace_file
+from t2t_lite.errors import T2TError
+from t2t_lite.signals import Stopped
+
+RUN_FILE = "run.json"
+RUNNING, KILLED = "running", "killed"
+
+_log = logging.getLogger("t2t_lite")
+
+
+@contextlib.contextmanager
+def recorded(
+    output_dir: str | os.PathLike[str],
+    *,
+    command: str,
+    devices: str,
+    first_step: int,
+    computed: Mapping[str, object] | None = None,
+    writes: bool = True,
+) -> Iterator[None]:
+    """Notes in run.json that the trainer has started, and at the end of the context how it ended.
+
+    The caller holds the run's lock: an older entry without an end is of a process that is gone.
+
+    Args:
+        command: the command line.
+        devices: what trains.
+        first_step: the update that comes next.
+        computed: how; see training/last_bits.py.
+        writes: whether to write at all; of several workers, only the chief does.
+    """
+    if not writes:
+        yield
+        return
+    path = Path(output_dir) / RUN_FILE
+    entry = {
+        "command": command,
+        "version": __version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "host": socket.gethostname(),
+        "devices": devices,
+        "computed": computed,
+        "first_step": first_step,
+        "start": utc(),
+        "end": None,
+        "status": RUNNING,
+    }
+    before = [{**old, "status": KILLED} if old.get("status") == RUNNING else old for old in read_starts(output_dir)]
+    if path.exists() and not before:
+        os.replace(path, path.with_name(f"{RUN_FILE}.damaged"))
+        _log.warning("%s is damaged; it stays as %s.damaged, and a new one is begun.", path, RUN_FILE)
+    _write(path, [*before, entry])
+    status = "done"
+    try:
+        yield
+    except BaseException as error:
+        status = _ending(error)
+        raise
+    finally:
+        try:
+            _write(path, [*before, {**entry, "end": utc(), "status": status}])
+        except OSError as error:  # a full disk; what has gone wrong before it is what counts
+            _log.warning("%s: the end of this start could not be noted: %s.", path, error.strerror or error)
+
+
+def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
+    try:
+        values = json.loads((Path(output_dir) / RUN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    starts = values.get("starts") if isinstance(values, dict) else None
+    return starts if isinstance(starts, list) and all(isinstance(entry, dict) for entry in starts) else []
+
+
+def utc() -> str:
+    """The time now, such as "2026-11-23T09:41:18Z"."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _ending(error: BaseException) -> str:
+    if isinstance(error, Stopped | KeyboardInterrupt):
+        return f"stopped: {str(error) or 'interrupted'}"
+    text = str(error).partition("\n")[0] if isinstance(error, T2TError | OSError) else type(error).__name__
+    return f"failed: {text}"
+
+
+def _write(path: Path, starts: list[dict[str, Any]]) -> None:
+    replace_file(path, json.dumps({"starts": starts}, indent=2, ensure_ascii=False) + "\n")

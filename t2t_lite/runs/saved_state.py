@@ -1,0 +1,83 @@
+"""What checkpoints hold of optimizer and schedule, beside the weights: slots, and a schedule's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import tensorflow as tf
+
+from t2t_lite.errors import DataError
+from t2t_lite.optimizers.base import Optimizer
+from t2t_lite.schedules.base import Schedule
+
+_MEMORY = "schedule_memory"
+_HEARD = "heard"
+
+
+class SavedState:
+    """The variables that a checkpoint holds of a training, and the way from there to optimizer and schedule.
+
+    Of an optimizer called "adam" with slots "m" and "v": the parts adam_m and adam_v, by the weights' names, and
+    adam_start, the step at which they were last zero. Of a schedule with a memory: schedule_memory.
+
+    Attributes:
+        parts: variables by part and name.
+        may_lack: parts that a checkpoint may lack. Those of version 0.1 have no start, as their slots are as old as the
+            run; those before --reset_optimizer may be of a schedule without a memory.
+
+    Args:
+        names: of the trainable weights.
+    """
+
+    def __init__(self, names: Sequence[str], optimizer: Optimizer | None, schedule: Schedule | None) -> None:
+        self.parts: dict[str, dict[str, tf.Variable]] = {}
+        self.may_lack: list[str] = [_MEMORY]
+        self._optimizer, self._schedule = optimizer, schedule
+        if optimizer is not None:
+            for name, slots in zip(names, optimizer.slots, strict=True):
+                for slot, variable in slots.items():
+                    self.parts.setdefault(f"{optimizer.name}_{slot}", {})[name] = variable
+            self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
+            self.parts[f"{optimizer.name}_start"] = {"step": self._start}
+            if optimizer.name == "adam":
+                self.may_lack.append("adam_start")
+        self._memory: dict[str, tf.Variable] = {}
+        if schedule is not None and schedule.listens:
+            self._fresh: dict[str, float] = {**schedule.memory, _HEARD: schedule.heard}
+            self._memory = {n: tf.Variable(v, dtype=tf.float64, trainable=False) for n, v in self._fresh.items()}
+            self.parts[_MEMORY] = self._memory
+
+    def gather(self) -> None:
+        """Before saving: brings the variables up to date."""
+        if self._optimizer is not None:
+            self._start.assign(self._optimizer.start)
+        if self._schedule is not None and self._memory:
+            for name, value in {**self._schedule.memory, _HEARD: self._schedule.heard}.items():
+                self._memory[name].assign(value)
+
+    def clear(self) -> None:
+        """Before reading: sets what a checkpoint may lack to what holds then."""
+        if self._optimizer is not None:
+            self._start.assign(0)
+        for name, variable in self._memory.items():
+            variable.assign(-1 if name == _HEARD else self._fresh[name])
+
+    def hand_out(self, step: int) -> None:
+        """After reading the checkpoint of `step`: tells optimizer and schedule what was in it."""
+        if self._optimizer is not None:
+            self._optimizer.start = int(self._start.numpy())
+        if self._schedule is not None and self._memory:
+            memory = {name: float(variable.numpy()) for name, variable in self._memory.items()}
+            heard = int(memory.pop(_HEARD))
+            self._schedule.memory |= memory
+            self._schedule.heard = step if heard < 0 else heard  # a schedule that is new here begins here
+
+    def check_parts(self, wanted: Collection[str], there: Collection[str], path: str) -> None:
+        """Raises DataError if a whole part is `wanted` and not `there`, as of another optimizer."""
+        lacking = [part for part in wanted if part in self.parts and part not in (*there, *self.may_lack)]
+        if lacking:
+            raise DataError(
+                f"The checkpoint {path} is none that {lacking[0].rpartition('_')[0]} can go on from: it has no "
+                f"{', '.join(lacking)}. Give the optimizer that it was trained with, or take its weights into a new "
+                f"run: --warm_start_from={path}."
+            )

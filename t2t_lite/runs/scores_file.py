@@ -1,0 +1,138 @@
+"""test.scores.json and dev.scores.json: the newest scores of a split, and of exactly which weights they are.
+
+{"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
+"weights": {"path", "step", "checksum"}, "decoding": {...}, "hypotheses", "date", "version"}
+
+loss and perplexity are of the split; dev_loss, of the same weights, is null where it is not known. The weights' path is
+relative to the run's folder. hypotheses names the file with the translations that were scored; null: they are in none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite import __version__
+from t2t_lite.files import replace_file
+from t2t_lite.runs.checkpoint import BEST, NEWEST
+from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.run_log import utc
+
+SPLITS = ("test", "dev")
+
+
+def write_scores(
+    output_dir: str | os.PathLike[str],
+    split: str,
+    checkpoint: str,
+    hypotheses: Sequence[str],
+    loss: float,
+    scores: Sequence[Mapping[str, Any]],
+    decoding: Mapping[str, Any],
+) -> Path:
+    """Writes SPLIT.scores.json in place of the one before, and returns its path.
+
+    Args:
+        checkpoint: path of the weights.
+        hypotheses: what was scored.
+        loss: of the split, in nats per target token.
+        scores: as `Score.as_dict` makes them.
+        decoding: the search's settings.
+    """
+    folder, weights = Path(output_dir), describe_weights(checkpoint)
+    text = "".join(f"{line}\n" for line in hypotheses)
+    file = folder / f"{split}.hyp.txt"
+    record = {
+        "split": split,
+        "scores": list(scores),
+        "loss": loss,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "dev_loss": loss if split == "dev" else _dev_loss(folder, weights),
+        "weights": weights,
+        "decoding": dict(decoding),
+        "hypotheses": file.name if file.is_file() and file.read_bytes() == text.encode("utf-8") else None,
+        "date": utc(),
+        "version": __version__,
+    }
+    path = scores_path(folder, split)
+    replace_file(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    return path
+
+
+def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any] | None:
+    """Returns what `write_scores` wrote; None where there is no such file, or it is damaged."""
+    try:
+        record = json.loads(scores_path(output_dir, split).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    whole = isinstance(record, dict) and isinstance(record.get("weights"), dict) and _are_scores(record.get("scores"))
+    return record if whole else None
+
+
+def scores_of(output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the scores in the run's files that are of these very weights, decoded in this very way.
+
+    Each has split, metric, value, signature and weights (the path of `checkpoint` in the run's folder).
+    """
+    weights = describe_weights(checkpoint)
+    found = []
+    for split in SPLITS:
+        record = read_scores(output_dir, split)
+        if record is not None and record["weights"] == weights and record.get("decoding") == dict(decoding):
+            found += [
+                {
+                    "split": split,
+                    "metric": score["name"],
+                    "value": score["value"],
+                    "signature": score["signature"],
+                    "weights": weights["path"],
+                }
+                for score in record["scores"]
+            ]
+    return found
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """Returns a record in words: "averaged/model-120 (BLEU 23.40, 2026-11-23T09:41:18Z)"."""
+    scores = ", ".join(f"{score['name']} {score['value']:.2f}" for score in record["scores"])
+    return f"{record['weights'].get('path')} ({scores}, {record.get('date')})"
+
+
+def scores_path(output_dir: str | os.PathLike[str], split: str) -> Path:
+    """Where the scores of a split are."""
+    return Path(output_dir) / f"{split}.scores.json"
+
+
+def describe_weights(checkpoint: str) -> dict[str, Any]:
+    """Path in the run's folder, step, and checksum of a checkpoint: of its index, which holds one of each tensor."""
+    path = Path(checkpoint)
+    digest = hashlib.sha256(path.with_name(f"{path.name}.index").read_bytes()).hexdigest()
+    name = f"{path.parent.name}/{path.name}"
+    return {"path": name, "step": int(path.name.rpartition("-")[2]), "checksum": f"sha256:{digest}"}
+
+
+def _dev_loss(folder: Path, weights: Mapping[str, Any]) -> float | None:
+    """The loss on dev, from dev.scores.json or from the evaluation after the update that the weights are of."""
+    record = read_scores(folder, "dev")
+    if record is not None and record["weights"] == weights:
+        return record.get("loss")
+    if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean is of other weights than its step's
+        return None
+    losses = [
+        line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line
+    ]
+    return losses[-1] if losses else None
+
+
+def _are_scores(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(score, dict)
+        and {"name", "value", "signature"} <= score.keys()
+        and isinstance(score["value"], int | float)
+        for score in value
+    )

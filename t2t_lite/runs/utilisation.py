@@ -1,0 +1,86 @@
+"""What a training costs in FLOPs of the model (models/flops.py), and how much of the devices' speed that is.
+
+Counted are real tokens, not padding, each pair by its own lengths; the pairs of a packed row are counted one by one,
+as if each stood in a row of its own. What a device computes on padding, or between the pairs of a row, is lost
+utilisation.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.pipeline import Plan
+from t2t_lite.data.store import TokenSplit
+from t2t_lite.models.flops import Sizes
+from t2t_lite.ops import threads
+from t2t_lite.distributed.devices import on_gpus
+
+_MEASURED_SECONDS = 0.3
+
+
+def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target lengths, int [pairs], of a batch as pipeline.batches yields it; empty rows have length 0."""
+    segments = [batch.get(f"{side}_segment", batch[side] > 0) for side in ("source", "target")]
+    slots = 1 + max(int(array.max(initial=0)) for array in segments)
+
+    def lengths(array: np.ndarray) -> np.ndarray:
+        rows = array.reshape(-1, array.shape[-1])
+        number = rows + slots * np.arange(len(rows))[:, None]  # of the pair; slot 0 of each row is its padding
+        return np.bincount(number.ravel(), minlength=slots * len(rows)).reshape(-1, slots)[:, 1:].ravel()
+
+    source, target = map(lengths, segments)
+    return source, target
+
+
+def planned_flops(sizes: Sizes, split: TokenSplit, plan: Plan, steps: int) -> int:
+    """Model FLOPs of the first `steps` updates of a training, exactly."""
+    epochs, rest = divmod(steps, plan.steps_per_epoch)
+
+    def of(first: int, last: int) -> int:
+        total = 0
+        for step in range(first, last + 1):
+            rows = plan.batch(step).rows
+            pairs = rows[rows >= 0]
+            total += sizes.training_flops(split.source.lengths[pairs], split.target.lengths[pairs])
+        return total
+
+    # Each epoch has all pairs once, so the first stands for all but the last.
+    whole = epochs * of(1, plan.steps_per_epoch) if epochs else 0
+    return whole + of(steps - rest + 1, steps)
+
+
+def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> float:
+    """How many FLOPs all devices of `strategy` do in a second of nothing but matrix products.
+
+    Measured for a fraction of a second: the best of some products of square matrices of `dtype`, as TensorFlow computes
+    them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count as often as the first. On CPUs as many
+    products are under way as training has operations under way, and their rates add up; logical CPUs share one machine
+    and count once. Work of others on the machine makes it an underestimate.
+    """
+    gpu = on_gpus()
+    # Enough to fill a GPU; on a CPU short enough to be done before another process gets its turn.
+    sizes, repeats = ((4096,), 10) if gpu else ((384, 512), 1)
+    multiply = tf.function(lambda a, b: tf.linalg.matmul(a, b), autograph=False)
+
+    def rate(_: int) -> float:
+        with tf.device("/GPU:0" if gpu else "/CPU:0"):
+            matrices = [tf.cast(tf.random.stateless_normal((n, n), (1, 1)), dtype) for n in sizes]
+            best, end = 0.0, math.inf
+            while time.perf_counter() < end:
+                for matrix, size in zip(matrices, sizes, strict=True):
+                    start = time.perf_counter()
+                    for _ in range(repeats):  # a GPU takes them one after the other, without waiting for Python
+                        product = multiply(matrix, matrix)
+                    product[0, 0].numpy()
+                    best = max(best, 2.0 * size**3 * repeats / (time.perf_counter() - start))
+                end = min(end, time.perf_counter() + _MEASURED_SECONDS)  # the first round compiles
+        return best
+
+    return sum(threads.each(rate, range(1 if gpu else threads.at_a_time()))) * (
+        strategy.num_replicas_in_sync if gpu else 1
+    )

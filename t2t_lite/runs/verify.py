@@ -1,0 +1,76 @@
+"""Verifies a run before it is opened or goes on: its files by checksums, a checkpoint by its record of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.errors import DataError
+from t2t_lite.runs.checkpoint import READ_ERRORS, RECORD, DamagedError, unreadable, variable_key
+from t2t_lite.runs.run_changes import check_record
+from t2t_lite.runs.run_checksums import check_files
+from t2t_lite.runs.run_dir import RunSpec, has_run
+
+_KINDS = {"problem": str, "options": dict, "model": str, "hparams": dict, "files": dict | None}
+
+
+def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) -> str | None:
+    """Raises DataError unless a run's files are as they were written, and the checkpoint `path` was trained with them.
+
+    Returns:
+        A sentence that says what could not be verified; None: everything was.
+    """
+    check_files(output_dir, spec.files or {})
+    record = read_record(path)
+    if record is not None:
+        check_record(record, spec, path, training=False)
+    known = {os.fspath(output_dir): spec.files is not None, path: record is not None}
+    if all(known.values()):
+        return None
+    names = " and ".join(name for name, verified in known.items() if not verified)
+    return (
+        f"{names}: made before t2t-lite kept checksums; that settings and vocabularies are those of the training could "
+        "not be verified."
+    )
+
+
+def verify_resumed(
+    output_dir: str | os.PathLike[str], spec: RunSpec, path: str, *, reset_optimizer: bool
+) -> str | None:
+    """Raises DataError unless `spec` is what the newest checkpoint, `path`, was trained with; returns the same."""
+    record = read_record(path)
+    if record is not None:
+        check_record(record, spec, path, training=not reset_optimizer)
+        return None
+    if not has_run(output_dir):
+        raise DataError(
+            f"{output_dir} holds checkpoints, but no hparams.json, which says how they were trained; and {path} was "
+            "made before t2t-lite kept a record of that in checkpoints. Put hparams.json back from a copy; or take the "
+            f"weights into a new run: --warm_start_from={path}."
+        )
+    return (
+        f"{output_dir} was made before t2t-lite kept checksums: that settings and vocabularies are those of its "
+        "training so far could not be verified. From here on they are."
+    )
+
+
+def read_record(path: str) -> dict[str, Any] | None:
+    """Returns what a checkpoint holds of its run (run_changes.py); None: it is of an earlier version.
+
+    Raises:
+        DamagedError: it cannot be read.
+    """
+    try:
+        reader = tf.train.load_checkpoint(path)
+        if variable_key(RECORD) not in reader.get_variable_to_shape_map():
+            return None
+        record = json.loads(reader.get_tensor(variable_key(RECORD)))
+    except (*READ_ERRORS, RecursionError) as error:
+        raise unreadable(path, error) from error
+    whole = isinstance(record, dict) and all(isinstance(record.get(name), kind) for name, kind in _KINDS.items())
+    if not whole or not all(isinstance(checksum, str) for checksum in (record["files"] or {}).values()):
+        raise DamagedError(f"The checkpoint {path} cannot be read: what it says of its run has another form.")
+    return dict(record)

@@ -1,0 +1,20 @@
+"""Up in a line to learning_rate, and there it stays; warmup_steps=1 is without a way up."""
+
+from __future__ import annotations
+
+from t2t_lite import registry
+from t2t_lite.schedules.base import Schedule, need
+
+
+@registry.register_schedule
+class Constant(Schedule):
+    """learning_rate * min(step / warmup_steps, 1)."""
+
+    def __init__(self, learning_rate: float, warmup_steps: int) -> None:
+        super().__init__()
+        need("constant", learning_rate=learning_rate)
+        self._rate, self._warmup_steps = learning_rate, warmup_steps
+
+    def rate(self, step: int) -> float:
+        """The equation."""
+        return self._rate * min(step / self._warmup_steps, 1.0)

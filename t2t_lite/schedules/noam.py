@@ -1,0 +1,24 @@
+"""Equation (3) of the paper: up in a line, then down with the root of the step (section 5.3)."""
+
+from __future__ import annotations
+
+from t2t_lite import registry
+from t2t_lite.schedules.base import Schedule
+
+
+@registry.register_schedule
+class Noam(Schedule):
+    """learning_rate_factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
+
+    Args:
+        d_model: the model's.
+        learning_rate_factor: 1 in the paper.
+    """
+
+    def __init__(self, d_model: int, warmup_steps: int, learning_rate_factor: float = 1.0) -> None:
+        super().__init__()
+        self._d_model, self._warmup_steps, self._factor = d_model, warmup_steps, learning_rate_factor
+
+    def rate(self, step: int) -> float:
+        """The equation."""
+        return float(self._factor * self._d_model**-0.5 * min(step**-0.5, step * self._warmup_steps**-1.5))

@@ -1,0 +1,45 @@
+"""learning_rate, halved each time that `patience` evaluations in a row bring no lower loss on dev."""
+
+from __future__ import annotations
+
+import math
+
+from t2t_lite import registry
+from t2t_lite.schedules.base import Schedule, need
+
+
+@registry.register_schedule
+class Plateau(Schedule):
+    """learning_rate / 2^halvings.
+
+    By the loss on dev, which is that of all of dev and has nothing to do with how it is decoded. There is no way up
+    at the start.
+    """
+
+    listens = True
+
+    def __init__(self, learning_rate: float, patience: int) -> None:
+        super().__init__()
+        need("plateau", learning_rate=learning_rate)
+        self._rate, self._patience = learning_rate, patience
+        self.memory = {"best": math.inf, "since": 0, "halvings": 0}
+
+    def rate(self, step: int) -> float:
+        """The rule."""
+        del step
+        return self._rate * 0.5 ** self.memory["halvings"]
+
+    def evaluated(self, loss: float) -> str | None:
+        """Notes whether the loss is the lowest so far; halves the rate if it has not been for long enough."""
+        memory = self.memory
+        if loss < memory["best"]:
+            memory |= {"best": loss, "since": 0}
+            return None
+        memory["since"] += 1
+        if memory["since"] < self._patience:
+            return None
+        memory |= {"since": 0, "halvings": memory["halvings"] + 1}
+        return (
+            f"{self._patience} evaluations in a row brought no loss on dev below {memory['best']:.4f}: the learning "
+            f"rate is {self.rate(0):.4g} from here on."
+        )

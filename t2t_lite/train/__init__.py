@@ -1,1 +1,0 @@
-"""Training: loss, schedule, optimizer, step, loop, checkpoints, reports."""

@@ -1,0 +1,1 @@
+"""Training: trainer, loop, step, gradients, loss, evaluation, the guard against numbers that are not finite."""

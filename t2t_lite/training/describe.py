@@ -1,0 +1,130 @@
+"""What a recipe will do before it does it: its values, the model by parts, epochs, hours, batches, memory."""
+
+from __future__ import annotations
+
+import collections
+import math
+import os
+from typing import Any
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.store import Store
+from t2t_lite.optimizers.choices import make_optimizer
+from t2t_lite.recipe_text import recipe
+from t2t_lite.runs.run_data import prepare_run_data
+from t2t_lite.runs.run_dir import RunSpec, make_model
+from t2t_lite.training.expected import check_memory, hours_text, memory_there
+from t2t_lite.training.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
+
+_EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
+
+
+def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again: bool = False) -> str:
+    """Returns the text of --describe for a run; prepares its data if need be.
+
+    Args:
+        output_dir: the run's folder; None where only the data has one.
+        again: prepare the data again if they have changed.
+    """
+    _, store = prepare_run_data(spec, output_dir or ".", again=again)
+    plan = recipe_plan(spec.hparams, store.split("train"))
+    source, target = store.source_vocabulary, store.target_vocabulary
+    check_memory(spec.hparams, target.size)
+    model = spec.make_model(source.size, target.size, source is target)
+    flops = recipe_flops(spec.hparams, model.cost, store.split("train"), plan)
+    steps = config.to_dict(spec.hparams)["train_steps"]
+    epochs = steps / plan.steps_per_epoch
+    parts = [
+        _model(spec.hparams_set, model),
+        recipe(spec.hparams),
+        f"{_flops(model, store)}\n  the whole training: {flops:.2e} FLOP on real tokens",
+        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}",
+        _batches(plan),
+        _memory(spec.hparams, model, plan),
+    ]
+    return "\n\n".join(parts)
+
+
+def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int) -> str:
+    """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
+    check_memory(hparams, vocab_size)
+    model = make_model(model_name, hparams, vocab_size, vocab_size, shared=True)
+    tokens, micro_batches, length = batch_limits(hparams)
+    batches = (
+        f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "
+        f"to {length} pieces a side"
+    )
+    steps = config.to_dict(hparams)["train_steps"]
+    flops = steps * tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH
+    training = (
+        f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"
+        f"  at most {flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
+        f"  {hours_text(flops, model.compute_dtype)}"
+    )
+    parts = [_model(hparams_set, model), recipe(hparams), _flops(model), training, batches, _memory(hparams, model)]
+    return "\n\n".join(parts)
+
+
+def _model(hparams_set: str, model: Any) -> str:
+    counts: collections.Counter[str] = collections.Counter()
+    for weight in model.weights:
+        path = weight.path.split("/")[1:-1] or [weight.name]  # without the model's name and the weight's own
+        counts["/".join(path[:2] if path[0] in ("encoder", "decoder") else path[:1])] += math.prod(weight.shape)
+    width = max(map(len, counts))
+    lines = [f"  {name:<{width}}  {count:>12,}" for name, count in counts.items()]
+    return f"{model.name}, hparams set {hparams_set}: {sum(counts.values()):,} parameters\n" + "\n".join(lines)
+
+
+def _flops(model: Any, store: Store | None = None) -> str:
+    source = target = _EXAMPLE_LENGTH
+    of = f"at {source} + {target} pieces"
+    if store is not None:
+        split = store.split("train")
+        source, target = (round(float(side.lengths.mean())) for side in (split.source, split.target))
+        of = f"at the average pair of {source} + {target} pieces"
+    flops = model.cost.training_flops(source, target)
+    return (
+        f"Arithmetic {of}: {flops / target / 1e6:,.1f} MFLOP per target token in training "
+        f"({flops / 3 / target / 1e6:,.1f} forward), multiply-add = 2"
+    )
+
+
+def _batches(plan: BucketPlan | PackedPlan) -> str:
+    s = plan.statistics()
+    lines = [
+        f"Batches: {s.steps:,} updates per epoch of {s.pairs:,} pairs ({s.left_out:,} left out as too long)",
+        f"  per update: {s.source_tokens / s.steps:,.0f} source and {s.target_tokens / s.steps:,.0f} target tokens, "
+        f"{s.padded_tokens / s.steps:,.0f} places on both sides, {s.waste:.1%} of them padding",
+    ]
+    if isinstance(plan, BucketPlan):
+        shapes = ", ".join(f"{b.rows} x ({b.source_length} + {b.target_length})" for b in plan.buckets)
+        lines.append(f"  {len(plan.buckets)} shapes, rows x (source + target): {shapes}")
+    return "\n".join(lines)
+
+
+def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None = None) -> str:
+    state = sum(math.prod(weight.shape) for weight in model.weights) * 4
+    value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
+    shapes = micro_batch_shapes(hparams, plan)
+    activations = max(model.cost.activation_bytes(*shape, value_bytes) for shape in shapes)
+    optimizer = make_optimizer(hparams, [])
+    slots = [shape for w in model.trainable_weights for shape in optimizer.slot_shapes(list(w.shape)).values()]
+    moments = sum(map(math.prod, slots)) * 4
+    needed = 2 * state + moments + activations
+    there, whose = memory_there()
+    advice = (
+        "" if needed <= there else "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe"
+    )
+    return (
+        f"Memory per device, estimated: {_size(needed)}\n"
+        f"  weights {_size(state)}, {type(optimizer).__name__}'s moments {_size(moments)}, gradients {_size(state)} "
+        f"(twice where micro-batches accumulate), activations of the largest micro-batch {_size(activations)}\n"
+        f"  there: {_size(there)}, {whose}{advice}"
+    )
+
+
+def _size(number: float) -> str:
+    return f"{number / 2**20:,.0f} MiB" if number < 2**30 else f"{number / 2**30:,.1f} GiB"

@@ -1,0 +1,176 @@
+"""Scores of a model on dev or test: loss, perplexity, accuracy, and BLEU of beam-searched text."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.pipeline import assemble
+from t2t_lite.data.plan import PlannedBatch
+from t2t_lite.data.store import Store
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import DataError
+from t2t_lite.metrics import bleu
+from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.metrics.evalb_parameters import Parameters
+from t2t_lite.metrics.evalb_report import TreeScore
+from t2t_lite.metrics.metric import Score
+from t2t_lite.models.ensemble import Ensemble
+from t2t_lite.ops import threads
+from t2t_lite.progress import Progress
+from t2t_lite.training.loss import batch_loss
+
+_BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
+_LONGEST = 1024  # pieces of a pair's longer side: attention's memory grows with its square
+
+_log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Scores on one split.
+
+    loss: nats per target token, without label smoothing.
+    accuracy: share of target tokens that have the highest probability, given those before them.
+    score: the problem's metric, on beam-searched text.
+    hypotheses: the outputs themselves, in the split's order.
+    references: what they were scored against, line by line.
+    repaired: how many outputs had to be made trees.
+    sources: what was translated.
+    """
+
+    loss: float
+    accuracy: float
+    score: Score
+    hypotheses: list[str]
+    references: list[str]
+    repaired: int
+    sources: Sequence[str] = ()
+
+    def samples(self, number: int) -> list[tuple[str, str, str]]:
+        """(source, output, reference) of `number` lines, evenly spaced: the same lines at each evaluation."""
+        rows = list(zip(self.sources, self.hypotheses, self.references, strict=True))
+        return rows if len(rows) <= number else [rows[i * len(rows) // number] for i in range(number)]
+
+    @property
+    def perplexity(self) -> float:
+        """Per piece, not per word (as in the paper's Table 3)."""
+        return math.exp(min(self.loss, 700.0))
+
+    @property
+    def errors(self) -> int:
+        """Trees in error, which are not in the score."""
+        return self.score.errors if isinstance(self.score, TreeScore) else 0
+
+    def as_metrics(self, split: str) -> dict[str, float]:
+        """The entries of an evaluation line of metrics.jsonl."""
+        kind = {"chrF2": "chrf", "BLEU": "bleu", "F1": "f1"}.get(self.score.name, "bleu_paper")
+        return {
+            f"{split}_loss": self.loss,
+            f"{split}_perplexity": self.perplexity,
+            f"{split}_accuracy": self.accuracy,
+            f"{split}_{kind}": self.score.value,
+            **({f"{split}_repaired": self.repaired / len(self.hypotheses)} if kind == "f1" else {}),
+            **({f"{split}_errors": self.errors} if isinstance(self.score, TreeScore) else {}),
+        }
+
+
+class Evaluator:
+    """Scores one model again and again; its graphs are traced once.
+
+    Args:
+        model: a `models.base.Model`.
+        store: the prepared data.
+        translator: decodes with the same model.
+        metric: one of metrics.bleu.METRICS, or "evalb".
+        evalb: the parameters of "evalb"; None: those of COLLINS.prm.
+        bleu_tokenize: BLEU's tokeniser; None: as the target language has it.
+
+    Attributes:
+        guessing_loss: that of a model to which all pieces are equally likely.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        store: Store,
+        translator: Translator,
+        metric: str,
+        evalb: Parameters | None = None,
+        bleu_tokenize: str | None = None,
+    ) -> None:
+        self._store, self._translator = store, translator
+        language = store.manifest["settings"]["target_language"]
+        self._metric = Bracketing(evalb) if metric == "evalb" else bleu.metric(metric, language, bleu_tokenize)
+
+        def sums(source: Any, target: Any) -> tuple[Any, Any]:
+            batch = {"source": source, "target": target}
+            logits = model(batch)
+            best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+            right = tf.math.count_nonzero(tf.equal(best, target) & (target > 0))
+            if isinstance(model, Ensemble):  # its members have softmax layers of their own
+                loss = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+                return tf.reduce_sum(tf.where(target > 0, loss, 0.0)), right
+            return batch_loss(model, batch, 1.0, 0.0), right
+
+        signature = [tf.TensorSpec([None, None], tf.int32)] * 2
+        self._sums = tf.function(sums, input_signature=signature, autograph=False)
+        self.guessing_loss = math.log(store.target_vocabulary.size)
+
+    def __call__(self, split: str, lines: int = 0) -> Scores:
+        """Scores `split`: its loss, and the outputs for `lines` of it, evenly spaced (0: all). Shows its progress."""
+        pairs = list(zip(*self._store.text(split), strict=True))
+        if 0 < lines < len(pairs):
+            pairs = [pairs[i * len(pairs) // lines] for i in range(lines)]
+        sources = [source for source, _ in pairs]
+        with Progress(len(pairs), " lines", f"translating {split}") as bar:
+            hypotheses = [h[0] for h in self._translator.translate(sources, progress=bar)]
+        trees = self._translator.tree_text
+        references = [target if trees is None else trees.reference(source, target) for source, target in pairs]
+        texts = [h.text for h in hypotheses]
+        score = self._metric.score(texts, references)
+        repaired = sum(h.repaired for h in hypotheses)
+        return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources)
+
+    def loss_and_accuracy(self, split: str) -> tuple[float, float]:
+        """Cross entropy per target token, in nats, and the share of them that have the highest probability.
+
+        Very long pairs are left out, and counted in a warning.
+
+        Raises:
+            DataError: all pairs are that long.
+        """
+        tokens = self._store.split(split)
+        source, target = tokens.source.lengths, tokens.target.lengths
+        longer = np.maximum(source, target)
+        left_out = int((longer > _LONGEST).sum())
+        if left_out:
+            what = f"{left_out} of {len(longer)} pairs of {split} are longer than {_LONGEST:,} pieces"
+            if left_out == len(longer):
+                raise DataError(f"{what}: there is none to compute a loss of. Cut its lines into sentences.")
+            _log.warning("%s; its loss is that of the others.", what)
+        order = np.argsort(-longer, kind="stable")[left_out:]
+
+        def sums(ids: np.ndarray) -> list[float]:
+            planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
+            batch = assemble(tokens, planned, micro_batches=1, packing=False)
+            return [float(value) for value in self._sums(batch["source"][0], batch["target"][0])]
+
+        loss, right = map(sum, zip(*threads.each(sums, _batches(order, longer)), strict=True))
+        number = int(target[order].sum(dtype=np.int64))
+        return loss / number, right / number
+
+
+def _batches(order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """Cuts `order`, in which lengths fall, into batches; those that are under way at a time share _BATCH_TOKENS."""
+    start = 0
+    while start < len(order):
+        rows = max(_BATCH_TOKENS // threads.at_a_time() // int(lengths[order[start]]), 1)
+        yield order[start : start + rows]
+        start += rows

@@ -1,0 +1,53 @@
+"""Scores of a run on a split of its own data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from t2t_lite.runs.open_run import open_runs
+from t2t_lite.training.evaluate import Evaluator
+
+
+@dataclasses.dataclass(frozen=True)
+class RunScores:
+    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired.
+
+    decoding: the search's settings, as `Translator.settings`.
+    """
+
+    checkpoint: str
+    split: str
+    loss: float
+    perplexity: float
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    repaired: int
+    decoding: Mapping[str, Any]
+
+
+def evaluate_run(
+    output_dirs: Sequence[str],
+    *,
+    split: str | None = None,
+    checkpoint: str | None = None,
+    usr_dir: str | None = None,
+    **decoding: Any,
+) -> RunScores:
+    """Scores a run on a split of its own data (None: test, or dev where there is no test set); else as `open_runs`."""
+    run = open_runs(output_dirs, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
+    store = run.store()
+    split = split or ("test" if "test" in store.splits() else "dev")
+    problem = run.spec.make_problem()
+    scores = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+    return RunScores(
+        run.checkpoint,
+        split,
+        scores.loss,
+        scores.perplexity,
+        scores.hypotheses,
+        scores.references,
+        scores.repaired,
+        run.translator.settings,
+    )

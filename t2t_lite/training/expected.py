@@ -1,0 +1,117 @@
+"""What a training will need, beside what there is: hours, at a rate that was measured, and memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.distributed.devices import on_gpus
+from t2t_lite.errors import UsageError
+from t2t_lite.optimizers.choices import make_optimizer
+from t2t_lite.runs.report import METRICS_FILE
+from t2t_lite.runs.utilisation import device_flops_per_second
+
+# Of the speed of plain matrix products, what a training reaches: from the smallest to the largest of
+# benchmarks/README.md ("One training step"), rounded outwards.
+UTILISATION = (0.4, 0.85)
+_LAST = 20  # training lines of metrics.jsonl whose rates count: what was measured first may have been on other devices
+_SMALL = 2**31  # bytes; for so few, nobody is asked what there is
+_SIDE = 1024  # of the matrix that stands for all weights
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def hours_text(flops: float, dtype: str, output_dir: str | os.PathLike[str] | None = None) -> str:
+    """Returns the hours that a training of `flops` takes, and what the figure is based on.
+
+    The rate is that of the run in `output_dir` where it has trained already; else a range, by the speed of matrix
+    products of `dtype` on one device of this machine, which is measured for a fraction of a second.
+    """
+    found = None if output_dir is None else _rate_of_run(Path(output_dir) / METRICS_FILE)
+    if found is not None:
+        rate, step, done = found
+        rest = _hours(max(flops - done, 0) / rate)
+        return (
+            f"hours expected: {_hours(flops / rate)} in all, {rest} from step {step:,}, without evaluations\n"
+            f"  based on the {rate / 1e9:,.0f} GFLOP/s of this run's last lines in {METRICS_FILE}"
+        )
+    speed = device_flops_per_second(tf.distribute.get_strategy(), dtype)
+    low, high = (_hours(flops / speed / share) for share in reversed(UTILISATION))
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    device = "one GPU" if gpus else "the CPUs"
+    return (
+        f"hours expected: {low} to {high} on {device} of this machine, without evaluations: an estimate\n"
+        f"  based on matrix products at {speed / 1e9:,.0f} GFLOP/s, measured now (too low if the machine is busy); "
+        f"trainings\n  have reached {UTILISATION[0]:.0%} to {UTILISATION[1]:.0%} of that (benchmarks/README.md)"
+        + (f"; its {gpus} GPUs can share the work" if gpus > 1 else "")
+    )
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2g}"
+
+
+def _rate_of_run(path: Path) -> tuple[float, int, float] | None:
+    """Median FLOPs per second of the last training lines, the last step, and the FLOPs up to it; None without any."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    lines: list[dict[str, Any]] = []
+    for line in text.split("\n"):
+        try:
+            record = json.loads(line)
+        except ValueError:  # a line cut off by a crash
+            continue
+        if isinstance(record, dict) and record.get("flops_per_second", 0) > 0:
+            lines.append(record)
+    if not lines:
+        return None
+    rate = statistics.median(record["flops_per_second"] for record in lines[-_LAST:])
+    return rate, int(lines[-1]["step"]), float(lines[-1].get("flops", 0))
+
+
+def check_memory(hparams: HParams, vocab_size: int) -> None:
+    """Raises UsageError, before anything is built, if a recipe's model is far too large to be trained on this machine.
+
+    What is counted are weights and the optimizer's moments, with Adam 12 bytes per parameter; refused is what needs
+    more than twice the memory that is there, whatever may be swapped. Training makes sure of the rest by a rehearsal
+    (training/step.py).
+    """
+    number, optimizer = hparams.parameters(vocab_size), make_optimizer(hparams, [])
+    slots = optimizer.slot_shapes([_SIDE, _SIDE]).values()
+    needed = number * 4 * (1 + sum(map(math.prod, slots)) / _SIDE**2)
+    if needed < _SMALL:
+        return
+    there, whose = memory_there()
+    if needed > 2 * there:
+        raise UsageError(
+            f"This recipe's model has at least {number:,} parameters; weights and {type(optimizer).__name__}'s moments "
+            f"alone need {needed / 2**30:,.0f} GiB of memory per device. There are {there / 2**30:,.1f} GiB, {whose}. "
+            "Choose a smaller recipe."
+        )
+
+
+def memory_there() -> tuple[int, str]:
+    """Returns the bytes of memory that a training can have on one device, and whose they are."""
+    if on_gpus():
+        from tensorflow.python.client import device_lib
+
+        limits = [d.memory_limit for d in device_lib.list_local_devices() if d.device_type == "GPU"]
+        return min(limits), "what TensorFlow can take on the smallest GPU"
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path in _CGROUP_LIMITS:
+        try:
+            limit = int(Path(path).read_text(encoding="ascii"))
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+        if limit < total:
+            return limit, "the limit of this container"
+    return total, "this machine's, shared by all its devices"

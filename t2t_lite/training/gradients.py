@@ -1,0 +1,72 @@
+"""Loss and gradients of one micro-batch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.ops.batch_shards import batch_shards
+from t2t_lite.ops.layer_norm import gradients_by_hand
+from t2t_lite.training.loss import added, batch_loss, output_arrays
+
+
+def loss_and_gradients(
+    model: Any,
+    batch: Mapping[str, Any],
+    seed: Any,
+    tokens: Any,
+    smoothing: tuple[float, str],
+    *,
+    blocks: int,
+    jit: bool,
+) -> tuple[Any, list[Any]]:
+    """Returns `batch_loss` of a micro-batch, and its gradients for the model's trainable weights, in their order.
+
+    Args:
+        model: a `models.base.Model`.
+        batch, seed: what it is called with.
+        tokens: of the global batch; see `batch_loss`.
+        smoothing: label_smoothing and label_smoothing_over, as in HParams.
+        blocks: of rows, which are computed side by side; more than one is for CPUs.
+        jit: for XLA.
+    """
+    weights = model.trainable_weights
+    read = [tf.convert_to_tensor(weight.value) for weight in weights]
+    softmax = [weight for weight in model.output() if isinstance(weight, keras.Variable)]
+    # Apart, so that its gradient is, from that of its lookups.
+    apart = [tf.convert_to_tensor(weight.value) for weight in softmax]
+    # Read once, weights are also cast and put side by side once for all blocks. But what `remat` computes again has
+    # gradients for variables only, and a model that changes variables by itself could not do so.
+    once = not (model.remat or model.non_trainable_variables)
+    scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
+    with gradients_by_hand(model):
+        with tf.GradientTape() as tape, scope:
+            for array in (*read, *apart):
+                tape.watch(array)
+            # What is computed from weights is made within the scope, and once for all blocks.
+            output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
+            losses = [
+                batch_loss(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
+                for rows, rows_seed in batch_shards(batch, seed, blocks)
+            ]
+            loss = tf.add_n(losses)
+        sources = read if once else [weight.value for weight in weights]
+        gradients, of_softmax = tape.gradient(loss, [sources, apart])
+    whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
+    return loss, [
+        _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
+        for weight, gradient in zip(weights, gradients, strict=True)
+    ]
+
+
+def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:
+    """The gradient of the softmax layer's table, whose rows may be looked up, too; to add their part takes memory."""
+    if of_lookups is None:
+        return of_table
+    if not isinstance(of_lookups, tf.IndexedSlices):
+        return of_table + of_lookups
+    return added(of_table, of_lookups.indices[:, None], of_lookups.values, jit=jit)

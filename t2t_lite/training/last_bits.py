@@ -1,0 +1,119 @@
+"""What the last bits of a run's weights depend on: noted in run.json, kept where it can be when the run goes on.
+
+Sums are added up in parts, and another cut gives other last bits. On CPUs it follows from the number of blocks of rows
+that are computed side by side and of the threads of an operation, not from how many processors then work at them: so a
+run that moves to a machine with more or fewer processors goes on with the numbers that it began with.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.distributed.workers import Workers
+from t2t_lite.ops import threads
+from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.run_log import read_starts
+
+_CPUINFO = Path("/proc/cpuinfo")
+_UNEQUAL = "unequal"  # not the same in all workers
+_IN_WORDS = {
+    "processor": "processor",
+    "devices": "devices",
+    "workers": "workers",
+    "side_by_side": "operations side by side",
+    "threads": "threads of an operation",
+    "xla": "XLA",
+    "remat": "remat",
+    "tensorflow": "TensorFlow",
+}
+
+
+def keep(output_dir: str | os.PathLike[str]) -> None:
+    """Computes from now on as the run in this folder was until its newest checkpoint, however many processors there
+    are; before TensorFlow has touched its devices. Does nothing on GPUs, or where run.json does not say."""
+    checkpoints = list_checkpoints(Path(output_dir) / "checkpoints")
+    step = int(checkpoints[-1].rpartition("-")[2]) if checkpoints else 0
+    computed = _until(output_dir, step).get("computed")
+    if isinstance(computed, dict):
+        at_a_time, per_operation = computed.get("side_by_side"), computed.get("threads")
+        if isinstance(at_a_time, int) and isinstance(per_operation, int):
+            threads.as_on(at_a_time, per_operation)
+
+
+def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bool, remat: bool) -> dict[str, Any]:
+    """What the last bits depend on in this process; all workers must call it.
+
+    Returns:
+        A value for each of _IN_WORDS. side_by_side and threads are None on GPUs, and _UNEQUAL where the workers differ.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    side_by_side, per_operation = threads.at_a_time(), threads.per_operation()
+    mine = float(side_by_side * 10_000 + per_operation)
+    unequal = workers.any(mine != workers.chiefs(mine))
+    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else _processor()
+    return {
+        "processor": name,
+        "devices": strategy.num_replicas_in_sync,
+        "workers": workers.count,
+        "side_by_side": None if gpus else _UNEQUAL if unequal else side_by_side,
+        "threads": None if gpus else _UNEQUAL if unequal else per_operation,
+        "xla": xla,
+        "remat": remat,
+        "tensorflow": tf.__version__,
+    }
+
+
+def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[str, Any]) -> list[str]:
+    """What to say of the last bits when a run goes on with `first_step`, computed as `now`; before run.json is written.
+
+    Nothing where all is as before.
+    """
+    before = _until(output_dir, first_step - 1).get("computed")
+    may = "the last bits of the weights may differ from those of a run that was never stopped"
+    if not isinstance(before, dict):
+        return [
+            f"run.json does not say how the steps until {first_step - 1:,} were computed. If it was with other "
+            f"devices, versions or another number of processors, {may}."
+        ]
+    changes = [
+        f"{words} {before.get(name)} -> {now[name]}"
+        for name, words in _IN_WORDS.items()
+        if before.get(name) != now[name] or now[name] == _UNEQUAL
+    ]
+    if changes:
+        return [f"From step {first_step:,} on {may}: {', '.join(changes)}."]
+    there, kept = threads.available(), threads.processors()
+    if there == kept or now["threads"] is None:
+        return []
+    return [
+        f"The run goes on as if there were {_number(kept)}, as before, so that its weights stay the same to "
+        f"the last bit. This process may use {there}: with TF_NUM_INTRAOP_THREADS={there} before the command it "
+        "computes for as many, as a rule faster, and with other last bits."
+    ]
+
+
+def _until(output_dir: str | os.PathLike[str], step: int) -> dict[str, Any]:
+    """The entry of run.json of the start that made `step`; empty where none did."""
+    for entry in reversed(read_starts(output_dir)):
+        first = entry.get("first_step")
+        if isinstance(first, int) and first <= step:
+            return entry
+    return {}
+
+
+def _number(processors: int) -> str:
+    return f"{processors} processors" if processors > 1 else "1 processor"
+
+
+def _processor() -> str:
+    """The model of this machine's CPU: other ones have other instructions, which add up otherwise."""
+    text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.is_file() else ""
+    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
+    return found[1].strip() if found else platform.machine()

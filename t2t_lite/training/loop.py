@@ -1,0 +1,197 @@
+"""The training loop: update, evaluate, save, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Mapping
+
+from t2t_lite.distributed.workers import Workers
+from t2t_lite.errors import TrainingError
+from t2t_lite.runs.checkpoint import BEST, DIVERGED_ADVICE, Checkpoints
+from t2t_lite.runs.ranking import DevScore, evaluations_without_progress
+from t2t_lite.runs.report import Report
+from t2t_lite.schedules.base import Schedule
+from t2t_lite.signals import Stopped, StopSignals
+from t2t_lite.training.evaluate import Evaluator, Scores
+from t2t_lite.training.updates import Updates
+
+_SAMPLES = 10  # translations of dev that an evaluation writes for TensorBoard
+_STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
+
+
+@dataclasses.dataclass(frozen=True)
+class Cadence:
+    """How often what happens, in steps where nothing else is said; 0 is never, but for eval_every."""
+
+    train_steps: int
+    eval_every: int
+    eval_lines: int  # of dev that are decoded at an evaluation; 0: all
+    save_every: int
+    save_minutes: float
+    early_stopping: int  # evaluations without a better score or a lower loss
+
+    def evaluates(self, step: int) -> bool:
+        """Whether an evaluation follows update `step`."""
+        return step > 0 and (step % self.eval_every == 0 or step == self.train_steps)
+
+    def saves(self, step: int, minutes: float) -> bool:
+        """Whether a checkpoint follows update `step`, `minutes` after the last one."""
+        return (self.save_every > 0 and step % self.save_every == 0) or 0 < self.save_minutes <= minutes
+
+
+class Evaluations:
+    """Scores dev, keeps the best weights, and knows when no better ones come any more.
+
+    The chief makes them; the other workers call the same methods and learn what came of it.
+
+    Args:
+        scores: of the evaluations so far, by step.
+        schedule: its `evaluated` is called where it listens.
+    """
+
+    def __init__(
+        self,
+        evaluate: Evaluator,
+        checkpoints: Checkpoints,
+        report: Report,
+        cadence: Cadence,
+        workers: Workers,
+        scores: Mapping[int, DevScore],
+        schedule: Schedule,
+    ) -> None:
+        self._evaluate, self._checkpoints, self._report, self._cadence = evaluate, checkpoints, report, cadence
+        self._workers, self._schedule = workers, schedule
+        self._scores = dict(scores)
+
+    def missing(self, step: int) -> bool:
+        """Whether the evaluation after `step` is due and was not made."""
+        return self._cadence.evaluates(step) and bool(self._workers.chiefs(step not in self._scores))
+
+    def make(self, step: int, stop: StopSignals) -> None:
+        """Makes it, or leaves it to the next start if a signal comes."""
+        with self._report.pause(), contextlib.suppress(Stopped):
+            if self._workers.is_chief:
+                self._make(step, stop)
+        self._workers.wait()
+        self.tell_schedule()
+
+    def tell_schedule(self) -> None:
+        """Tells a schedule that listens what it has not heard: of evaluations at multiples of eval_every.
+
+        The one after the last step counts for nothing, as the run may go on to a later one.
+        """
+        heard, every = self._schedule.heard, self._cadence.eval_every
+        news = sorted(step for step in self._scores if step > heard and step % every == 0)
+        for i in range(int(self._workers.chiefs(len(news))) if self._schedule.listens else 0):
+            step = news[i] if self._workers.is_chief else 0
+            loss = self._workers.chiefs(self._scores[step].loss if self._workers.is_chief else 0.0)
+            self._schedule.heard = int(self._workers.chiefs(step))
+            if said := self._schedule.evaluated(loss):
+                self._report.say(f"step {self._schedule.heard}: {said}")
+
+    def _make(self, step: int, stop: StopSignals) -> None:
+        with stop.immediate():
+            found = self._evaluate("dev", lines=self._cadence.eval_lines)
+        if not math.isfinite(found.loss):
+            raise TrainingError(
+                f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
+                f"newest checkpoint, from which it goes on. {DIVERGED_ADVICE}"
+            )
+        score = DevScore(found.score.value, found.loss)
+        better = self._checkpoints.has_no_best() or all(score.better_than(other) for other in self._scores.values())
+        if better:  # before the score is known: a run that is killed in between makes the evaluation again
+            self._checkpoints.save_weights(BEST, step)
+        self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
+        self._scores[step] = score
+        self._report.say(_line(step, found, better))
+        if found.loss > 2 * self._evaluate.guessing_loss:
+            self._report.warn(
+                f"warning: a loss of {found.loss:.4g} is above that of guessing, {self._evaluate.guessing_loss:.2f}: "
+                f"the run diverges. {DIVERGED_ADVICE}"
+            )
+
+    def stale(self) -> int:
+        """How many there were without progress, if that is enough to stop; else 0."""
+        since = evaluations_without_progress(self._scores.values())
+        return int(self._workers.chiefs(since if 0 < self._cadence.early_stopping <= since else 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """What a run is made of."""
+
+    updates: Updates
+    evaluations: Evaluations
+    checkpoints: Checkpoints
+    report: Report
+    cadence: Cadence
+    stop: StopSignals
+    workers: Workers
+
+    def run(self, first_step: int) -> None:
+        """Trains from `first_step` to the last step, or until neither dev score nor dev loss improves.
+
+        Raises:
+            Stopped: a signal came; the step that was being made is done and saved.
+            TrainingError: out of memory, or bad batches.
+        """
+        saved_at = time.monotonic()
+        self.evaluations.tell_schedule()  # of what came after the checkpoint was saved
+        if self.evaluations.missing(first_step - 1):  # a signal came when it was due
+            self.evaluations.make(first_step - 1, self.stop)
+        self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")
+        if self.evaluations.stale():
+            self.report.say(_STOPPED_BEFORE)
+            return
+        for step in range(first_step, self.cadence.train_steps + 1):
+            self.updates.make(step, stop=self.stop.received > 0)
+            last, stopping = self._evaluate(step, self._stopping(step))
+            if last or stopping or self.cadence.saves(step, (time.monotonic() - saved_at) / 60):
+                self.updates.finish()
+                with self.report.pause():
+                    self.checkpoints.save(step)
+                saved_at = time.monotonic()
+            if stopping:
+                self.report.write()
+            self._stop_if(stopping, f"step {step:,} of {self.cadence.train_steps:,} is done and saved.")
+            if last:
+                return
+
+    def _stop_if(self, stopping: bool, what: str) -> None:
+        if stopping:
+            self.workers.wait()  # or the others would be gone while the chief still saves
+            raise Stopped(self.stop.received or signal.SIGTERM, what)
+
+    def _stopping(self, step: int) -> bool:
+        """Whether a signal asks for the end after `step`. Of several workers it may have come to any, and all must end
+        after the same step: the one after that in which it came, when all have been told."""
+        return self.stop.received > 0 if self.workers.count == 1 else step > self.updates.asked_to_stop
+
+    def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:
+        """Evaluates where it is time to; returns whether `step` is the last one, and whether a signal came."""
+        last = step == self.cadence.train_steps
+        if last:
+            self.updates.finish()
+            self.report.write()
+        if self.evaluations.missing(step):
+            self.updates.finish()
+            self.evaluations.make(step, self.stop)
+            stopping = self.workers.any(stopping or self.stop.received > 0)
+            if not last and (stale := self.evaluations.stale()):
+                self.report.say(
+                    f"Stopping at step {step}: {stale} evaluations in a row brought neither a better score nor a lower "
+                    "loss."
+                )
+                last = True
+        return last, stopping
+
+
+def _line(step: int, scores: Scores, better: bool) -> str:
+    perplexity = f"{scores.perplexity:.2f}" if scores.perplexity < 1e6 else f"{scores.perplexity:.1e}"
+    text = f"step {step}: dev loss {scores.loss:.4f}, perplexity {perplexity}, "
+    errors = f", {scores.errors:,} of {len(scores.hypotheses):,} sentences in error" if scores.errors else ""
+    return f"{text}{scores.score.name} {scores.score.value:.2f}{errors}{' (best so far)' if better else ''}"

@@ -1,0 +1,206 @@
+"""A step whose loss or gradient is not finite: what is left out, and what is written down before the run ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.store import Store
+from t2t_lite.errors import TrainingError
+from t2t_lite.files import replace_file
+from t2t_lite.runs.checkpoint import DIVERGED_ADVICE
+from t2t_lite.runs.report import Report
+from t2t_lite.training.step import TrainStep
+
+_SHOWN = 10  # variables, where all gradients are finite
+
+Batch = Mapping[str, np.ndarray]
+
+
+class BadBatches:
+    """Callable for the loop: leaves a bad batch out while that is tolerated, then writes a report and raises.
+
+    Args:
+        output_dir: the report is OUTPUT_DIR/bad_step_N.json.
+        examine: makes the report of a step, of (step, batch).
+        not_finite: returns the names of weights that hold numbers which are not finite.
+        tolerated: how many the run may leave out.
+        skipped: how many it has left out so far.
+        writes: whether this process writes the report.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | os.PathLike[str],
+        report: Report,
+        examine: Callable[[int, Batch], dict[str, Any]],
+        not_finite: Callable[[], list[str]],
+        *,
+        tolerated: int,
+        skipped: int,
+        writes: bool = True,
+    ) -> None:
+        self._folder, self._report = Path(output_dir), report
+        self._examine, self._not_finite = examine, not_finite
+        self._tolerated, self._skipped, self._writes = tolerated, skipped, writes
+
+    @property
+    def tolerates(self) -> bool:
+        """Whether the next bad batch is left out, and the run goes on."""
+        return self._skipped < self._tolerated
+
+    def __call__(self, step: int, batch: Batch, loss: float, norm: float) -> None:
+        """Raises TrainingError unless the batch is one of those that are tolerated, and the weights are finite."""
+        what = f"Step {step}: the loss is {loss:g} and the gradient's norm {norm:g}. The update was not applied"
+        diverged = self._not_finite()  # then no other batch can do better
+        if self.tolerates and not diverged:
+            self._skipped += 1
+            self._report.skip(step, self._skipped)
+            self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")
+            return
+        facts = {"step": step, "loss": loss, "grad_norm": norm, **self._examine(step, batch)}
+        path = self._folder / f"bad_step_{step}.json"
+        if self._writes:
+            replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
+        said = (
+            f"{what} and nothing was saved since the newest checkpoint, from which the run goes on. {path} names "
+            "micro-batch, sentences, gradients and layers."
+        )
+        if diverged:
+            raise TrainingError(
+                f"{said} {len(diverged)} weights, such as {diverged[0]}, are not finite, so no other batch can help: "
+                f"the run has diverged. {DIVERGED_ADVICE}"
+            )
+        more = self._skipped + 1
+        raise TrainingError(f"{said} {DIVERGED_ADVICE} --skip_bad_batches={more} leaves out {more} such in all.")
+
+
+def examine(
+    step_function: TrainStep, model: keras.Model, store: Store, pairs: np.ndarray, step: int, batch: Batch
+) -> dict[str, Any]:
+    """Makes the micro-batches of a step once more, and looks at those whose loss or gradients are not finite.
+
+    Args:
+        store: what the batch is made of.
+        pairs: ids of training pairs in the rows of the global batch, -1 where empty.
+
+    Returns:
+        "weights_not_finite": paths of weights that were so before the step.
+        "micro_batches": those with numbers that are not finite; without any (gradients may be finite and the sum of
+            their squares not) the one with the largest gradient. Each has "micro_batch" (its index, from 0), "loss",
+            "pairs" (id in the prepared training data, from 0, and text), "gradient_norms" by variable (those not
+            finite; without any, the largest) and "largest_activations": the greatest absolute output of each layer,
+            in the order of the forward pass.
+    """
+    paths: list[str] = []
+    passes = _passes(step_function, model, step, paths)
+    arrays = {name: tf.constant(array) for name, array in batch.items()}
+    parts = len(batch["target"])
+    found: list[dict[str, Any]] = []
+    for index in range(parts):
+        loss, norms, outputs = passes(arrays, tf.constant(index))
+        largest: dict[str, float] = {}
+        for path, value in zip(paths, outputs, strict=True):  # a layer may be called more than once
+            largest[path] = float(np.maximum(value, largest.get(path, 0.0)))
+        gradients = {w.path: float(norm) for w, norm in zip(model.trainable_weights, norms, strict=True)}
+        found.append(
+            {
+                "micro_batch": index,
+                "loss": float(loss),
+                "pairs": _texts(store, pairs[index::parts]),  # as `assemble` deals them out
+                "gradient_norms": gradients,
+                "largest_activations": largest,
+            }
+        )
+    bad = [part for part in found if not math.isfinite(part["loss"] + sum(part["gradient_norms"].values()))]
+    shown = bad or [max(found, key=lambda part: max(part["gradient_norms"].values()))]
+    for part in shown:
+        part["gradient_norms"] = _worst(part["gradient_norms"])
+    weights = [w.path for w in model.weights if not np.isfinite(w.numpy()).all()]
+    return {"weights_not_finite": weights, "micro_batches": shown}
+
+
+def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list[str]) -> Callable[..., Any]:
+    """A graph of (batch, index) to the loss, the norms of the gradients, and the greatest absolute outputs of layers.
+
+    Args:
+        paths: becomes the layers' paths, in the order of the outputs. (A dict of outputs would come back sorted.)
+    """
+
+    def on_replica(batch: Any, index: Any) -> Any:
+        loss, gradients = step_function.micro_batch(batch, step, index)
+        with _watched(model) as outputs:
+            step_function.micro_logits(batch, step, index)
+        paths[:] = [path for path, _ in outputs]
+        return loss, [tf.norm(gradient) for gradient in gradients], [value for _, value in outputs]
+
+    def passes(batch: Any, index: Any) -> Any:
+        strategy = step_function.strategy
+        results = strategy.run(on_replica, args=(batch, index))  # all replicas make the same
+        return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], results)
+
+    return tf.function(passes, autograph=False)
+
+
+@contextlib.contextmanager
+def _watched(model: keras.Model) -> Iterator[list[tuple[str, Any]]]:
+    """Gives a list that fills with (path, greatest absolute output) of the layers while a graph is traced."""
+    seen: list[tuple[str, Any]] = []
+
+    def watched(layer: Any) -> Callable[..., Any]:
+        call = layer.call
+
+        def call_and_note(*args: Any, **kwargs: Any) -> Any:
+            outputs = call(*args, **kwargs)
+            for value in tf.nest.flatten(outputs):
+                if tf.is_tensor(value) and value.dtype.is_floating:
+                    nan = tf.reduce_any(tf.math.is_nan(value))  # which a maximum may pass over
+                    greatest = tf.cast(tf.reduce_max(tf.abs(value)), tf.float32)
+                    seen.append((layer.path, tf.where(nan, np.float32("nan"), greatest)))
+            return outputs
+
+        return call_and_note
+
+    layers = list(model._flatten_layers())
+    try:
+        for layer in layers:
+            layer.call = watched(layer)
+        yield seen
+    finally:
+        for layer in layers:
+            del layer.call
+
+
+def _texts(store: Store, rows: np.ndarray) -> list[dict[str, Any]]:
+    split = store.split("train")
+    return [
+        {
+            "id": int(pair),
+            "source": store.source_vocabulary.decode(split.source[pair].tolist()),
+            "target": store.target_vocabulary.decode(split.target[pair].tolist()),
+        }
+        for pair in rows[rows >= 0]
+    ]
+
+
+def _worst(norms: Mapping[str, float]) -> dict[str, float]:
+    bad = {path: norm for path, norm in norms.items() if not math.isfinite(norm)}
+    return bad or dict(sorted(norms.items(), key=lambda item: -item[1])[:_SHOWN])
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no word for numbers that are not finite: they become "nan", "inf" and "-inf"."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

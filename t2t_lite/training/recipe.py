@@ -1,0 +1,128 @@
+"""A recipe's training settings, and what is built from them. The only reader of these fields of HParams."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data import pipeline
+from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.store import TokenSplit
+from t2t_lite.distributed.devices import Devices, choose_devices, share_processors, use_jit
+from t2t_lite.distributed.workers import Workers
+from t2t_lite.errors import UsageError
+from t2t_lite.models.flops import Sizes
+from t2t_lite.optimizers.base import Optimizer
+from t2t_lite.runs.utilisation import planned_flops
+from t2t_lite.training.last_bits import computed_with
+from t2t_lite.training.loop import Cadence
+from t2t_lite.training.step import TrainStep
+
+
+def set_seed(hparams: HParams) -> None:
+    """Seeds the weights that are made next."""
+    keras.utils.set_random_seed(hparams.seed % 2**32)
+
+
+def prepare_processors(hparams: HParams) -> None:
+    """Shares out a CPU's processors as the recipe's micro-batches allow; before TensorFlow has touched its devices."""
+    share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
+
+
+def recipe_computed_with(
+    hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers
+) -> dict[str, Any]:
+    """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
+    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=model.remat)
+
+
+def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
+    """The batches of a recipe over `split`."""
+    return pipeline.make_plan(
+        split,
+        batch_tokens=hparams.batch_tokens,
+        micro_batches=hparams.micro_batches,
+        max_length=hparams.max_length,
+        packing=hparams.packing,
+        seed=hparams.seed,
+    )
+
+
+def make_batches(
+    hparams: HParams, split: TokenSplit, plan: BucketPlan | PackedPlan, first_step: int
+) -> Generator[pipeline.Batch, None, None]:
+    """The batches of `plan` from `first_step` on."""
+    return pipeline.batches(
+        split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first_step
+    )
+
+
+def recipe_flops(hparams: HParams, sizes: Sizes, split: TokenSplit, plan: BucketPlan | PackedPlan) -> int:
+    """Model FLOPs of the whole training."""
+    return planned_flops(sizes, split, plan, hparams.train_steps)
+
+
+def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
+    """(rows, source length, target length) of the micro-batches of `plan`; without one, of the longest rows."""
+    if isinstance(plan, BucketPlan):
+        return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
+    rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
+    return [(rows, hparams.max_length, hparams.max_length)]
+
+
+def recipe_devices(hparams: HParams, devices: Devices) -> tuple[Devices, str]:
+    """The devices that train the recipe, as `choose_devices` has it."""
+    return choose_devices(devices, hparams.micro_batches)
+
+
+def batch_limits(hparams: HParams) -> tuple[int, int, int]:
+    """(batch_tokens, micro_batches, max_length) of a recipe."""
+    return hparams.batch_tokens, hparams.micro_batches, hparams.max_length
+
+
+def number_to_average(hparams: HParams) -> int:
+    """How many of the last checkpoints the recipe averages, at least 1."""
+    return max(hparams.average_checkpoints, 1)
+
+
+def number_to_keep(hparams: HParams) -> int:
+    """How many of the newest checkpoints stay."""
+    return max(hparams.keep_checkpoints, number_to_average(hparams))
+
+
+def cadence_of(hparams: HParams) -> Cadence:
+    """How often the recipe evaluates and saves."""
+    return Cadence(
+        train_steps=hparams.train_steps,
+        eval_every=hparams.eval_every,
+        eval_lines=hparams.eval_lines,
+        save_every=hparams.save_every,
+        save_minutes=hparams.save_minutes,
+        early_stopping=hparams.early_stopping,
+    )
+
+
+def make_step(
+    hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
+) -> TrainStep:
+    """The update; `fill` as in `Devices`. UsageError: packed rows for a model that cannot read them."""
+    if hparams.packing and not model.packs:
+        raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
+    return TrainStep(
+        model,
+        optimizer,
+        strategy,
+        micro_batches=hparams.micro_batches,
+        label_smoothing=hparams.label_smoothing,
+        label_smoothing_over=hparams.label_smoothing_over,
+        clip_norm=hparams.clip_norm,
+        seed=hparams.seed,
+        jit=use_jit(hparams.jit),
+        packed=hparams.packing,
+        fill=fill,
+    )

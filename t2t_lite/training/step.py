@@ -1,0 +1,276 @@
+"""One update: the same on one device or many.
+
+A global batch has K micro-batches. R replicas take K / R each, in turn, and add up gradients of
+(sum of token losses) / (real target tokens of the *global* batch); one all-reduce adds those of the replicas.
+Dropout seeds follow from (run seed, step, micro-batch), so it does not matter which replica runs which part.
+
+A GPU works through what it is given while Python goes on, unless Python, or the graph, asks for a number that is still
+being computed. So with XLA there is no branch in the graph, and what came of an update is read when the next one is
+given to the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.distributed.devices import turns
+from t2t_lite.distributed.workers import LOST, lost
+from t2t_lite.errors import TrainingError
+from t2t_lite.layers.dropout import fold_in
+from t2t_lite.ops import threads
+from t2t_lite.optimizers.base import Optimizer
+from t2t_lite.training.gradients import loss_and_gradients
+
+
+class Outcome(NamedTuple):
+    """What came of an update: loss per real target token, in nats, label smoothing included; gradient's global norm
+    before clipping; above 0 where any process would like to stop; 1 if the update was applied, 0 if it was not."""
+
+    loss: float
+    grad_norm: float
+    stop: float
+    applied: float
+
+
+class _Settings(NamedTuple):
+    """What Python tells the graph of an update, in one array: target tokens of the global batch, whether to stop, and
+    whether to be left out where the update before was. The optimizer's numbers come after it."""
+
+    tokens: float
+    stop: float
+    strict: float
+
+
+_NONE = Outcome(0.0, 0.0, 0.0, 0.0)  # before the first update
+
+
+class TrainStep:
+    """Callable that makes one update.
+
+    Args:
+        model: a `models.base.Model`; its variables were created under `strategy`.
+        optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
+        strategy: OneDevice, Mirrored or MultiWorkerMirrored.
+        micro_batches: K, a multiple of the number of replicas.
+        label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
+        jit: compile with XLA: one program for each shape of batches, and one for the update.
+        packed: batches have segments and positions as well.
+        fill: some replicas take empty micro-batches where K is not a multiple of their number.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Optimizer,
+        strategy: tf.distribute.Strategy,
+        *,
+        micro_batches: int,
+        label_smoothing: float,
+        clip_norm: float,
+        seed: int,
+        jit: bool,
+        label_smoothing_over: str = "all",
+        packed: bool = False,
+        fill: bool = False,
+    ) -> None:
+        self._model, self._optimizer, self.strategy = model, optimizer, strategy
+        self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
+        self.replicas = strategy.num_replicas_in_sync
+        self._turns = turns(micro_batches, self.replicas, fill=fill)
+        self._parts = micro_batches
+        self._jit = jit
+        self._blocks = 1 if jit else max(threads.at_a_time() // len(strategy.extended.worker_devices), 1)
+        self._gradients, self._update = self._compiled(self._sum_of_parts), self._compiled(self._clip_and_apply)
+        kinds = ("", "_segment", "_position") if packed else ("",)
+        names = [side + kind for side in ("source", "target") for kind in kinds]
+        self._batch_spec = {name: tf.TensorSpec([self._turns * self.replicas, None, None], tf.int32) for name in names}
+        self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
+        lengths = (len(_Settings._fields) + self._numbers, len(Outcome._fields))
+        numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
+        signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *numbers]
+        # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
+        # the files may have changed.
+        self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
+        # The newest update: what came of it, on the device; its batch and its number.
+        self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
+
+    def __call__(
+        self,
+        batch: Mapping[str, np.ndarray],
+        step: int,
+        learning_rate: float,
+        *,
+        stop: bool = False,
+        after_bad: bool = True,
+    ) -> Outcome:
+        """Begins update number `step`, from 1; a GPU goes on with it after the return.
+
+        Where loss or gradient norm is not finite it is not applied.
+
+        Args:
+            batch: int32 arrays [K, rows, length], padded with 0.
+            learning_rate: of this step.
+            stop: whether this process would like to stop after it.
+            after_bad: whether to apply it although the update before was not.
+
+        Returns:
+            What came of the update *before*; all zeros where there was none.
+        """
+        numbers = self._optimizer.numbers(learning_rate, step)
+        before = tf.constant(_NONE) if self._newest is None else self._newest[0]
+        strict = float(not after_bad and self._newest is not None)
+        with self._explained(batch, f"in step {step}"):
+            settings = _Settings(_tokens(batch), float(stop), strict)
+            newest, before = self._begin(batch, step, (*settings, *numbers), before)
+            self._newest = newest, batch, step
+            return Outcome(*before.numpy().tolist())
+
+    def outcome(self) -> Outcome:
+        """Waits for the newest update, and returns what came of it; all zeros where there was none."""
+        if self._newest is None:
+            return _NONE
+        newest, batch, step = self._newest
+        with self._explained(batch, f"in step {step}"):
+            return Outcome(*newest.numpy().tolist())
+
+    def rehearse(self, rows: int, source_length: int, target_length: int) -> None:
+        """Makes forward and backward passes over full micro-batches of this shape, and no update.
+
+        Weights, moments and all later updates stay as they are; only memory is taken as it will be.
+
+        Raises:
+            TrainingError: it does not suffice.
+        """
+        lengths = {"source": source_length, "target": target_length}
+        batch = {
+            name: np.ones((self._parts, rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec
+        }
+        with self._explained(batch, "when the largest micro-batch was tried before the first step"):
+            settings = _Settings(_tokens(batch), 0.0, strict=1.0)
+            newest, _ = self._begin(batch, 0, (*settings, *[0.0] * self._numbers), tf.constant(_NONE))
+            newest.numpy()
+
+    def micro_batch(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of one micro-batch of update `step`, as the update adds them up."""
+        tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
+        return self._micro_gradients(_part(batch, index), self._step_seed(step), index, tokens)
+
+    def micro_logits(self, batch: Mapping[str, Any], step: Any, index: Any) -> Any:
+        """Logits of the same micro-batch and dropout, which the loss makes by itself; to look at."""
+        return self._model(_part(batch, index), seed=fold_in(self._step_seed(step), index))
+
+    def _step_seed(self, step: Any) -> np.ndarray:
+        return np.array([self._seed % 2**31, step], np.int32)
+
+    def _compiled(self, function: Any) -> Any:
+        return tf.function(function, jit_compile=True, autograph=False) if self._jit else function
+
+    def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
+        empty = self._turns * self.replicas - self._parts
+        whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
+        with tf.device("/CPU:0"):  # to be copied by the graph, when it is time to
+            numbers = tf.constant(settings)
+        return self._step(whole, self._step_seed(step), numbers, before)
+
+    @contextlib.contextmanager
+    def _explained(self, batch: Mapping[str, np.ndarray], when: str) -> Iterator[None]:
+        try:
+            yield
+        except LOST as error:
+            if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
+                raise lost(error) from error
+            raise
+        except tf.errors.ResourceExhaustedError as error:
+            parts, rows, source = batch["source"].shape
+            lines = str(error.message).split("\n")
+            reason = next((line for line in lines if "allocat" in line), lines[0]).strip()
+            raise TrainingError(
+                f"The device ran out of memory {when}: a micro-batch of {rows} rows x ({source} + "
+                f"{batch['target'].shape[2]}) pieces (micro_batches={parts}). Smaller parts of the same batch need "
+                f"less: --hparams=micro_batches={2 * parts}, in a new run. Or lower batch_tokens or "
+                f"max_length. ({reason})"
+            ) from error
+
+    def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> tuple[Any, Any]:
+        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before))
+        with tf.device("/CPU:0"):
+            # Copied by the graph, before it gives new work to the device: a copy that Python asks for after that would
+            # wait for the new work as well.
+            before = tf.identity(before)
+        return self.strategy.experimental_local_results(outcomes)[0], before
+
+    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
+        context = tf.distribute.get_replica_context()
+        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
+        tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
+        # Every replica is given the whole batch (token ids are small) and takes its parts.
+        parts = {name: array[replica :: self.replicas] for name, array in batch.items()}
+        loss, gradients = self._gradients(parts, seed, replica, tokens)
+        if self.replicas > 1:
+            loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
+        return self._update(loss, gradients, stop, settings, before)
+
+    def _sum_of_parts(self, parts: Mapping[str, Any], seed: Any, replica: Any, tokens: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of this replica's micro-batches, added up."""
+
+        def part(i: Any) -> tuple[Any, list[Any]]:
+            return self._micro_gradients(_part(parts, i), seed, i * self.replicas + replica, tokens)
+
+        def body(i: Any, loss: Any, gradients: list[Any]) -> tuple[Any, Any, list[Any]]:
+            more_loss, more = part(i)
+            return i + 1, loss + more_loss, [a + b for a, b in zip(gradients, more, strict=True)]
+
+        if self._turns == 1:
+            return part(0)
+        # The first outside of the loop saves a pass over zeros. XLA would compile everything twice for it.
+        first = 0 if self._jit else 1
+        sums = part(0) if first else (tf.zeros([]), [tf.zeros(v.shape, v.dtype) for v in self._optimizer.variables])
+        # One iteration at a time: memory for one micro-batch, not for all of them.
+        _, loss, gradients = tf.while_loop(
+            lambda i, *_: i < self._turns, body, (tf.constant(first), *sums), parallel_iterations=1
+        )
+        return loss, gradients
+
+    def _micro_gradients(self, part: Mapping[str, Any], seed: Any, index: Any, tokens: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of one micro-batch, both divided by the global number of target tokens.
+
+        Args:
+            seed: int32 [2], the step's.
+            index: which of the global batch's micro-batches this is.
+        """
+        seed = fold_in(seed, index)
+        return loss_and_gradients(self._model, part, seed, tokens, self._smoothing, blocks=self._blocks, jit=self._jit)
+
+    def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
+        """Updates this replica's weights unless a number is not finite; returns the outcome, float32 [4]."""
+        _, _, strict, *numbers = tf.unstack(settings)
+        norm = tf.linalg.global_norm(gradients)
+        if self._clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
+        applied = (
+            tf.math.is_finite(loss)
+            & tf.math.is_finite(norm)
+            & ((strict == 0) | (Outcome(*tf.unstack(before)).applied > 0))
+        )
+        if self._jit:
+            self._optimizer.apply_if(applied, gradients, *numbers)
+        else:
+            tf.cond(applied, lambda: self._apply(gradients, numbers), lambda: False)
+        return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32)])
+
+    def _apply(self, gradients: list[Any], numbers: list[Any]) -> bool:
+        self._optimizer.apply(gradients, *numbers)
+        return True
+
+
+def _tokens(batch: Mapping[str, np.ndarray]) -> float:
+    return max(float(np.count_nonzero(batch["target"])), 1.0)
+
+
+def _part(batch: Mapping[str, Any], index: Any) -> dict[str, Any]:
+    return {name: array[index] for name, array in batch.items()}

@@ -1,0 +1,275 @@
+"""A whole run: data, model, training, averaging, the test set."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.config import to_dict
+from t2t_lite.data.packing import PackedPlan
+from t2t_lite.data.pipeline import Plan
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.store import Store
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus
+from t2t_lite.distributed.workers import Workers
+from t2t_lite.errors import UsageError
+from t2t_lite.files import replace_file
+from t2t_lite.optimizers.choices import make_optimizer, make_schedule
+from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
+from t2t_lite.runs.ranking import past_scores
+from t2t_lite.runs.report import SKIPPED, Report, read_metrics
+from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
+from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
+from t2t_lite.runs.verify import verify_resumed
+from t2t_lite.signals import StopSignals
+from t2t_lite.training.evaluate import Evaluator, Scores
+from t2t_lite.training.expected import check_memory
+from t2t_lite.training.final_weights import choose_weights
+from t2t_lite.training.loop import Cadence, Evaluations, Loop
+from t2t_lite.training.non_finite import BadBatches, examine
+from t2t_lite.training.recipe import (
+    cadence_of,
+    make_batches,
+    make_step,
+    micro_batch_shapes,
+    number_to_average,
+    number_to_keep,
+    prepare_processors,
+    recipe_devices,
+    recipe_plan,
+    set_seed,
+)
+from t2t_lite.training.start_lines import device_text, epochs_warning, start_lines
+from t2t_lite.training.step import TrainStep
+from t2t_lite.training.updates import Batch, Updates
+from t2t_lite.training.warm_start import warm_start
+
+_WHAT_IS_THERE = Devices()
+
+
+class Trainer:
+    """Everything that one run needs, built from its recipe.
+
+    Args:
+        output_dir: the run's folder.
+        spec: what the run was started with.
+        store: its prepared data.
+        devices: what to train on.
+    """
+
+    def __init__(
+        self, output_dir: str | os.PathLike[str], spec: RunSpec, store: Store, devices: Devices = _WHAT_IS_THERE
+    ) -> None:
+        self.output_dir, self.spec, self.store, self._fill = Path(output_dir), spec, store, devices.fill
+        hparams = spec.hparams
+        devices, unused = recipe_devices(hparams, devices)
+        prepare_processors(hparams)
+        self.strategy = make_strategy(devices)
+        self.workers = Workers(self.strategy)
+        if unused:
+            self._say(unused)
+        set_seed(hparams)
+        with self.strategy.scope():
+            self.model = build_model(spec, store)
+            self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
+            self.schedule = make_schedule(hparams, self.model.output()[0].shape[-1])
+            self.checkpoints = Checkpoints(
+                output_dir,
+                self.model,
+                self.optimizer,
+                keep=number_to_keep(hparams),
+                every=max(cadence_of(hparams).save_every, 1),
+                record=make_record(spec),
+                writes=self.workers.is_chief,
+                schedule=self.schedule,
+            )
+        problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
+        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
+        self.evaluate = Evaluator(
+            self.model, store, self._translator, problem.metric, problem.evalb, problem.bleu_tokenize
+        )
+
+    def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
+        """Restores the newest checkpoint, or where there is none the weights of another run.
+
+        Args:
+            warm_start_from: a run, or one checkpoint of it; only its weights are taken.
+            reset_optimizer: the optimizer's slots become zero, as before its first update, in the newest checkpoint as
+                well. Weights, step, learning-rate schedule and the order of the data go on.
+
+        Raises:
+            UsageError: nothing to reset, the other run has another vocabulary, or the workers do not agree on the run.
+            DataError: a checkpoint that cannot be read.
+        """
+        if not self.workers.is_chief:
+            self.workers.wait()  # a damaged checkpoint is set aside by the chief
+        self._step = step = self.checkpoints.resume()
+        if self.workers.is_chief:
+            self.workers.wait()
+        if step:
+            newest = list_checkpoints(self.output_dir)[-1]
+            if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
+                self._say(unverified)
+        manifest = json.dumps(self.store.manifest, sort_keys=True)
+        recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
+        self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
+        if warm_start_from and step:
+            self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
+        elif warm_start_from:
+            warm_start(self.checkpoints, self.store, warm_start_from, self._say)
+        if reset_optimizer:
+            if not step:
+                raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")
+            self.optimizer.reset(step)
+            self.checkpoints.save(step)
+            self._say(f"{type(self.optimizer).__name__}'s moments are zero from step {step:,} on.")
+
+    def run(self, stop: StopSignals | None = None, *, skip_bad_batches: int = 0) -> None:
+        """Trains to the end of the recipe, from where `begin` has put it.
+
+        Args:
+            stop: tells of signals; the step that is being made is saved before `Stopped` is raised.
+            skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
+        """
+        hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
+        cadence = cadence_of(hparams)
+        # A killed run may have scores of steps that it will make again.
+        scores = {step: score for step, score in past_scores(self.output_dir).items() if step < first}
+        if first > cadence.train_steps and self.workers.chiefs(self._step in scores):
+            self._say(
+                f"{self.output_dir} is at step {first - 1:,} of {cadence.train_steps:,}: there is nothing to train."
+            )
+            return
+        if first > 1:
+            self._say(f"Going on from step {first - 1:,} of {cadence.train_steps:,}.")
+        with contextlib.ExitStack() as at_the_end:
+            folder = self.output_dir
+            if not self.workers.is_chief:
+                folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
+            split = self.store.split("train")
+            plan = recipe_plan(hparams, split)
+            stream = make_batches(hparams, split, plan, first)
+            at_the_end.callback(stream.close)
+            report = self._report(folder, cadence, planned_flops(self.model.cost, split, plan, first - 1))
+            at_the_end.callback(report.close)
+            self._announce(report, plan, cadence.train_steps)
+            step_function = self._step_function()
+            with stop.deferred():
+                step_function.rehearse(*self._largest(plan))
+                Loop(
+                    self._updates(step_function, stream, report, skip_bad_batches),
+                    Evaluations(self.evaluate, self.checkpoints, report, cadence, self.workers, scores, self.schedule),
+                    self.checkpoints,
+                    report,
+                    cadence,
+                    stop,
+                    self.workers,
+                ).run(first)
+
+    @property
+    def first_step(self) -> int:
+        """The update that `run` begins with."""
+        return self._step + 1
+
+    @property
+    def devices(self) -> str:
+        """What trains, in words."""
+        return device_text(self.strategy, self.workers.count)
+
+    def _announce(self, report: Report, plan: Plan, steps: int) -> None:
+        for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, self.devices):
+            report.say(line)
+        if warning := epochs_warning(self.spec, self.store, plan, steps):
+            report.warn(warning)
+
+    def _say(self, text: str) -> None:
+        if self.workers.is_chief:
+            print(text, flush=True)
+
+    def _report(self, folder: Path, cadence: Cadence, flops: int) -> Report:
+        return Report(
+            folder,
+            self._step + 1,
+            cadence.train_steps,
+            sizes=self.model.cost,
+            flops=flops,
+            hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
+            device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
+            quiet=not self.workers.is_chief,
+        )
+
+    def _updates(self, step_function: TrainStep, stream: Iterator[Batch], report: Report, tolerated: int) -> Updates:
+        bad_batches, log_every = self._bad_batches(step_function, report, tolerated), self.spec.hparams.log_every
+        return Updates(step_function, stream, self.schedule, bad_batches, report, log_every, ahead=on_gpus())
+
+    def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
+        """The shape of micro-batches that takes the most memory."""
+        shapes = micro_batch_shapes(self.spec.hparams, plan)
+        return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
+
+    def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> BadBatches:
+        def look(step: int, batch: Batch) -> dict[str, Any]:
+            # A plan of its own: the other one belongs to the thread that makes batches.
+            rows = recipe_plan(self.spec.hparams, self.store.split("train")).batch(step).rows
+            return examine(step_function, self.model, self.store, rows, step, batch)
+
+        before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
+        skipped, writes = int(self.workers.chiefs(before)), self.workers.is_chief
+        return BadBatches(
+            self.output_dir,
+            report,
+            look,
+            self.checkpoints.not_finite,
+            tolerated=tolerated,
+            skipped=skipped,
+            writes=writes,
+        )
+
+    def _step_function(self) -> TrainStep:
+        return make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
+
+    def finish(self) -> tuple[str, str, Scores]:
+        """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
+
+        The mean is taken unless the best one by dev score is better (`choose_weights`).
+
+        Returns:
+            (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt, the
+            scores in OUTPUT_DIR/SPLIT.scores.json, and those of dev in dev.scores.json.
+        """
+        number = number_to_average(self.spec.hparams)
+        path, scores = choose_weights(
+            self.output_dir, self.checkpoints, number, lambda: self.evaluate("dev"), self._say
+        )
+        split = "test" if "test" in self.store.splits() else "dev"
+        if split == "test" and scores is not None:
+            self._keep_scores("dev", path, scores)
+        if split == "test" or scores is None:
+            scores = self.evaluate(split)
+        text = "".join(line + "\n" for line in scores.hypotheses)
+        replace_file(self.output_dir / f"{split}.hyp.txt", text)
+        self._keep_scores(split, path, scores)
+        return path, split, scores
+
+    def _keep_scores(self, split: str, path: str, scores: Scores) -> None:
+        old, settings = read_scores(self.output_dir, split), self._translator.settings
+        file = write_scores(
+            self.output_dir, split, path, scores.hypotheses, scores.loss, [scores.score.as_dict()], settings
+        )
+        if old is not None and old["weights"] != describe_weights(path):
+            self._say(f"{file} held the scores of other weights until now: {summary(old)}.")
+
+
+def build_model(spec: RunSpec, store: Store) -> Any:
+    """The run's model with fresh weights, sized by the data's vocabularies; UsageError if it is far too large."""
+    source, target = store.source_vocabulary, store.target_vocabulary
+    check_memory(spec.hparams, target.size)
+    return spec.make_model(source.size, target.size, source is target)

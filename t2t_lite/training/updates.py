@@ -1,0 +1,82 @@
+"""One update after the other; what came of each is looked at while a GPU works on the next."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from t2t_lite.runs.report import Report
+from t2t_lite.training.non_finite import BadBatches
+from t2t_lite.training.step import Outcome, TrainStep
+
+Batch = Mapping[str, np.ndarray]
+
+
+class Updates:
+    """Makes updates and reports them.
+
+    Args:
+        batches: the batch of the first step first.
+        learning_rate: of a step, from 1.
+        log_every: a line is written after so many steps.
+        ahead: look at an update when the next one has begun, so that the device need not wait for that. On a CPU, which
+            is done with an update when TensorFlow returns, a person would only see everything late.
+    """
+
+    def __init__(
+        self,
+        step_function: TrainStep,
+        batches: Iterator[Batch],
+        learning_rate: Callable[[int], float],
+        bad_batches: BadBatches,
+        report: Report,
+        log_every: int,
+        *,
+        ahead: bool,
+    ) -> None:
+        self._step_function, self._batches, self._learning_rate = step_function, batches, learning_rate
+        self._bad_batches, self._report, self._log_every = bad_batches, report, log_every
+        self._ahead = ahead
+        self._open: tuple[int, Batch, float] | None = None  # step, batch and learning rate of what is to be looked at
+        self.asked_to_stop = math.inf  # the first step known after which a process wished to stop
+
+    def make(self, step: int, *, stop: bool) -> None:
+        """Begins update `step`, and looks at the one before, or at this one where it is not `ahead`.
+
+        Args:
+            stop: whether this process wishes to stop.
+
+        Raises:
+            TrainingError: out of memory, or a bad batch too many; no update after it was applied.
+        """
+        start = time.perf_counter()
+        batch, rate = next(self._batches), self._learning_rate(step)
+        self._report.add_waited(time.perf_counter() - start)
+        # Where nothing more is tolerated the report of a bad batch needs the weights as they were.
+        after_bad = self._open is None or self._bad_batches.tolerates
+        before = self._step_function(batch, step, rate, stop=stop, after_bad=after_bad)
+        self._look(before)
+        self._open = (step, batch, rate)
+        if not self._ahead:
+            self.finish()
+
+    def finish(self) -> None:
+        """Waits for the newest update, and looks at it; raises as `make`."""
+        if self._open:
+            self._look(self._step_function.outcome())
+
+    def _look(self, outcome: Outcome) -> None:
+        if self._open is None:
+            return
+        (step, batch, rate), self._open = self._open, None
+        if outcome.stop > 0:
+            self.asked_to_stop = min(self.asked_to_stop, step)
+        if not math.isfinite(outcome.loss) or not math.isfinite(outcome.grad_norm):
+            self._bad_batches(step, batch, outcome.loss, outcome.grad_norm)
+        else:
+            self._report.add(step, batch, outcome.loss, outcome.grad_norm, rate)
+        if step % self._log_every == 0:
+            self._report.write()

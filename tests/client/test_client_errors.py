@@ -1,0 +1,278 @@
+"""Refusals, answers that are none, wrong arguments: a sentence and an exit status for each."""
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t2t_lite.client.client import Translator
+from t2t_lite.client.endpoint import Target
+from t2t_lite.client.errors import BusyError, NoAnswerError, ServerError, UnknownModelError
+from t2t_lite.client.response import hypotheses
+from t2t_lite.errors import UsageError
+from tests.serving import toy_model
+from tests.serving.served_model import Fault
+from tests.serving.server import Server, serve
+
+
+@pytest.mark.parametrize(
+    ("which", "lines", "nbest", "error", "message"),
+    [
+        ({"model": "none"}, ["a"], 1, UnknownModelError, r"'none' at .* answered 404: Servable not found for request"),
+        (
+            {"version": 7},
+            ["a"],
+            1,
+            UnknownModelError,
+            r"\(version 7\) at .* Specific\(toy, 7\). Check the model's name",
+        ),
+        ({"label": "new"}, ["a"], 1, UsageError, r"\(label 'new'\) .*version label: new. No version has that label"),
+        (
+            {},
+            ["x" * 1001],
+            1,
+            UsageError,
+            "400: too long. The model does not take this request",
+        ),
+        ({}, ["not utf-8"], 1, ServerError, "answered text that is not UTF-8"),
+        ({"batch_size": 9}, ["a"] * 9, 1, UsageError, r"Task size 9 is larger .* Send fewer lines .*--batch_size"),
+    ],
+)
+def test_refusals_of_the_running_model(
+    server: Server, protocol: str, which: dict[str, Any], lines: list[str], nbest: int, error: type, message: str
+) -> None:
+    server.model.max_batch_size = 8
+    with (
+        Translator(server.address(protocol), **{"model": "toy", "protocol": protocol, **which}) as translator,
+        pytest.raises(error, match=message) as caught,
+    ):
+        translator.translate(lines, nbest=nbest)
+    assert type(caught.value) is error
+
+
+FOREIGN = (
+    "Tensors with name 'serving_default_inputs:0' from different tasks have different shapes and padding is turned off."
+    "Set pad_variable_length_inputs to true, or ensure that all tensors with the same name have equal dimensions "
+    "starting with the first dim."
+)
+
+
+def test_a_batch_that_another_client_has_spoilt_is_asked_again(server: Server, protocol: str) -> None:
+    server.model.faults.extend([Fault(code="FAILED_PRECONDITION", message=FOREIGN)] * 2)
+    with Translator(server.address(protocol), "toy", protocol) as translator:
+        assert translator.translate(["a b"])[0][0].text.startswith("b a")
+    assert server.model.requests[:3] == [None, None, 1]
+
+
+def test_a_request_whose_time_ran_out_in_the_queue_is_not_asked_again(server: Server, protocol: str) -> None:
+    words = "Run() timeout exceeded while waiting in batching queue"
+    server.model.faults.append(Fault(code="RESOURCE_EXHAUSTED", message=words))
+    with (
+        Translator(server.address(protocol), "toy", protocol) as translator,
+        pytest.raises(ServerError, match="answered 429: Run.* Its time ran out in the server's queue") as caught,
+    ):
+        translator.translate(["a"])
+    assert type(caught.value) is ServerError
+    assert len(server.model.requests) == 1
+
+
+def test_int8_weights_on_a_processor_that_cannot_run_them(server: Server, protocol: str) -> None:
+    words = "assertion failed: [no exact products of 8-bit integers on this processor]"
+    server.model.faults.append(Fault(code="INVALID_ARGUMENT", message=words))
+    with (
+        Translator(server.address(protocol), "toy", protocol) as translator,
+        pytest.raises(UsageError, match="The server's processor cannot run int8 weights: export in float32"),
+    ):
+        translator.translate(["a"])
+
+
+def test_grpc_on_the_rest_port_and_the_other_way_round(server: Server) -> None:
+    for address, protocol, words in (
+        (server.rest, "grpc", "does not speak gRPC. .* 8501 is REST's"),
+        (server.grpc, "rest", "does not speak HTTP/1.1 .* 8500 is gRPC's"),
+    ):
+        with Translator(address, "toy", protocol) as translator, pytest.raises(ServerError, match=words) as caught:
+            translator.translate(["a"])
+        assert type(caught.value) is ServerError  # not one that is worth another try
+
+
+def test_a_model_without_the_signature(tmp_path: Path) -> None:
+    toy_model.save(tmp_path, 1, signatures=("serving_default",))
+    with serve(tmp_path, "toy") as server:
+        for protocol in ("rest", "grpc"):
+            with (
+                Translator(server.address(protocol), "toy", protocol) as translator,
+                pytest.raises(
+                    UsageError, match='Serving signature .*"nbest" not found.*export it with t2t-lite-exporter'
+                ),
+            ):
+                translator.translate(["a"], nbest=2)
+
+
+# What the stock server was seen to answer, and its map of codes to HTTP's: code, words, error, advice.
+@pytest.mark.parametrize(
+    ("code", "words", "error", "advice"),
+    [
+        ("INVALID_ARGUMENT", "Failed to process element: 0 of 'instances' list. Error: ...", UsageError, "exporter"),
+        ("INVALID_ARGUMENT", "JSON Parse error: Invalid value. at offset: 17", UsageError, "exporter"),
+        ("INVALID_ARGUMENT", "No values in 'instances' array", UsageError, "exporter"),
+        ("INVALID_ARGUMENT", "Tensor name: n has inconsistent batch size: 3 expecting: 1", UsageError, "exporter"),
+        ("INVALID_ARGUMENT", "Shape of tensor x [] is not compatible with expected shape [?].", UsageError, "exporter"),
+        ("INVALID_ARGUMENT", "Malformed request: PUT /v1/models/toy:predict", UsageError, "exporter"),
+        (
+            "FAILED_PRECONDITION",
+            'Serving signature key "nope" not found.',
+            UsageError,
+            "export it with t2t-lite-exporter",
+        ),
+        ("OUT_OF_RANGE", "x", UsageError, "exporter"),
+        ("UNAUTHENTICATED", "x", ServerError, "credentials"),
+        ("PERMISSION_DENIED", "x", ServerError, "does not let this client through"),
+        ("NOT_FOUND", "Servable not found for request: Latest(none)", UnknownModelError, "name and version"),
+        ("ALREADY_EXISTS", "x", ServerError, "log"),
+        ("ABORTED", "x", ServerError, "log"),
+        ("RESOURCE_EXHAUSTED", "x", BusyError, "--concurrency"),
+        ("UNAVAILABLE", "The batch scheduling queue is full", BusyError, "--wait"),
+        ("CANCELLED", "x", ServerError, "log"),
+        ("UNIMPLEMENTED", "x", ServerError, "log"),
+        ("INTERNAL", "XLA compilation disabled", ServerError, "jit_compile"),
+        ("DATA_LOSS", "x", ServerError, "log"),
+        ("UNKNOWN", "x", ServerError, "log"),
+    ],
+)
+def test_every_code_has_a_sentence_and_an_exit_status(
+    server: Server, protocol: str, code: str, words: str, error: type, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("t2t_lite.client.client._FIRST_DELAY", 0.001)
+    server.model.faults.extend([Fault(code=code, message=words)] * 6)
+    with Translator(server.address(protocol), "toy", protocol) as translator, pytest.raises(error) as caught:
+        translator.translate(["a"])
+    assert type(caught.value) is error
+    assert caught.value.exit_status == (2 if issubclass(error, UsageError) else 1)
+    assert words.rstrip(".") in str(caught.value)
+    assert advice in str(caught.value)
+
+
+def test_the_time_limit_of_the_server(toy_base: Path) -> None:
+    with (
+        serve(toy_base, "toy", rest_timeout=1.0) as server,
+        Translator(server.rest, "toy") as translator,
+        pytest.raises(ServerError, match="504: Timed out.*--rest_api_timeout_in_ms.*--batch_size"),
+    ):
+        translator.translate(["endless"])
+
+
+def test_the_deadline_of_the_client_over_grpc(server: Server) -> None:
+    with (
+        Translator(server.grpc, "toy", "grpc", timeout=0.5) as translator,
+        pytest.raises(NoAnswerError, match="no answer within 0.5 s"),
+    ):
+        translator.translate(["endless"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "message"),
+    [
+        (Fault(drop=True), NoAnswerError, "closed the connection before its answer was whole"),
+        (Fault(body=b"{}"), ServerError, "answered what is no prediction: '{}'"),
+        (Fault(body=b"[" * 100_000), ServerError, r"answered what is no prediction: '\[\[.*\.\.\.'"),
+        (Fault(body=b'{"outputs": "a"}'), ServerError, "what is no prediction"),
+        (Fault(body=b'{"outputs": {}}'), ServerError, "answers nothing instead of outputs and scores"),
+        (Fault(body=b'{"outputs": {"x": ["a"], "y": [1]}}'), ServerError, "answers x, y instead of outputs and scores"),
+        (Fault(body=b'{"outputs": {"outputs": ["a", "b"], "scores": [1, 2]}}'), ServerError, "each of 1 lines"),
+        (Fault(body=b'{"outputs": {"outputs": ["a"], "scores": 1}}'), ServerError, "each of 1 lines"),
+        (Fault(body=b'{"outputs": {"outputs": [3], "scores": [1]}}'), ServerError, "wrong form: 3 is not text"),
+        (Fault(body=b'{"outputs": {"outputs": ["a"], "scores": ["x"]}}'), ServerError, "wrong form: could not convert"),
+        (Fault(body=b'{"outputs": {"outputs": ["a"], "scores": [null]}}'), ServerError, "wrong form"),
+        (Fault(body=b'{"outputs": {"outputs": [["a", "b"]], "scores": [[1]]}}'), ServerError, "wrong form"),
+        (Fault(body=b'{"outputs": {"outputs": [[]], "scores": [[]]}}'), UsageError, "gives 0 outputs a line"),
+        (Fault(body=b'{"outputs": ["\xff"]}'), ServerError, "not UTF-8"),
+        (Fault(body=b'{"outputs": ["\\ud83d"]}'), ServerError, "not UTF-8"),
+        (Fault(status=404, body=b"<h1>Not\n Found</h1>"), ServerError, "404 and not as .*'<h1>Not Found</h1>'.*8501"),
+        (Fault(status=405, body=b""), ServerError, "405 and not as TensorFlow Serving does"),
+        (Fault(status=413, body=b'{"error": "too big"}'), ServerError, "413: too big. Send fewer lines"),
+        (Fault(status=502, body=b"<html>"), ServerError, "502: Bad Gateway. See the server's log"),
+        (Fault(status=400, body=b'{"error": "\xff\n\x01"}'), UsageError, "400: \ufffd \x01. The model"),
+        (Fault(status=301, body=b"", headers=(("Location", "http://b/"),)), ServerError, "on to http://b/; redirects"),
+        (
+            Fault(body=b"{}", headers=(("Content-Length", "9"), ("Connection", "close"))),
+            NoAnswerError,
+            "before its answer",
+        ),
+    ],
+)
+def test_answers_that_are_none(server: Server, fault: Fault, error: type, message: str) -> None:
+    server.model.faults.append(fault)
+    with Translator(server.rest, "toy") as translator:
+        with pytest.raises(error, match=message) as caught:
+            translator.translate(["a b"])
+        assert type(caught.value) is error
+        assert translator.translate(["a b"])[0][0].text == "b a!"  # it goes on
+    assert server.model.requests[-2:] == [None, 1]  # the one that met the fault was not sent again
+
+
+def test_one_output_and_other_forms() -> None:
+    target = Target.parse("localhost:8501", "toy")
+    ((one,), (other,)) = hypotheses({"text": [b"a", "b"]}, 2, 1, target)
+    assert (one.text, other.text) == ("a", "b")
+    assert math.isnan(one.score)
+    ((first, second),) = hypotheses({"outputs": [["a", "b", "c"]]}, 1, 2, target)
+    assert (first.text, second.text) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"protocol": "grcp"}, "neither 'rest' nor 'grpc'. Did you mean 'grpc'?"),
+        ({"batch_size": 0}, "batch_size=0 must be from 1 to 1,000,000"),
+        ({"batch_size": 10**30}, "must be from 1"),
+        ({"concurrency": 0}, "concurrency=0 must be from 1"),
+        ({"timeout": math.inf}, "timeout=inf must be above 0 and at most 1,000,000 seconds"),
+        ({"timeout": math.nan}, "must be above 0"),
+        ({"timeout": 0}, "must be above 0"),
+        ({"model": "a/b"}, "cannot be the name of a model"),
+        ({"model": ""}, "cannot be the name of a model"),
+        ({"label": "a:b"}, "cannot be the name of a label"),
+        ({"version": 1, "label": "stable"}, "not both"),
+        ({"version": -1}, "cannot be a version"),
+        ({"version": 2**63}, "cannot be a version"),
+        ({"server": "localhost"}, "names no port.*8501.*8500"),
+        ({"server": "localhost:0"}, "names no port"),
+        ({"server": "localhost:http"}, "not of the form host:port"),
+        ({"server": "localhost:99999"}, "not of the form host:port"),
+        ({"server": "[::1:8501"}, "not of the form host:port"),
+        ({"server": ":8501"}, "not of the form host:port"),
+        ({"server": "ftp://localhost:8501"}, "not of the form host:port"),
+        ({"server": "http://me@localhost:8501"}, "not of the form host:port"),
+        ({"server": "http://localhost:8501/v1/models"}, "not of the form host:port"),
+        ({"server": f"{'a' * 64}.example:8501"}, "not of the form host:port"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Translator(**{"server": "localhost:8501", "model": "toy", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.translate("one string"), "not one string"),
+        (lambda t: t.translate(["a"], nbest=0), "nbest=0 must be at least 1"),
+        (lambda t: t.translate(["ok", "half \ud83d"]), r"'\\ud83d' in a line is not a character"),
+    ],
+)
+def test_wrong_lines(server: Server, call: Callable[[Translator], None], message: str) -> None:
+    with Translator(server.rest, "toy") as translator, pytest.raises(UsageError, match=message):
+        call(translator)
+    assert server.model.requests == []
+
+
+@pytest.mark.parametrize("missing", ["grpc", "tensorflow_serving"])
+def test_grpc_without_its_packages(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError, match=r"pip install 't2t-lite\[grpc\]'"):
+        Translator("localhost:8500", "toy", "grpc")
+    Translator("localhost:8501", "toy", "rest").close()

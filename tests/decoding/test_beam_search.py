@@ -1,0 +1,270 @@
+"""Beam search with caches against a plain one in NumPy without, and against trying every output."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decoding.beam_search import beam_search, length_penalty
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
+from t2t_lite.models.ensemble import Ensemble
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from tests import convs2s_reference, reference
+from tests.searches import EOS, EXTRA, PAD, Searches, hypotheses, penalty, random_sources, without_padding
+
+V = 30
+TINY = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2)
+
+
+class _Searches(Searches):
+    """Those of a Transformer with random weights; the slow one is NumPy alone.
+
+    The decoder's output is of length sqrt(d_model) with any weights, so the table of the tied softmax decides how far
+    apart probabilities are: entries of `scale` / sqrt(d_model) make logits of deviation `scale`.
+    """
+
+    def __init__(
+        self, vocab_size: int = V, seed: int = 4, scale: float = 2.0, hparams: TransformerHParams = TINY
+    ) -> None:
+        super().__init__(Transformer.from_hparams(hparams, vocab_size, vocab_size, True))
+        reference.randomise(self.model, seed, 2.0)
+        table = self.model.target_embedding.table
+        table.assign(scale * TINY.d_model**-0.5 * np.random.default_rng(seed).standard_normal(tuple(table.shape)))
+        kinds = (hparams.norm, hparams.num_decoder_layers, hparams.positions)
+        self.plain = reference.Transformer(reference.weights_of(self.model), 1, 2, *kinds)
+        self._memories: dict[tuple[int, ...], np.ndarray] = {}
+        self._answers: dict[tuple[tuple[int, ...], ...], np.ndarray] = {}
+
+    def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
+        asked = (source, *prefixes)  # searches that differ in alpha alone ask for the same
+        if asked not in self._answers:
+            ids = np.array([source])
+            if source not in self._memories:
+                self._memories[source] = self.plain.encode(ids)
+            inputs = np.array([(PAD, *prefix) for prefix in prefixes])
+            self._answers[asked] = reference.log_softmax(self.plain.decode(inputs, self._memories[source], ids)[:, -1])
+        return self._answers[asked]
+
+
+SOURCES = random_sources(V)
+
+
+@pytest.fixture(scope="module")
+def searches() -> _Searches:
+    return _Searches()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("beam", [1, 4, 21])
+def test_fast_equals_slow(searches: _Searches, beam: int, early: bool, alpha: float) -> None:
+    searches.assert_equal(SOURCES, beam, alpha, early)
+
+
+RELATIVE: dict[str, Any] = {"max_relative_position": 3, "positions": "none", "attention_biases": True}
+TENSOR2TENSOR: dict[str, Any] = {"norm": "pre", "positions": "tensor2tensor", "num_decoder_layers": 2}
+
+
+@pytest.mark.parametrize("changes", [RELATIVE, TENSOR2TENSOR], ids=["relative", "tensor2tensor"])
+def test_fast_equals_slow_with_what_the_paper_has_not(changes: dict[str, Any]) -> None:
+    searches = _Searches(hparams=config.replace(TINY, source_vector=True, **changes))
+    for beam in (1, 4):
+        found = searches.assert_equal(SOURCES, beam, 0.6, False)
+    assert len(set(found)) > 20
+
+
+def _rnn(seed: int = 4, **changes: Any) -> Rnn:
+    sizes: dict[str, Any] = {"num_layers": 2, "d_model": 16, "dropout": 0.0, **changes}
+    model = Rnn.from_hparams(RnnHParams(**sizes), V, V, True)
+    reference.randomise(model, seed, 2.0)
+    return model
+
+
+def _convs2s() -> ConvS2S:
+    sizes: dict[str, Any] = {"encoder_layers": "2x16x3", "decoder_layers": "16x3+12x2+12x1", "d_model": 16}
+    model = ConvS2S.from_hparams(ConvS2SHParams(**sizes, d_out=16, dropout=0.0), V, V, True)
+    convs2s_reference.randomise(model, 4, 1.2)  # with more, its attention would show the last digits
+    return model
+
+
+def _ensemble() -> Ensemble:
+    """Of two states: one that is reordered, and one that is full and renewed."""
+    return Ensemble([_Searches().model, _rnn(5)])
+
+
+RNNS: dict[str, dict[str, Any]] = {
+    "general": {},
+    "additive": {"attention_score": "additive"},
+    "gnmt": {"encoder": "gnmt", "wiring": "gnmt", "num_layers": 3},
+    "gnmt_v2": {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 3},
+    "both_ways": {"encoder": "bi", "wiring": "attention_wrapper"},
+    "vinyals": {"encoder": "reversed", "wiring": "vinyals", "share_embeddings": False},
+}
+OTHERS: dict[str, Callable[[], Any]] = {
+    **{name: functools.partial(_rnn, **changes) for name, changes in RNNS.items()},
+    "convs2s": _convs2s,
+    "ensemble": _ensemble,
+}
+
+
+@pytest.fixture(scope="module")
+def other_searches(request: pytest.FixtureRequest) -> Searches:
+    return Searches(OTHERS[request.param]())
+
+
+@pytest.mark.parametrize(
+    ("other_searches", "beam"),
+    [
+        *((name, beam) for name in ("general", "convs2s", "ensemble") for beam in (1, 21)),
+        *((name, 4) for name in OTHERS),
+    ],
+    indirect=["other_searches"],
+)
+def test_fast_equals_slow_for_a_state_that_is_reordered(other_searches: Searches, beam: int) -> None:
+    found = other_searches.assert_equal(SOURCES, beam, 0.6, True)
+    assert len({len(hypothesis) for hypothesis in found}) > 3  # sentences leave the batch one after the other
+    assert len(set(found)) > len(found) / 2
+
+
+def test_the_searches_compared_end_in_every_way(searches: _Searches) -> None:
+    # Without this the comparison above could be one of hypotheses that all stop at once, or never.
+    ids, _ = searches.fast(SOURCES, 4, 0.6, True)
+    found = [hypothesis for row in ids for hypothesis in hypotheses(row)]
+    lengths = [len(hypothesis) for hypothesis in found if hypothesis[-1] == EOS]
+    assert min(lengths) < 8
+    assert max(lengths) > 16
+    limits = [len(without_padding(source)) + EXTRA for source in SOURCES for _ in range(4)]
+    assert any(h[-1] != EOS and len(h) == n > 32 for h, n in zip(found, limits, strict=True))
+
+
+@pytest.fixture(scope="module")
+def of_four() -> _Searches:
+    """A vocabulary so small that all outputs can be listed."""
+    return _Searches(vocab_size=4, seed=2, scale=1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_outputs(of_four: _Searches, alpha: float) -> None:
+    searches, source, extra = of_four, (2, 3, EOS), 1
+    outputs: dict[tuple[int, ...], float] = {}
+    for length in range(1, len(source) + extra + 1):
+        for start in itertools.product((2, 3), repeat=length - 1):
+            steps = [searches.logp(source, [start[:at]])[0, (*start, EOS)[at]] for at in range(length)]
+            outputs[*start, EOS] = sum(steps) / penalty(length, alpha)
+    ranked = sorted(outputs, key=lambda ids: -outputs[ids])
+    assert len(ranked) == 1 + 2 + 4 + 8
+    ids, scores = searches.fast(np.array([source], "int32"), 16, alpha, False, extra)
+    assert hypotheses(ids[0])[:15] == ranked
+    np.testing.assert_allclose(scores[0, :15], [outputs[ids] for ids in ranked], rtol=0, atol=1e-4)
+    best, _ = searches.fast(np.array([source], "int32"), 16, alpha, True, extra)
+    assert hypotheses(best[0])[0] == ranked[0]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_stopping_early_never_changes_the_best(searches: _Searches, beam: int) -> None:
+    early, early_scores = searches.fast(SOURCES, beam, 0.6, True)
+    late, late_scores = searches.fast(SOURCES, beam, 0.6, False)
+    np.testing.assert_array_equal(early[:, 0], late[:, 0])
+    np.testing.assert_allclose(early_scores[:, 0], late_scores[:, 0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_sentence_alone_equals_the_sentence_in_a_batch(searches: _Searches, early: bool) -> None:
+    padded = np.pad(SOURCES, ((0, 1), (0, 4)))  # wider than needed, and with an empty row
+    ids, scores = searches.fast(padded, 4, 0.6, early)
+    for i, source in enumerate(SOURCES):
+        alone, alone_scores = searches.fast(np.array([without_padding(source)], "int32"), 4, 0.6, early)
+        assert hypotheses(alone[0]) == hypotheses(ids[i])
+        np.testing.assert_allclose(alone_scores[0], scores[i], rtol=0, atol=1e-4)
+    assert np.isfinite(scores[-1]).all()
+
+
+def test_beam_1_is_greedy(searches: _Searches) -> None:
+    ids, scores = searches.fast(SOURCES, 1, 0.6, True)
+    for source, got, score in zip(SOURCES, ids[:, 0], scores[:, 0], strict=True):
+        hypothesis, total = (), 0.0
+        while len(hypothesis) < len(without_padding(source)) + EXTRA and hypothesis[-1:] != (EOS,):
+            logp = searches.logp(without_padding(source), [hypothesis])[0]
+            symbol = 1 + int(logp[1:].argmax())
+            hypothesis, total = (*hypothesis, symbol), total + logp[symbol]
+        assert without_padding(got) == hypothesis
+        np.testing.assert_allclose(score, total / penalty(len(hypothesis), 0.6), rtol=0, atol=1e-4)
+
+
+def test_scores_are_log_probabilities_over_the_penalty_finished_or_not(searches: _Searches) -> None:
+    ids, scores = searches.fast(SOURCES, 4, 0.6, False)
+    ends = set()
+    for source, of_sentence, its_scores in zip(SOURCES, ids, scores, strict=True):
+        for hypothesis, score in zip(hypotheses(of_sentence), its_scores, strict=True):
+            steps = [searches.logp(without_padding(source), [hypothesis[:at]])[0, s] for at, s in enumerate(hypothesis)]
+            np.testing.assert_allclose(score, sum(steps) / penalty(len(hypothesis), 0.6), rtol=0, atol=1e-4)
+            ends.add(hypothesis[-1] == EOS)
+        finished = [hypothesis[-1] == EOS for hypothesis in hypotheses(of_sentence)]
+        assert finished == sorted(finished, reverse=True)
+    assert ends == {True, False}
+
+
+class _Chain(keras.Model):
+    """A model whose next symbol depends on the last one alone, by a table of logits [V, V]."""
+
+    def __init__(self, logits: np.ndarray) -> None:
+        super().__init__()
+        self._logits = tf.constant(logits, tf.float32)
+
+    def encode(self, batch: dict[str, Any]) -> tuple[Any, Any]:
+        rows = batch["source"].shape[0]
+        return tf.zeros([rows, 1]), tf.zeros([rows, 1, 1, 1])
+
+    def start(self, *_: Any) -> tuple[Any, Any, Any]:
+        return [], [], lambda ids, index, fixed, state: (tf.gather(self._logits, ids), state)
+
+    def reorder(self, state: Any, parents: Any) -> Any:
+        return state
+
+    def is_full(self, state: Any) -> Any:
+        return tf.constant(False)
+
+    def renewed(self, state: Any, steps: Any) -> Any:
+        return state
+
+
+def test_padding_is_no_output_and_takes_no_candidates_place() -> None:
+    logits = np.zeros((12, 12))
+    logits[:, PAD] = 9
+    logits[0, 2:9] = 1.0  # seven symbols, then the end: the eighth of 2 * 4 candidates, and by far the best output
+    logits[0, EOS] = 0.9
+    ids, scores = beam_search(_Chain(logits), np.array([[2, EOS]]), beam_size=4, alpha=0.0, extra_length=3)
+    assert hypotheses(ids.numpy()[0])[0] == (EOS,)
+    np.testing.assert_allclose(scores[0, 0], reference.log_softmax(logits[0])[EOS], rtol=1e-5)
+
+
+def test_a_greedy_search_does_not_end_with_the_second_best_symbol() -> None:
+    logits = np.zeros((6, 6))
+    logits[0, [2, EOS]] = 5.0, 4.9
+    logits[2, 3] = 1.0  # an unlikely way on: the end in second place would score better
+    logits[3, EOS] = 1.0
+    ids, _ = beam_search(_Chain(logits), np.array([[2, EOS]]), beam_size=1, alpha=0.6, extra_length=3)
+    assert hypotheses(ids.numpy()[0]) == [(2, 3, EOS)]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (0, 0)])
+def test_an_empty_batch_has_no_outputs(searches: _Searches, shape: tuple[int, int]) -> None:
+    ids, scores = searches.fast(np.zeros(shape, "int32"), 4, 0.6, True)
+    assert ids.shape[:2] == scores.shape == (0, 4)
+
+
+def test_length_penalty_golden_values() -> None:
+    lengths = np.array([1, 7, 13, 55])
+    np.testing.assert_allclose(length_penalty(lengths, 0.6), [1, 1.5157166, 1.9331820, 3.9810717], rtol=1e-5)
+    np.testing.assert_allclose(length_penalty(lengths, 0.0), 1)
+    np.testing.assert_allclose(length_penalty(lengths, 1.0), [1, 2, 3, 10], rtol=1e-6)

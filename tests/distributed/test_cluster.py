@@ -1,0 +1,106 @@
+"""TF_CONFIG as TensorFlow's documentation has it, and what may be wrong with it; strategies that do not go together."""
+
+import json
+from typing import Any
+
+import pytest
+
+from t2t_lite.distributed.cluster import Cluster, read_cluster
+from t2t_lite.distributed.devices import Devices, choose_devices, make_strategy, turns
+from t2t_lite.errors import UsageError
+
+TWO = {"worker": ["a:1", "b:22222"]}
+
+
+def _task(cluster: Any, kind: Any = "worker", index: Any = 0) -> dict[str, str]:
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, None),
+        ({"TF_CONFIG": " "}, None),
+        ({"TF_CONFIG": "{}"}, None),
+        ({"TF_CONFIG": '{"cluster": {}}'}, None),
+        (_task(TWO), Cluster(("a:1", "b:22222"), 0)),
+        (_task(TWO, index=1), Cluster(("a:1", "b:22222"), 1)),
+        (_task({"chief": ["c:3"], **TWO}, "chief"), Cluster(("c:3", "a:1", "b:22222"), 0)),
+        (_task({**TWO, "chief": ["c:3"]}, index=1), Cluster(("c:3", "a:1", "b:22222"), 2)),
+    ],
+)
+def test_read(environment: dict[str, str], expected: Cluster | None) -> None:
+    found = read_cluster(environment)
+    assert found == expected
+    if found is not None:
+        assert found.is_chief == (found.index == 0)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"TF_CONFIG": "{'cluster'"}, "is not JSON"),
+        ({"TF_CONFIG": "[1]"}, "is not a JSON object"),
+        ({"TF_CONFIG": '{"cluster": ["a:1"]}'}, "a cluster that is no JSON object"),
+        ({"TF_CONFIG": json.dumps({"cluster": TWO})}, "has no task"),
+        (_task({"ps": ["a:1"]}), "a job 'ps'"),
+        (_task({"worker": "a:1"}), "no list of addresses for worker"),
+        (_task({"worker": ["a"]}), "the address 'a', which is not host:port"),
+        (_task({"worker": ["a:1", "b:65536"]}), "the address 'b:65536', which is not host:port"),
+        (_task({"worker": ["a:1", "a:1"]}), "the address a:1 twice"),
+        (_task({"chief": ["a:1", "b:1"]}, "chief"), "more than one chief"),
+        (_task(TWO, "chief"), "the task's type 'chief', of which the cluster has none"),
+        (_task(TWO, ["worker"]), r"the task's type \['worker'\]"),
+        (_task(TWO, index=2), "the task's index 2; worker has 2, counted from 0"),
+        (_task(TWO, index="0"), "the task's index '0'"),
+        (_task(TWO, index=True), "the task's index True"),
+    ],
+)
+def test_what_is_wrong_is_said(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=rf"^The environment variable TF_CONFIG .*{message}.* It should be like \{{"):
+        read_cluster(environment)
+
+
+@pytest.mark.parametrize(
+    ("devices", "environment", "message"),
+    [
+        (Devices(strategy="multi_worker"), {}, "needs the environment variable TF_CONFIG"),
+        (Devices(strategy="mirrored"), _task(TWO), "TF_CONFIG names a cluster"),
+        (Devices(2, "one_device"), {}, "--strategy=one_device, but --devices=2"),
+        (Devices(2, all_reduce="ring"), {}, "does not go with --strategy=mirrored; it takes auto or nccl or hierarch"),
+        (Devices(2, all_reduce="hierarchical"), _task(TWO), "does not go with --strategy=multi_worker; it takes auto"),
+        (Devices(1, all_reduce="ring"), {}, "one device has nothing to add up"),
+        (Devices(2, all_reduce="nccl"), {}, "this machine has none"),
+    ],
+)
+def test_what_does_not_go_together(
+    devices: Devices, environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=message):
+        make_strategy(devices)
+
+
+def test_turns() -> None:
+    assert [turns(8, n) for n in (1, 2, 4, 8)] == [8, 4, 2, 1]
+    assert [turns(4, n, fill=True) for n in (1, 3, 4, 5)] == [4, 2, 1, 1]
+    with pytest.raises(
+        UsageError, match=r"^3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, o"
+    ):
+        turns(4, 3)
+    with pytest.raises(UsageError, match=r"Use --devices=1 or 2 or 4 in each of 2 workers, or --fill_micro_batches"):
+        turns(8, 6, workers=2)
+    with pytest.raises(UsageError, match="No --devices divides it among 3 workers, or --fill_micro_batches"):
+        turns(4, 3, workers=3)
+
+
+def test_the_devices_of_all_workers_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", _task(TWO)["TF_CONFIG"])
+    choose_devices(Devices(2), 4)
+    with pytest.raises(UsageError, match="^8 devices cannot share micro_batches=4"):
+        choose_devices(Devices(4), 4)
+    choose_devices(Devices(4, fill=True), 4)
+    with pytest.raises(UsageError, match="names a cluster"):
+        choose_devices(Devices(strategy="mirrored"), 4)

@@ -1,0 +1,12 @@
+"""t2t-lite-trainer on a machine that seems to have three devices, as one with three GPUs has; they are logical CPUs."""
+
+import tensorflow as tf
+
+from t2t_lite.bin import trainer
+from t2t_lite.distributed import devices
+
+if __name__ == "__main__":
+    devices.available_devices = lambda: ("CPU", 3)
+    status = trainer.main()
+    print(len(tf.config.list_logical_devices("CPU")), "logical CPUs")
+    raise SystemExit(status)

@@ -1,0 +1,54 @@
+"""An export of a small Transformer whose weights are drawn at random."""
+
+import itertools
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from t2t_lite import config, registry
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from tests import reference
+from tests.serving import served_model
+
+
+class Exported(NamedTuple):
+    """A model, its translator, and the folder of its exported version."""
+
+    translator: Any
+    served: Any
+    version: Path
+    lines: list[str]  # sources that it can read
+
+
+EXPORTED = TransformerHParams(
+    num_layers=1, d_model=16, d_ff=32, num_heads=2, beam_size=3, extra_length=4, max_source_length=40
+)
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """An export of a small model with two vocabularies. Its outputs make no sense, and all differ."""
+    from t2t_lite.decoding.translate import Translator
+    from t2t_lite.export.export import export
+    from t2t_lite.export.export_folder import SIGNATURES
+    from t2t_lite.export.saved_model import ServedModel
+    from t2t_lite.models.transformer import Transformer
+    from t2t_lite.text.vocabulary import train_vocabulary
+
+    pairs = itertools.islice(registry.problem("toy_ende").samples("train"), 400)
+    sources, targets = (list(side) for side in zip(*pairs, strict=True))
+    source, target = train_vocabulary(sources, size=300), train_vocabulary(targets, size=250)
+    model = Transformer.from_hparams(EXPORTED, source.size, target.size, False)
+    reference.randomise(model, 3)
+    translator = Translator.from_hparams(model, source, target, EXPORTED)
+    served = ServedModel(translator, SIGNATURES)
+    card = {"hparams": config.to_dict(EXPORTED)}
+    version = export(served, tmp_path_factory.mktemp("exported"), card)
+    return Exported(translator, served, version, sources[:12])
+
+
+@pytest.fixture(scope="session")
+def version(exported: Exported) -> served_model.Version:
+    """The exported model in a session, as the server runs it."""
+    return served_model.Version(exported.version)

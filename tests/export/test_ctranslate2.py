@@ -1,0 +1,215 @@
+"""CTranslate2 on what we write for it: the probabilities and the search are ours, for every shape of model."""
+
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config, registry
+from t2t_lite.bin import exporter
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import UsageError
+from t2t_lite.export.ctranslate2_export import export
+from t2t_lite.export.ctranslate2_readme import length_penalty
+from t2t_lite.models.flops import Sizes
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.text.vocabulary import EOS, PAD, Vocabulary, train_vocabulary
+from tests import reference
+
+LINES, PIECES, LONGEST = 30, 9, 15  # for the search: sources of 9 pieces, outputs of 15
+SMALL = TransformerHParams(
+    num_layers=1, d_model=16, d_ff=32, num_heads=2, beam_size=4, length_penalty=0.0, extra_length=LONGEST - PIECES - 1
+)
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as in the paper": {"num_layers": 2},
+    "pre-norm, learned positions": {"norm": "pre", "positions": "learned", "max_positions": 12},  # fewer than pieces
+    "d_k < d_v, three matrices": {"d_k": 4, "d_v": 12, "share_embeddings": False},
+    "d_k > d_v, one head": {"d_k": 12, "d_v": 4, "num_heads": 1},
+    "tensor2tensor's": {
+        "norm": "pre",
+        "positions": "tensor2tensor",
+        "source_vector": True,
+        "num_decoder_layers": 2,
+        "attention_biases": True,
+    },
+    "relative positions": {
+        "positions": "none",
+        "max_relative_position": 3,
+        "source_vector": True,
+        "attention_biases": True,
+        "d_k": 4,
+        "d_v": 12,
+    },
+}
+TWO_VOCABULARIES = {"d_k < d_v, three matrices", "d_k > d_v, one head"}
+
+
+class Text(NamedTuple):
+    source: Vocabulary
+    target: Vocabulary
+    sources: list[str]
+    targets: list[str]
+
+
+@pytest.fixture(scope="module")
+def text() -> Text:
+    pairs = list(registry.problem("toy_ende", train_size=400).samples("train"))
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    source, target = train_vocabulary(sources, size=200), train_vocabulary(targets, size=150)
+    return Text(source, target, [*sources[: LINES - 1], "日本 <pad> </s>"], targets[:LINES])
+
+
+@functools.cache
+def _model(variant: str, hparams: config.HParams, source_size: int, target_size: int) -> Any:
+    return Transformer.from_hparams(hparams, source_size, target_size, variant not in TWO_VOCABULARIES)
+
+
+def _translator(text: Text, variant: str, seed: int = 3, scale: float = 2.0) -> Translator:
+    """The model of a variant, made once, with random weights."""
+    hparams = config.replace(SMALL, **VARIANTS[variant])
+    target = text.target if variant in TWO_VOCABULARIES else text.source
+    model = _model(variant, hparams, text.source.size, target.size)
+    reference.randomise(model, seed, scale)
+    return Translator.from_hparams(model, text.source, target, hparams)
+
+
+def _engine(version: Path) -> Any:
+    return ctranslate2.Translator(str(version), device="cpu", intra_threads=1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path) -> None:
+    translator = _translator(text, variant)
+    version = export(translator, tmp_path, {}, precision="float32")
+    sources = [text.source.encode(line) for line in text.sources]
+    targets = [translator.target_vocabulary.encode(line) for line in text.targets]
+    theirs = _engine(version).score_batch(
+        [text.source.pieces(ids) for ids in sources],
+        [translator.target_vocabulary.pieces(ids) for ids in targets],
+    )
+    rows = [tf.ragged.constant([[*ids, EOS] for ids in side]).to_tensor() for side in (sources, targets)]
+    logits = np.array(translator.model(dict(zip(("source", "target"), rows, strict=True))), np.float64)
+    logits[..., PAD] = -np.inf  # never an output
+    ours = np.take_along_axis(reference.log_softmax(logits), rows[1].numpy()[..., None], -1)[..., 0]
+    for found, wanted, ids in zip(theirs, ours, targets, strict=True):
+        np.testing.assert_allclose(found.log_probs, wanted[: len(ids) + 1], atol=1e-4, rtol=0)
+    assert np.std(ours[:, :PIECES]) > 0.3  # they are far from all the same
+
+
+def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
+    translator = _translator(text, "d_k < d_v, three matrices", seed=5, scale=1.0)
+    _be_sure_and_never_end(translator.model)
+    engine = _engine(export(translator, tmp_path, {}, precision="float32"))
+    ids = [text.source.encode(line * 3)[:PIECES] for line in text.sources]
+    for translator.beam_size in (1, 4):
+        outputs, scores = translator.search(tf.constant([[*row, EOS] for row in ids]), True)
+        ours = [translator.target_vocabulary.pieces(row) for row in outputs[:, 0].numpy()]
+        theirs = engine.translate_batch(
+            [text.source.pieces(row) for row in ids],
+            beam_size=translator.beam_size,
+            length_penalty=0,
+            max_decoding_length=LONGEST,
+            return_scores=True,
+        )
+        assert [result.hypotheses[0] for result in theirs] == ours
+        np.testing.assert_allclose([result.scores[0] for result in theirs], scores[:, 0], atol=1e-4)
+        assert len({tuple(pieces) for pieces in ours}) > LINES / 2
+
+
+def _be_sure_and_never_end(model: Any) -> None:
+    """Large differences between the logits, as after training; the last norm's first feature is 1, for a bias."""
+    norm = model.decoder.blocks[-1].around_feed_forward.layer_norm
+    gamma, beta, table = (weight.value.numpy() for weight in (norm.gamma, norm.beta, model.softmax.table))
+    gamma *= 20.0
+    gamma[0], beta[0] = 0.0, 1.0
+    table[:, 0] = 0.0
+    table[[PAD, EOS], 0] = -40.0
+    for weight, value in ((norm.gamma, gamma), (norm.beta, beta), (model.softmax.table, table)):
+        weight.assign(value)
+
+
+def test_a_version_has_all_it_takes(text: Text, tmp_path: Path) -> None:
+    shared, separate = _translator(text, "as in the paper"), _translator(text, "d_k > d_v, one head")
+    before = [weight.value.numpy() for weight in shared.model.weights]
+    assert export(shared, tmp_path, {"step": 7}, precision="float32") == tmp_path / "1"
+    assert export(separate, tmp_path, {}, precision="int8") == tmp_path / "2"
+    always = {"model.bin", "config.json", "README.txt", "model_card.json"}
+    assert _names(tmp_path / "1") == always | {"shared_vocabulary.json", "vocabulary.model"}
+    sides = ("source", "target")
+    both = {f"{side}_vocabulary.json" for side in sides} | {f"vocabulary.{side}.model" for side in sides}
+    assert _names(tmp_path / "2") == always | both
+    card = json.loads((tmp_path / "1" / "model_card.json").read_text())
+    assert card == {"step": 7, "ctranslate2": {"version": ctranslate2.__version__, "precision": "float32"}}
+    assert _engine(tmp_path / "2").compute_type.startswith("int8")
+    for weight, value in zip(shared.model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.value, value)  # nothing was written into them
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_the_length_penalties_are_equally_steep() -> None:
+    for alpha, length in ((0.6, 20), (1.2, 7)):
+        ours = [alpha * np.log((5 + n) / 6) for n in (length - 0.01, length + 0.01)]
+        theirs = [length_penalty(alpha, length) * np.log(n) for n in (length - 0.01, length + 0.01)]
+        assert np.diff(ours) == pytest.approx(np.diff(theirs), rel=1e-4)
+    assert length_penalty(0.0, 20) == 0.0
+
+
+class Other(Transformer):
+    """A user's own model, which may compute anything."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "_cost",
+            Sizes(1, 16, 32, 2, 8, 8, 150, max_relative_position=3),
+            "leaves out positions=sinusoidal where a model has relative positions; export it",
+        ),
+        (
+            "window",
+            5,
+            r"restricted self-attention, with which this model was trained \(attention_window=5\); export it",
+        ),
+        (
+            "__class__",
+            Other,
+            "CTranslate2 runs the model 'transformer', not Other; export it with --format=saved",
+        ),
+    ],
+)
+def test_a_model_that_it_cannot_run_is_refused(
+    text: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, message: str
+) -> None:
+    translator = _translator(text, "d_k > d_v, one head")
+    monkeypatch.setattr(translator.model, name, value)
+    with pytest.raises(UsageError, match=message):
+        export(translator, tmp_path / "none", {}, precision="float32")
+    assert not (tmp_path / "none").exists()
+
+
+def test_wrong_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, file in (("saved", "saved_model.pb"), ("theirs", "model.bin")):
+        (tmp_path / name / "3").mkdir(parents=True)
+        (tmp_path / name / "3" / file).write_text("")
+    cases = [
+        (["--format=ctranslate2", "--precision=bfloat16"], "has --precision=float32 or int8, not bfloat16."),
+        (["--format=ctranslate2", f"--export_dir={tmp_path}/saved"], "saved has versions with --format=saved_model;"),
+        ([f"--export_dir={tmp_path}/theirs"], "theirs has versions with --format=ctranslate2; give another"),
+    ]
+    for flags, message in cases:
+        assert exporter.main([f"--output_dir={tmp_path}", *flags]) == 2
+        assert message in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # as if it were not installed
+    assert exporter.main([f"--output_dir={tmp_path}", "--format=ctranslate2"]) == 2
+    assert "needs the package ctranslate2: pip install 't2t-lite[ctranslate2]'." in capsys.readouterr().err

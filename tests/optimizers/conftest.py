@@ -1,0 +1,5 @@
+"""Fixtures of the tests of training that these tests share."""
+
+from tests.training.conftest import make_model
+
+__all__ = ["make_model"]

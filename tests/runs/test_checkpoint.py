@@ -1,0 +1,249 @@
+"""Checkpoints: what is saved comes back, the newest stay, averages are means of every weight, damage is reported."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.runs.checkpoint import AVERAGED, BEST, NEWEST, Checkpoints, find, list_checkpoints
+from t2t_lite.optimizers.adam import Adam
+
+# Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
+OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}
+
+
+class Setup:
+    """A model and its optimizer with values of its own at each step."""
+
+    def __init__(self, model: Any, folder: Path, keep: int = 3) -> None:
+        self.model = model
+        self.adam = Adam([w.value for w in self.model.trainable_weights], 0.9, 0.98, 1e-9)
+        self.checkpoints = Checkpoints(folder, self.model, self.adam, keep=keep)
+
+    def randomize(self, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for variable in (*self.adam.variables, *self.adam.m, *self.adam.v):
+            variable.assign(random.normal(size=variable.shape).astype(np.float32))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {w.path: w.value.numpy() for w in self.model.weights}
+
+    def state(self) -> list[np.ndarray]:
+        return [v.numpy() for v in (*self.adam.variables, *self.adam.m, *self.adam.v)]
+
+
+@pytest.fixture(scope="module")
+def model(make_model: Callable[..., Any]) -> Any:
+    return make_model(**OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def other_model(make_model: Callable[..., Any]) -> Any:
+    """As another process would build it, but for its weights, which differ."""
+    return make_model(seed=2, **OPTIONS)
+
+
+@pytest.fixture
+def setup(model: Any, tmp_path: Path) -> Setup:
+    return Setup(model, tmp_path)
+
+
+def _steps(folder: Path, kind: str = NEWEST) -> list[int]:
+    return [int(path.rpartition("-")[2]) for path in list_checkpoints(folder, kind)]
+
+
+def test_weights_moments_and_step_come_back_bit_for_bit(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+    setup.randomize(5)
+    path = setup.checkpoints.save(123)
+    assert path == str(tmp_path / NEWEST / "model-123")
+    other = Setup(other_model, tmp_path)
+    assert other.checkpoints.resume() == 123
+    for saved, restored in zip(setup.state(), other.state(), strict=True):
+        np.testing.assert_array_equal(restored, saved)
+
+
+def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+    """Written here by TensorFlow alone, as up to the day when optimizers got names; and ours has the same keys."""
+    setup.randomize(5)
+    names = [w.path for w in setup.model.trainable_weights]
+    old = tf.train.Checkpoint(
+        step=tf.Variable(77, dtype=tf.int64),
+        weights=setup.checkpoints._variables,
+        adam_m=dict(zip(names, setup.adam.m, strict=True)),
+        adam_v=dict(zip(names, setup.adam.v, strict=True)),
+        adam_start={"step": tf.Variable(40, dtype=tf.int64)},
+    )
+    (tmp_path / NEWEST).mkdir()
+    path = old.write(str(tmp_path / NEWEST / "model-77"))
+    other = Setup(other_model, tmp_path)
+    assert other.checkpoints.resume() == 77
+    assert other.adam.start == 40
+    for saved, restored in zip(setup.state(), other.state(), strict=True):
+        np.testing.assert_array_equal(restored, saved)
+    shapes = [tf.train.load_checkpoint(p).get_variable_to_shape_map() for p in (path, other.checkpoints.save(78))]
+    assert shapes[0] == shapes[1]
+
+
+def test_resume_starts_at_0_where_nothing_is_saved(setup: Setup) -> None:
+    before = setup.weights()
+    assert setup.checkpoints.resume() == 0
+    for name, value in setup.weights().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_loading_weights_leaves_the_moments_alone_and_takes_any_kind_of_checkpoint(setup: Setup) -> None:
+    setup.randomize(1)
+    weights = setup.weights()
+    paths = [setup.checkpoints.save(4), setup.checkpoints.save_weights(BEST, 4)]
+    for path in paths:
+        setup.randomize(2)
+        moments = [m.numpy() for m in setup.adam.m]
+        assert setup.checkpoints.load_weights(path) == 4
+        for name, value in setup.weights().items():
+            np.testing.assert_array_equal(value, weights[name])
+        for before, m in zip(moments, setup.adam.m, strict=True):
+            np.testing.assert_array_equal(m.numpy(), before)
+
+
+def test_the_newest_n_are_kept_also_by_a_process_that_goes_on(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+    for step in (1, 2, 3, 4):
+        setup.checkpoints.save(step)
+    assert _steps(tmp_path) == [2, 3, 4]
+    later = Setup(other_model, tmp_path)
+    assert later.checkpoints.resume() == 4
+    later.checkpoints.save(5)
+    later.checkpoints.save(5)  # the same step again, as after a run that was killed
+    assert _steps(tmp_path) == [3, 4, 5]
+    names = {path.name for path in (tmp_path / NEWEST).iterdir()}
+    assert names == {"checkpoint"} | {f"model-{n}.{e}" for n in (3, 4, 5) for e in ("index", "data-00000-of-00001")}
+
+
+def test_of_best_and_averaged_there_is_one_each_without_moments(setup: Setup, tmp_path: Path) -> None:
+    for kind in (BEST, AVERAGED):
+        for step in (1, 2):
+            setup.checkpoints.save_weights(kind, step)
+        assert _steps(tmp_path, kind) == [2]
+        keys = tf.train.load_checkpoint(list_checkpoints(tmp_path, kind)[0]).get_variable_to_shape_map()
+        assert not any("adam" in key for key in keys)
+        stored = sum(int(np.prod(shape)) for key, shape in keys.items() if key.startswith("weights/"))
+        assert stored == sum(value.size for value in setup.weights().values())  # every weight, and each once
+
+
+def test_the_average_is_the_mean_of_every_weight(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+    paths, saved = [], []
+    for step in (1, 2, 3):
+        setup.randomize(step)
+        paths.append(setup.checkpoints.save(step))
+        saved.append(setup.weights())
+    other = Setup(other_model, tmp_path)
+    other.checkpoints.average(paths)
+    means = {name: np.mean([weights[name] for weights in saved], axis=0, dtype=np.float64) for name in saved[0]}
+    assert len(means) == len(setup.model.weights)
+    for part in ("source_embedding", "target_embedding", "softmax", "positions", "encoder", "decoder", "norm"):
+        assert any(part in name for name in means), part
+    for name, value in other.weights().items():
+        np.testing.assert_allclose(value, means[name], rtol=0, atol=1e-6, err_msg=name)
+
+    # And it is what the file holds, under a name of its own.
+    path = other.checkpoints.save_weights(AVERAGED, 3)
+    reader = tf.train.load_checkpoint(path)
+    in_file = [reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")]
+    assert sum(tensor.sum() for tensor in in_file) == pytest.approx(sum(m.sum() for m in means.values()), abs=1e-2)
+
+
+def test_a_moved_folder_still_opens(model: Any, other_model: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    there = Setup(model, run)
+    there.checkpoints.save(1)
+    there.checkpoints.save(2)
+    os.rename(run, tmp_path / "moved")
+    assert _steps(tmp_path / "moved") == [1, 2]
+    moved = Setup(other_model, tmp_path / "moved", keep=2)
+    assert moved.checkpoints.resume() == 2
+    moved.checkpoints.save(3)
+    assert _steps(tmp_path / "moved") == [2, 3]
+    assert not run.exists()
+
+
+def _truncate(path: str) -> None:
+    data = Path(f"{path}.data-00000-of-00001")
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+
+
+def _flip(path: str) -> None:
+    data = Path(f"{path}.data-00000-of-00001")
+    content = bytearray(data.read_bytes())
+    content[len(content) * 13 // 20] ^= 0xFF  # the weights stand behind the moments, before what nobody reads
+    data.write_bytes(content)
+
+
+def _spoil_index(path: str) -> None:
+    index = Path(f"{path}.index")
+    index.write_bytes(index.read_bytes()[:-20])
+
+
+def _remove_data(path: str) -> None:
+    Path(f"{path}.data-00000-of-00001").unlink()
+
+
+@pytest.mark.parametrize("damage", [_truncate, _flip, _spoil_index, _remove_data])
+def test_a_damaged_checkpoint_is_an_error_that_says_what_to_do(setup: Setup, damage: Callable[[str], None]) -> None:
+    setup.checkpoints.save(1)
+    path = setup.checkpoints.save(2)
+    damage(path)
+    message = r"model-2 cannot be read: it is damaged or incomplete \(.+\). Choose another with --checkpoint"
+    with pytest.raises(DataError, match=message):
+        setup.checkpoints.load_weights(path)
+
+
+def test_deleting_a_damaged_checkpoint_trains_on_from_the_one_before(setup: Setup, tmp_path: Path) -> None:
+    setup.randomize(1)
+    setup.checkpoints.save(1)
+    state = setup.state()
+    setup.randomize(2)
+    path = setup.checkpoints.save(2)
+    for file in (tmp_path / NEWEST).glob("model-2.*"):
+        file.unlink()
+    with pytest.raises(DataError, match="model-2 cannot be read"):
+        setup.checkpoints.load_weights(path)
+    assert setup.checkpoints.resume() == 1
+    for saved, restored in zip(state, setup.state(), strict=True):
+        np.testing.assert_array_equal(restored, saved)
+
+
+def test_a_checkpoint_of_another_model_names_the_weight_and_both_shapes(
+    setup: Setup, make_model: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = setup.checkpoints.save(1)
+    narrow = Checkpoints(tmp_path, make_model(d_model=8, **OPTIONS))
+    with pytest.raises(DataError, match=r"of another model: \S+ has shape \[.*16.*\] there and \[.*8.*\] here"):
+        narrow.load_weights(path)
+    deeper = Checkpoints(tmp_path, make_model(num_layers=2, **OPTIONS))
+    with pytest.raises(DataError, match=r"of another model: \S+layer_1\S+ has shape none there and \[16"):
+        deeper.load_weights(path)
+
+
+def test_find_takes_averaged_then_best_then_newest_or_what_is_asked_for(setup: Setup, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no checkpoint; train first: t2t-lite-trainer --output_dir="):
+        find(tmp_path)
+    with pytest.raises(DataError, match="holds no checkpoint"):
+        find(tmp_path, "best")
+    setup.checkpoints.save(10)
+    newest = setup.checkpoints.save(20)
+    assert find(tmp_path) == find(tmp_path, "newest") == find(tmp_path, "20") == newest
+    best = setup.checkpoints.save_weights(BEST, 15)
+    assert find(tmp_path) == find(tmp_path, "best") == best
+    averaged = setup.checkpoints.save_weights(AVERAGED, 20)
+    assert find(tmp_path) == find(tmp_path, "averaged") == averaged
+    assert find(tmp_path, "10") == str(tmp_path / NEWEST / "model-10")
+    with pytest.raises(
+        UsageError, match="no checkpoint 'avraged' in .*Did you mean 'averaged'.*averaged, best, newest, 10"
+    ):
+        find(tmp_path, "avraged")
+    with pytest.raises(UsageError, match="There is no checkpoint '15' in .*There are: averaged, best, newest, 10, 20."):
+        find(tmp_path, "15")

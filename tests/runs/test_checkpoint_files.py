@@ -1,0 +1,131 @@
+"""The files of checkpoints, with a kill at every point of a save: what is listed is whole, the next save works."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.files import asides
+from t2t_lite.runs import checkpoint_files
+
+KILLED = 9
+
+
+def _writer(text: str) -> Callable[[str], None]:
+    def write(path: str) -> None:
+        for ending in ("data-00000-of-00001", "index"):
+            with open(f"{path}.{ending}", "w", encoding="utf-8") as file:
+                file.write(text)
+
+    return write
+
+
+def _found(folder: Path) -> dict[str, tuple[str, str]]:
+    """What is listed, by name: the contents of index and data."""
+    paths = checkpoint_files.list_checkpoints(folder)
+    return {
+        Path(path).name: (Path(f"{path}.index").read_text(), Path(f"{path}.data-00000-of-00001").read_text())
+        for path in paths
+    }
+
+
+def _put_and_die(folder: Path, calls: int) -> bool:
+    """Saves step 3 in a process that ends without farewell at call number `calls` to the system; whether it did."""
+    child = os.fork()
+    if child == 0:
+        left = calls
+        for name in ("open", "mkdir", "replace", "unlink", "fsync", "rmdir"):
+            before = getattr(os, name)
+
+            def call(*args: object, before: Callable[..., object] = before, **kwargs: object) -> object:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    os._exit(KILLED)
+                return before(*args, **kwargs)
+
+            setattr(os, name, call)
+        checkpoint_files.put(folder, 3, _writer("three"), keep=2)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")  # the child runs no TensorFlow
+def test_a_kill_at_any_moment_leaves_whole_checkpoints(tmp_path: Path) -> None:
+    one, two, three, four = ((text, text) for text in ("one", "two", "three", "four"))
+    seen = set()
+    for calls in range(100):
+        folder = tmp_path / str(calls) / "checkpoints"
+        checkpoint_files.put(folder, 1, _writer("one"), keep=2)
+        checkpoint_files.put(folder, 2, _writer("two"), keep=2)
+        killed = _put_and_die(folder, calls)
+        checkpoint_files.finish_moves(folder)
+        found = _found(folder)
+        seen.add(tuple(found))
+        assert found["model-2"] == two
+        assert found.get("model-1", one) == one
+        assert found.get("model-3", three) == three
+        newest = checkpoint_files.list_traces(folder)[-1]
+        assert checkpoint_files.missing_file(newest) is None  # never half of one
+
+        checkpoint_files.put(folder, 4, _writer("four"), keep=2)
+        assert list(_found(folder).values())[-1] == four
+        assert asides(folder) == []
+        if not killed:
+            assert _found(folder) == {"model-3": three, "model-4": four}
+            break
+    assert seen == {("model-1", "model-2"), ("model-1", "model-2", "model-3"), ("model-2", "model-3")}
+    assert 10 < calls < 99
+
+
+def test_the_first_save_cut_off_leaves_nothing_and_one_cut_off_between_its_renames_is_finished(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    aside = folder.with_name(".checkpoints.partial-77")
+    for path in (folder, aside):
+        path.mkdir()
+    _writer("one")(str(aside / "model-1"))
+    checkpoint_files.finish_moves(folder)  # both are in it: perhaps not yet whole
+    assert checkpoint_files.list_traces(folder) == []
+    os.replace(aside / "model-1.data-00000-of-00001", folder / "model-1.data-00000-of-00001")
+    checkpoint_files.finish_moves(folder)
+    assert _found(folder) == {"model-1": ("one", "one")}
+
+
+def test_a_failing_save_changes_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    checkpoint_files.put(folder, 1, _writer("one"), keep=1)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+
+    def full(path: str) -> None:
+        _writer("two")(path)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint_files.put(folder, 2, full, keep=1)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+    assert _found(folder) == {"model-1": ("one", "one")}
+
+
+def test_the_newest_written_stays_whatever_its_number(tmp_path: Path) -> None:
+    """best/ may hold one of a later step, written before a kill."""
+    checkpoint_files.put(tmp_path / "best", 60, _writer("old"), keep=1)
+    checkpoint_files.put(tmp_path / "best", 20, _writer("new"), keep=1)
+    assert _found(tmp_path / "best") == {"model-20": ("new", "new")}
+
+
+def test_what_is_set_aside_is_kept_but_not_listed(tmp_path: Path) -> None:
+    for step in (1, 12):
+        checkpoint_files.put(tmp_path / "c", step, _writer("x"), keep=5)
+    checkpoint_files.set_aside(str(tmp_path / "c" / "model-1"))
+    assert list(_found(tmp_path / "c")) == ["model-12"]
+    assert checkpoint_files.list_traces(tmp_path / "c") == [str(tmp_path / "c" / "model-12")]
+    assert (tmp_path / "c" / "model-1.index.damaged").read_text() == "x"
+
+
+def test_what_a_signal_has_saved_is_kept_besides_until_the_next_save(tmp_path: Path) -> None:
+    kept = []
+    for step in (10, 20, 23, 30, 34, 38):
+        checkpoint_files.put(tmp_path, step, _writer("one"), keep=2, every=10)
+        kept.append([int(Path(path).name.rpartition("-")[2]) for path in checkpoint_files.list_checkpoints(tmp_path)])
+    assert kept == [[10], [10, 20], [10, 20, 23], [20, 30], [20, 30, 34], [20, 30, 38]]

@@ -1,0 +1,233 @@
+"""A model whose members give wrong shapes is refused before a run begins, in a sentence that names the member."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from keras import ops
+
+from t2t_lite import config, registry
+from t2t_lite.errors import UsageError
+from t2t_lite.models import base
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.cost import CostPerSymbol
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.runs.model_check import make_checked
+from t2t_lite.runs.run_dir import make_model
+
+V, D = 23, 4
+
+
+class _Sound(base.Model):
+    """Adds the mean of the source's vectors to each target's."""
+
+    cost = CostPerSymbol(1, 1)
+
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__(name="sound", autocast=False)
+        self.table = self.add_weight(name="table", shape=(vocab_size, D))
+        self.built = True
+
+    @classmethod
+    def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        return cls(target_vocab_size)
+
+    def encode(self, batch: Any, seed: Any = None) -> Any:
+        return ops.mean(ops.take(self.table, batch["source"], axis=0), 1)  # [B, D]
+
+    def hidden(self, batch: Any, seed: Any = None) -> Any:
+        return ops.take(self.table, batch["target"], axis=0) + self.encode(batch)[:, None]
+
+    def output(self) -> Any:
+        return self.table, None
+
+    def start(self, memory: Any, beam_size: int, steps: Any) -> Any:
+        def step(ids: Any, index: Any, fixed: Any, state: Any) -> Any:
+            h = state["h"] + ops.take(self.table, ids, axis=0) + fixed[:, None]
+            return self.logits(h), {"h": h, "seen": state["seen"] + 1}
+
+        h = ops.zeros((*ops.shape(memory)[:1], beam_size, D))
+        return memory, {"h": h, "seen": ops.convert_to_tensor(0)}, step
+
+
+def _with_step(change: Any) -> Any:
+    """A `start` whose step gives what `change` makes of its result."""
+
+    def start(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
+        fixed, state, step = _Sound.start(self, memory, beam_size, steps)
+        return fixed, state, lambda *arguments: change(*step(*arguments))
+
+    return start
+
+
+def _begun(**changes: Any) -> Any:
+    """A `start` with another fixed, state or step."""
+
+    def start(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
+        fixed, state, step = _Sound.start(self, memory, beam_size, steps)
+        return changes.get("fixed", fixed), changes.get("state", state), changes.get("step", step)
+
+    return start
+
+
+def _raises(*_: Any, **__: Any) -> Any:
+    raise KeyError("units")
+
+
+def _late(self: Any, batch: Any, seed: Any = None) -> Any:
+    self.late = self.add_weight(name="late", shape=(D,))
+    return _Sound.hidden(self, batch) + self.late
+
+
+TRIED = "with B=2, S=5, T=7 and K=3"
+# What is wrong: members of a class derived from `_Sound`, and what the sentence says after the model's name.
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "from_hparams raises": ({"from_hparams": classmethod(_raises)}, "from_hparams raised KeyError: 'units' ({file}, "),
+    "no model": (
+        {"from_hparams": classmethod(lambda cls, hparams, source_vocab_size, target_vocab_size, shared: 7)},
+        "from_hparams returned a int, not a model.",
+    ),
+    "cost": ({"cost": 12}, "cost is a int, not a t2t_lite.models.base.Cost."),
+    "output alone": ({"output": lambda self: self.table}, "output returned a Variable, not (table, bias or None)."),
+    "no array": (
+        {"output": lambda self: ([[1.0]], None)},
+        "output's table is a list, not a float32 weight or array computed from weights.",
+    ),
+    "a table in the precision": (
+        {"output": lambda self: (ops.cast(self.table, "bfloat16"), None)},
+        "output's table is bfloat16 [23, 4], not a float32 weight or array computed from weights.",
+    ),
+    "vocabulary": (
+        {"from_hparams": classmethod(lambda cls, hparams, source_vocab_size, target_vocab_size, shared: cls(31))},
+        f"output's table is float32 [31, 4], not [{V}, any], which is [V, D] {TRIED}.",
+    ),
+    "width": (
+        {"hidden": lambda self, batch, seed=None: ops.pad(_Sound.hidden(self, batch), ((0, 0), (0, 0), (0, 1)))},
+        f"hidden's result is float32 [2, 7, 5], not [2, 7, 4], which is [B, T, D], D as in output's table {TRIED}.",
+    ),
+    "hidden raises": (
+        {"hidden": _raises},
+        "hidden raised KeyError: 'units' ({file}, line ",
+    ),
+    "sentences elsewhere": (
+        {"encode": lambda self, batch, seed=None: ops.transpose(_Sound.encode(self, batch))},
+        f"encode's result is float32 [4, 2], not [2, 2], which is sentences on the first axis {TRIED}.",
+    ),
+    "a number": ({"encode": lambda self, batch, seed=None: [1.5]}, "encode's result[0] is a float, not an array."),
+    "late weights": ({"hidden": _late}, "from_hparams has to make all weights; sound/late came with a later call."),
+    "start": ({"start": lambda self, memory, beam_size, steps: memory}, "start has to return (fixed, state, step)"),
+    "state of the beam": (
+        {"start": _begun(state={"h": ops.zeros((2, 4, 3))})},
+        f"start's state['h'] is float32 [2, 4, 3], not [2, 3, 3], which is [B, K, ...] {TRIED}.",
+    ),
+    "step": ({"start": _with_step(lambda logits, state: logits)}, "step has to return (logits, state)."),
+    "logits": (
+        {"start": _with_step(lambda logits, state: (logits[:, :, :-1], state))},
+        f"step's logits is float32 [2, 3, 22], not [2, 3, {V}], which is [B, K, V] {TRIED}.",
+    ),
+    "precision": (
+        {"start": _with_step(lambda logits, state: (ops.cast(logits, "bfloat16"), state))},
+        "step's logits are bfloat16, not float32.",
+    ),
+    "a state that grows": (
+        {"start": _with_step(lambda logits, state: (logits, {**state, "h": ops.tile(state["h"], (1, 1, 2))}))},
+        "step made float32 [2, 3, 8] of state['h'], which was float32 [2, 3, 4]; its sizes and dtype may not change.",
+    ),
+    "a state of another dtype": (
+        {"start": _with_step(lambda logits, state: (logits, {**state, "seen": ops.cast(state["seen"], "float32")}))},
+        "step made float32 [] of state['seen'], which was int32 []; its sizes and dtype may not change.",
+    ),
+    "a state of other parts": (
+        {"start": _with_step(lambda logits, state: (logits, {"h": state["h"]}))},
+        "step has to return a state of the structure that it was given.",
+    ),
+    "reorder": (
+        {"reorder": lambda self, state, parents: {**state, "h": state["h"][:, :1]}},
+        "reorder made float32 [2, 1, 4] of state['h'], which was float32 [2, 3, 4]; its sizes and dtype may not",
+    ),
+    "is_full": ({"is_full": lambda self, state: state["seen"]}, "is_full returned int32 [], not a bool scalar."),
+    "kinds": (
+        {"attention_kinds": ("self",)},
+        "attention_kinds is ('self',); there are encoder, decoder, memory.",
+    ),
+}
+
+
+def _make(members: dict[str, Any]) -> Any:
+    return make_checked("mine", type("Mine", (_Sound,), {**members, "__module__": __name__}), None, (V, V), True)
+
+
+def test_a_sound_model_passes_and_is_returned() -> None:
+    assert type(_make({})).__name__ == "Mine"
+
+
+def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
+    assert _make({"output": lambda self: (self.table * 2, None)}).output()[0].shape == (V, D)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_one_sentence(fault: str) -> None:
+    members, words = FAULTS[fault]
+    with pytest.raises(UsageError) as caught:
+        _make(members)
+    message = str(caught.value)
+    assert message.startswith("The model 'mine' (Mine)")
+    assert words.replace("{file}", str(Path(__file__))) in message
+    assert "\n" not in message
+
+
+def _deep(**members: Any) -> tuple[Any, list[int]]:
+    """Checks a model by a recipe of six layers; returns it, and of how many layers each was that was made or traced."""
+    seen = []
+
+    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        model = cls(target_vocab_size)
+        seen.append(hparams.num_layers)
+        if hparams.num_layers < members.get("least", 0):
+            raise KeyError(hparams.num_layers)
+        model.layers_ = hparams.num_layers
+        return model
+
+    def encode(self: Any, batch: Any, seed: Any = None) -> Any:
+        seen.append(self.layers_)
+        return _Sound.encode(self, batch)
+
+    own = {"from_hparams": classmethod(from_hparams), "encode": encode, **members, "__module__": __name__}
+    hparams = config.replace(registry.hparams("tiny"), num_layers=6)
+    return make_checked("mine", type("Mine", (_Sound,), own), hparams, (V, V), True), seen
+
+
+def test_of_a_deep_model_two_layers_are_traced() -> None:
+    model, seen = _deep()
+    assert (model.layers_, model.table.shape[0]) == (6, V)
+    assert seen == [6, 2, 2, 2]  # made, made, encode, and encode in hidden
+
+
+def test_a_model_that_cannot_have_two_layers_is_traced_itself() -> None:
+    assert _deep(least=3)[1] == [6, 2, 6, 6]
+
+
+def test_what_is_wrong_is_said_of_the_model_itself() -> None:
+    with pytest.raises(UsageError, match=rf"step's logits is float32 \[2, 3, 22\], not \[2, 3, {V}\]"):
+        _deep(start=FAULTS["logits"][0]["start"])
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "size"),
+    [
+        *(("tiny", Transformer, {"num_layers": 1}), ("parsing_small", Transformer, {"num_layers": 1})),
+        *(("rnn_tiny", Rnn, {"num_layers": 1}), ("convs2s_tiny", ConvS2S, {})),
+    ],
+)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_our_own_models_pass(name: str, model: type, size: dict[str, int], precision: str) -> None:
+    hparams = config.replace(registry.hparams(name), d_model=16, precision=precision, **size)
+    make_checked(name, model, hparams, (V, V), True)
+
+
+def test_a_registered_model_is_checked_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.MODELS, "_things", {**registry.MODELS._things})
+    registry.register_model("wide")(type("Wide", (_Sound,), {**FAULTS["width"][0], "__module__": __name__}))
+    with pytest.raises(UsageError, match="'wide' .*hidden's result is float32"):
+        make_model("wide", registry.hparams("tiny"), V, V, shared=True)

@@ -1,0 +1,112 @@
+"""Which settings may change as a run goes on, of every field; and what an earlier version wrote of another model."""
+
+import dataclasses
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t2t_lite import config, registry
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.fields import Field
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.run_changes import check_record, check_same, make_record
+from t2t_lite.runs.run_checksums import sealed
+from t2t_lite.runs.run_dir import RunSpec, make_model, read_run, write_run
+
+ALWAYS = {
+    *("train_steps", "log_every", "eval_every", "eval_lines", "save_every", "save_minutes", "keep_checkpoints"),
+    *("average_checkpoints", "early_stopping", "jit", "remat", "beam_size", "length_penalty", "extra_length"),
+    *("max_source_length", "decode_batch_tokens"),
+}
+WITH_RESET = {
+    *("adam_beta1", "adam_beta2", "adam_epsilon", "momentum", "schedule", "learning_rate_factor", "learning_rate"),
+    *("warmup_steps", "halve_after", "halve_every", "patience", "clip_norm"),
+}
+
+
+def _spec(hparams: config.HParams, **changes: str) -> RunSpec:
+    return dataclasses.replace(RunSpec("toy_ende", {}, "data", None, "base", hparams.model, hparams), **changes)
+
+
+def _another(field: Field) -> Any:
+    """A value that is not the default."""
+    if field.kind is bool:
+        return not field.default
+    if field.kind is str:
+        return {"optimizer": "sgd", "schedule": "constant"}[field.name]
+    if field.kind is int:
+        return 2 * field.default or 2
+    if field.kind is float:
+        return field.default / 2 or 0.5
+    return next(value for value in typing.get_args(field.kind) if value != field.default)
+
+
+def _taken(cls: type[config.HParams], field: Field, reset: bool) -> bool:
+    """Whether a run of the defaults may go on with another value of a field."""
+    changed = cls(**{field.name: _another(field)})
+    try:
+        check_same(_spec(cls()), _spec(changed), "run", reset_optimizer=reset)
+    except UsageError as error:
+        message = str(error)
+    else:
+        return True
+    assert f"  {field.name}: {field.default!r} -> {_another(field)!r}\n" in message
+    assert ("with --reset_optimizer" in message) is (field.name in WITH_RESET)
+    return False
+
+
+@pytest.mark.parametrize("cls", [TransformerHParams, RnnHParams])
+def test_what_may_change_of_every_field(cls: type[config.HParams]) -> None:
+    fields = config.fields(cls)
+    assert {name for name, field in fields.items() if _taken(cls, field, reset=False)} == ALWAYS & fields.keys()
+    taken = {name for name, field in fields.items() if _taken(cls, field, reset=True)}
+    assert taken == (ALWAYS | WITH_RESET) & fields.keys()
+
+
+def test_another_model_is_said_without_its_settings() -> None:
+    with pytest.raises(UsageError) as caught:
+        check_same(_spec(TransformerHParams()), _spec(RnnHParams(seed=2)), "run")
+    assert "settings:\n  model: 'transformer' -> 'rnn'\n  seed: 1 -> 2\nGo on" in str(caught.value)
+
+
+def _as_earlier(folder: Path, hparams: config.HParams, **names: str) -> dict[str, Any]:
+    """Writes a run as versions did that gave all models the Transformer's settings; returns those."""
+    write_run(folder, _spec(hparams, **names))
+    values = json.loads((folder / "hparams.json").read_text("utf-8"))
+    values["hparams"] = config.to_dict(TransformerHParams()) | values["hparams"]
+    values.pop("sha256")
+    (folder / "hparams.json").write_text(json.dumps(sealed(values)), "utf-8")
+    found: dict[str, Any] = values["hparams"]
+    return found
+
+
+def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
+    rnn = registry.hparams("rnn_tiny")
+    values = _as_earlier(tmp_path / "rnn", rnn, hparams_set="rnn_tiny")
+    assert values.keys() >= {"d_ff", "num_heads", *config.fields(type(rnn))}
+    spec = read_run(tmp_path / "rnn")
+    assert (spec.model, spec.hparams) == ("rnn", rnn)
+    record = make_record(spec) | {"hparams": values}
+    check_record(record, spec, "checkpoint", training=True)
+    with pytest.raises(DataError, match=r"\n  dropout: 0\.5 -> 0\.0\n"):
+        check_record(record | {"hparams": values | {"dropout": 0.5}}, spec, "checkpoint", training=True)
+
+    base = registry.hparams("base")
+    assert _as_earlier(tmp_path / "base", base).keys() == config.fields(type(base)).keys()
+    assert read_run(tmp_path / "base").hparams == base
+
+
+def test_the_class_of_a_runs_recipe_is_that_of_its_model(tmp_path: Path) -> None:
+    """The set it began with may be of another one (--model)."""
+    hparams = TransformerHParams(num_layers=2, d_model=16, d_ff=16, num_heads=2)
+    _as_earlier(tmp_path, hparams, hparams_set="rnn_tiny")
+    assert read_run(tmp_path).hparams == hparams
+
+
+def test_a_model_refuses_the_recipe_of_another() -> None:
+    with pytest.raises(UsageError, match="The model 'rnn' needs a recipe of the class RnnHParams, not Transform"):
+        make_model("rnn", registry.hparams("tiny"), 30, 30, True)

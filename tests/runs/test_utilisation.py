@@ -1,0 +1,92 @@
+"""FLOPs of a training and of the devices: counted pair by pair, whichever way the pairs are laid out."""
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.data.pipeline import assemble, make_plan
+from t2t_lite.data.store import Store
+from t2t_lite.models.flops import Sizes
+from t2t_lite.training.describe import describe
+from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.utilisation import device_flops_per_second, pair_lengths, planned_flops
+from tests import commands
+
+SIZES = Sizes(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
+RECIPE: dict[str, Any] = {"batch_tokens": 256, "micro_batches": 4, "max_length": 64, "seed": 1}
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_the_batches_of_an_epoch_hold_all_pairs_with_their_lengths(toy_store: Store, packing: bool) -> None:
+    split = toy_store.split("train")
+    plan = make_plan(split, packing=packing, **RECIPE)
+    found = []
+    for step in range(1, plan.steps_per_epoch + 1):
+        batch = assemble(split, plan.batch(step), 4, packing=packing)
+        found += [pair for pair in zip(*pair_lengths(batch), strict=True) if pair != (0, 0)]
+    assert sorted(found) == sorted(zip(split.source.lengths, split.target.lengths, strict=True))
+    assert len(found) == 240
+
+
+def test_lengths_of_a_batch_of_nothing_are_zero() -> None:
+    source, target = pair_lengths({"source": np.zeros((2, 3, 4), np.int32), "target": np.zeros((2, 3, 5), np.int32)})
+    assert not source.any()
+    assert not target.any()
+    assert len(source) == len(target)
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bool) -> None:
+    """At every step of two epochs and a half; so a run that goes on from step N knows what came before."""
+    split = toy_store.split("train")
+    plan = make_plan(split, packing=packing, **RECIPE)
+    total = 0
+    for step in range(1, 5 * plan.steps_per_epoch // 2):
+        total += SIZES.training_flops(*pair_lengths(assemble(split, plan.batch(step), 4, packing=packing)))
+        if step % 7 == 0 or step % plan.steps_per_epoch < 2:
+            assert planned_flops(SIZES, split, plan, step) == total
+    assert planned_flops(SIZES, split, plan, 0) == 0
+
+
+def test_the_devices_speed_is_that_of_matrix_products() -> None:
+    """Against NumPy's on the same machine, which others use as well: the order of magnitude."""
+    start = time.perf_counter()
+    speed = device_flops_per_second(make_strategy(Devices(1)), "float32")
+    assert time.perf_counter() - start < 30
+    if tf.config.list_physical_devices("GPU"):
+        assert speed > 1e11
+        return
+    a, seconds = np.ones((1024, 1024), np.float32), []
+    for _ in range(8):
+        start = time.perf_counter()
+        a @ a
+        seconds.append(time.perf_counter() - start)
+    numpys = 2 * 1024**3 / min(seconds)
+    assert 0.02 < speed / numpys < 50
+
+
+def test_on_cpus_the_reference_is_the_speed_of_all_processors() -> None:
+    """Training has one operation under way on each; against the speed of one, utilisation was up to 158%."""
+    done = commands.run("tests.runs.speed_worker")
+    assert done.returncode == 0, done.stderr
+    processors, ratio = done.stdout.split()
+    if int(processors) == 1:
+        pytest.skip("one processor, or a GPU")
+    assert 1.3 < float(ratio) < 1.5 * int(processors)
+
+
+def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_hparams: HParams) -> None:
+    split = toy_store.split("train")
+    plan = make_plan(split, packing=False, **RECIPE)
+    hparams = config.replace(small_hparams, train_steps=3 * plan.steps_per_epoch)  # its batches are RECIPE's
+    spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "small", "transformer", hparams)
+    vocab_size = toy_store.target_vocabulary.size
+    sizes = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=vocab_size)
+    flops = 3 * sizes.training_flops(split.source.lengths, split.target.lengths)
+    assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused")

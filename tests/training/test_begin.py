@@ -1,0 +1,109 @@
+"""How a run begins: from its newest checkpoint, with its optimizer reset, or from the weights of another run."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.data.store import Store
+from t2t_lite.errors import UsageError
+from t2t_lite.runs.run_changes import check_same
+from t2t_lite.runs.run_data import write_vocabularies
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.training.trainer import Trainer
+
+Make = Callable[[Path], Trainer]
+
+
+@pytest.fixture
+def spec(toy_store: Store, small_hparams: HParams) -> RunSpec:
+    return RunSpec(
+        "toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "tiny", "transformer", small_hparams
+    )
+
+
+@pytest.fixture
+def make(spec: RunSpec, toy_store: Store) -> Make:
+    return lambda folder: Trainer(folder, spec, toy_store)
+
+
+def _ones(trainer: Trainer) -> None:
+    for variable in (*trainer.optimizer.variables, *trainer.optimizer.m, *trainer.optimizer.v):
+        variable.assign(np.ones(variable.shape, np.float32))
+
+
+def test_a_reset_is_kept_and_reported(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trainer = make(tmp_path)
+    with pytest.raises(UsageError, match="has no checkpoint whose optimizer --reset_optimizer could reset"):
+        trainer.begin(reset_optimizer=True)
+    _ones(trainer)
+    trainer.checkpoints.save(7)
+    trainer.begin(reset_optimizer=True)
+    assert capsys.readouterr().out == "Adam's moments are zero from step 7 on.\n"
+    _ones(trainer)
+    trainer.begin()  # as a restart without the flag
+    assert trainer.optimizer.start == 7
+    assert all((moment.numpy() == 0).all() for moment in (*trainer.optimizer.m, *trainer.optimizer.v))
+    assert all((variable.numpy() == 1).all() for variable in trainer.optimizer.variables)
+
+
+def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = make(tmp_path / "one")
+    _ones(trainer)
+    trainer.checkpoints.save(7)
+    write_vocabularies(tmp_path / "one", trainer.store)
+    other = make(tmp_path / "two")
+    other.begin(warm_start_from=str(tmp_path / "one"))
+    assert capsys.readouterr().out == f"Starting from the weights of {tmp_path / 'one'}, step 7.\n"
+    assert all((variable.numpy() == 1).all() for variable in other.optimizer.variables)
+    assert all((moment.numpy() == 0).all() for moment in (*other.optimizer.m, *other.optimizer.v))
+    trainer.begin(warm_start_from=str(tmp_path / "two"))
+    assert capsys.readouterr().out == (
+        f"{tmp_path / 'one'} has weights of its own, which count; --warm_start_from is for a new run.\n"
+    )
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_warm_start_compares_vocabularies(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], bare: bool
+) -> None:
+    trainer = make(tmp_path / "one")
+    _ones(trainer)
+    path = trainer.checkpoints.save(7)
+    given = path if bare else str(tmp_path / "one")
+    make(tmp_path / "two").begin(warm_start_from=given)
+    assert capsys.readouterr().out == (
+        f"{tmp_path / 'one'} holds no vocabulary, so it could not be compared with the data's: the weights of {given} "
+        f"are of use only if they were trained with the same one.\nStarting from the weights of {given}, step 7.\n"
+    )
+    write_vocabularies(tmp_path / "one", trainer.store)
+    make(tmp_path / "two").begin(warm_start_from=given)
+    assert capsys.readouterr().out == f"Starting from the weights of {given}, step 7.\n"
+    train_vocabulary(["other text of other words"], size=30).save(tmp_path / "one" / "vocabulary.model")
+    other = make(tmp_path / "two")
+    message = (
+        rf"weights of {tmp_path / 'one'} were trained with another vocabulary \(30 pieces, .*--vocabulary=\S*/one,"
+    )
+    with pytest.raises(UsageError, match=message):
+        other.begin(warm_start_from=given)
+    assert not all((variable.numpy() == 1).all() for variable in other.optimizer.variables)  # only layer norm has ones
+
+
+@pytest.mark.parametrize("change", [{"warmup_steps": 9}, {"clip_norm": 1.0}, {"adam_beta2": 0.9}])
+def test_settings_of_the_optimizer_change_with_a_reset_only(spec: RunSpec, change: dict[str, float]) -> None:
+    new = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **change))
+    (name,) = change
+    message = rf"  {name}: .*\n.*with --reset_optimizer the optimizer's settings may change"
+    with pytest.raises(UsageError, match=message):
+        check_same(spec, new, "run")
+    check_same(spec, new, "run", reset_optimizer=True)
+    newer = dataclasses.replace(new, hparams=config.replace(new.hparams, dropout=0.5))
+    with pytest.raises(UsageError, match=r"settings:\n  dropout: 0.0 -> 0.5\nGo on"):
+        check_same(spec, newer, "run", reset_optimizer=True)

@@ -1,0 +1,237 @@
+"""Scores against NumPy; lines in, lines out: in order, whatever the batches, however odd the lines."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from t2t_lite.data.store import Store
+from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.errors import DataError
+from t2t_lite.metrics import bleu
+from t2t_lite.ops import threads
+from t2t_lite.text.vocabulary import EOS
+from t2t_lite.training import evaluate
+from t2t_lite.training.evaluate import Evaluator, Scores
+
+OPTIONS = {"beam_size": 3, "length_penalty": 0.6, "extra_length": 4, "max_source_length": 40, "batch_tokens": 60}
+
+
+@pytest.fixture(scope="module")
+def model(make_model: Callable[..., Any], toy_store: Store) -> Any:
+    """Not trained, but with weights far enough from 0 that its outputs depend on its inputs."""
+    model = make_model(toy_store.source_vocabulary.size)
+    random = np.random.default_rng(4)
+    for weight in model.weights:
+        if "layer_norm" not in weight.path:
+            weight.assign(weight.value.numpy() + random.normal(scale=0.4, size=weight.shape))
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator(model: Any, toy_store: Store) -> Translator:
+    return Translator(model, toy_store.source_vocabulary, toy_store.target_vocabulary, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def lines(toy_store: Store) -> list[str]:
+    return toy_store.text("dev")[0][:12]
+
+
+@pytest.fixture(scope="module")
+def translations(translator: Translator, lines: list[str]) -> list[list[Hypothesis]]:
+    """The 3 best of each of `lines`."""
+    return translator.translate(lines, nbest=3)
+
+
+def _texts(results: list[list[Hypothesis]]) -> list[str]:
+    return [hypotheses[0].text for hypotheses in results]
+
+
+def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
+    model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = toy_store.split("dev")
+    total = tokens = right = 0.0
+    for source, target in zip(split.source, split.target, strict=True):  # one pair at a time, no padding
+        batch = {"source": source[None].astype(np.int32), "target": target[None].astype(np.int32)}
+        logits = np.asarray(model(batch))[0].astype(np.float64)
+        logp = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        total -= logp[np.arange(len(target)), target].sum()
+        right += (logits.argmax(1) == target).sum()
+        tokens += len(target)
+    evaluator = Evaluator(model, toy_store, translator, "bleu")
+    assert len(split) == 40
+    assert 0 < right < tokens
+    assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
+    # However the pairs are cut into batches.
+    monkeypatch.setattr(evaluate, "_BATCH_TOKENS", 70)
+    assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
+
+
+def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
+    make_model: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [f"{a}{b}" for a in "bdfgk" for b in "aeiou"]
+    sentences = [" ".join(np.random.default_rng(i).choice(words, 8)) for i in range(120)]
+    short = sentences[:20]
+    long = [*short, " ".join(sentences * 200)]  # attention over all of it: 100 GB a head
+    stores = {}
+    for name, dev in (("short", short), ("long", long)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for side in ("en", "de"):
+            (folder / f"train.{side}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+            (folder / f"dev.{side}").write_text("\n".join(dev) + "\n", encoding="utf-8")
+        problem = registry.problem("text2text", source_dir=str(folder), languages="en-de", vocab_size=60)
+        stores[name] = prepare(problem, folder / "data")
+    assert stores["long"].split("dev").target.lengths.max() > 100_000
+    vocabulary = stores["long"].source_vocabulary
+    model = make_model(vocabulary.size)
+    translator = Translator(model, vocabulary, vocabulary, **OPTIONS)
+    scores = Evaluator(model, stores["long"], translator, "bleu")("dev")
+    short = Evaluator(model, stores["short"], translator, "bleu").loss_and_accuracy("dev")
+    assert (scores.loss, scores.accuracy) == pytest.approx(short, rel=1e-6)
+    assert len(scores.hypotheses) == 21
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("t2t_lite")] == [
+        "1 of 21 inputs are longer than max_source_length=40 pieces; only their beginning is translated.",
+        "1 of 21 pairs of dev are longer than 1,024 pieces; its loss is that of the others.",
+    ]
+
+
+def test_where_all_pairs_are_too_long_there_is_no_loss(
+    model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate, "_LONGEST", 1)
+    with pytest.raises(DataError, match="^40 of 40 pairs of dev are longer than 1 pieces: there is none"):
+        Evaluator(model, toy_store, translator, "bleu").loss_and_accuracy("dev")
+
+
+def test_the_score_is_that_of_the_translations_of_the_whole_split(
+    model: Any, translator: Translator, toy_store: Store
+) -> None:
+    sources, references = toy_store.text("test")
+    scores = Evaluator(model, toy_store, translator, "chrf")("test")
+    assert len(sources) == 20
+    assert scores.hypotheses == _texts(translator.translate(sources))
+    assert scores.score == bleu.score("chrf", scores.hypotheses, references)
+    assert scores.perplexity == pytest.approx(np.exp(scores.loss))
+    assert scores.as_metrics("test") == {
+        "test_loss": scores.loss,
+        "test_perplexity": scores.perplexity,
+        "test_accuracy": scores.accuracy,
+        "test_chrf": scores.score.value,
+    }
+
+
+def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
+    scores = Scores(1e6, 0.0, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0)
+    metrics = scores.as_metrics("dev")
+    assert metrics["dev_bleu"] == pytest.approx(100)
+    assert np.isfinite(metrics["dev_perplexity"])
+
+
+def test_n_lines_in_are_n_lines_out_in_their_order(
+    translator: Translator, lines: list[str], translations: list[list[Hypothesis]]
+) -> None:
+    assert len(translations) == len(lines)
+    assert len({len(line) for line in lines}) > 5  # so that sorting by length does change the order
+    assert len(set(_texts(translations))) > len(lines) / 2  # and an error in it would show
+    for i in (0, 3, 11):
+        assert translator.translate([lines[i]])[0][0].text == translations[i][0].text
+    backwards = translator.translate(lines[::-1])
+    assert _texts(backwards) == _texts(translations)[::-1]
+    assert translator.translate([]) == []
+
+
+def test_empty_lines_stay_in_their_places(translator: Translator, lines: list[str]) -> None:
+    odd = ["", lines[0], " ", "\t\u3000\u2028", lines[1], ""]
+    done: list[int] = []
+    results = translator.translate(odd, nbest=2, progress=done.append)
+    assert [len(hypotheses) for hypotheses in results] == [2] * 6
+    for i in (0, 2, 3, 5):
+        assert results[i] == [Hypothesis("", 0.0)] * 2
+    assert [results[i][0].text for i in (1, 4)] == _texts(translator.translate(lines[:2]))
+    assert sum(done) == 6
+    assert translator.translate(["", " "]) == [[Hypothesis("", 0.0)]] * 2
+
+
+def test_the_size_of_a_batch_does_not_change_the_results(
+    model: Any, toy_store: Store, lines: list[str], translations: list[list[Hypothesis]]
+) -> None:
+    vocabulary = toy_store.source_vocabulary
+    longest = max(len(ids) + 1 for ids in vocabulary.encode_many(lines))
+    assert OPTIONS["batch_tokens"] < 4 * longest  # `translations` were made with a few lines at a time
+    batches: list[int] = []
+    together = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
+    results = together.translate(lines, nbest=3, progress=batches.append)
+    assert batches == [len(lines)]
+    for before, now in zip(translations, results, strict=True):
+        assert [h.text for h in now] == [h.text for h in before]
+        np.testing.assert_allclose([h.score for h in now], [h.score for h in before], rtol=1e-4)
+
+
+def test_batches_that_are_under_way_together_share_tokens_and_lines(
+    model: Any, toy_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary, lines = toy_store.source_vocabulary, toy_store.text("dev")[0]
+    whole = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
+    cut = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 600})
+    wanted = _texts(whole.translate(lines))
+    assert len(set(wanted)) > len(lines) / 2
+    alone = _sizes(cut, lines)
+    monkeypatch.setattr(threads, "at_a_time", lambda: 2)
+    assert _texts(whole.translate(lines)) == wanted
+    assert _sizes(whole, lines) == [20, 20]
+    assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
+    assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
+    evaluator = Evaluator(model, toy_store, whole, "bleu")
+    together = evaluator.loss_and_accuracy("dev")
+    monkeypatch.setattr(threads, "at_a_time", lambda: 1)
+    assert together == pytest.approx(evaluator.loss_and_accuracy("dev"), rel=1e-6)
+
+
+def _sizes(translator: Translator, lines: list[str]) -> list[int]:
+    batches: list[int] = []
+    translator.translate(lines, progress=batches.append)
+    return batches
+
+
+def test_nbest_are_different_and_sorted_by_score(
+    translator: Translator, lines: list[str], translations: list[list[Hypothesis]]
+) -> None:
+    for hypotheses in translations:
+        scores = [h.score for h in hypotheses]
+        assert len(hypotheses) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert scores[0] > scores[2]
+        assert all(-np.inf < score < 0 for score in scores)
+    # The best one is the best one, however many are asked for.
+    assert _texts(translator.translate(lines)) == _texts(translations)
+
+
+def test_an_input_that_is_too_long_is_cut_and_counted_in_a_warning(
+    model: Any, translator: Translator, toy_store: Store, lines: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    vocabulary = toy_store.source_vocabulary
+    long = " ".join(lines)
+    assert len(vocabulary.encode(long)) > 2 * OPTIONS["max_source_length"]
+    with caplog.at_level(logging.WARNING, logger="t2t_lite"):
+        translator.translate(lines[:3])
+        assert not [record for record in caplog.records if record.name.startswith("t2t_lite")]
+        results = translator.translate([lines[0], long, lines[1]])
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("t2t_lite")] == [
+        "1 of 3 inputs are longer than max_source_length=40 pieces; only their beginning is translated."
+    ]
+    # The first 39 pieces and the end symbol are what the model sees.
+    kept = [*vocabulary.encode(long)[:39], EOS]
+    ids, scores = beam_search(model, np.array([kept], np.int32), beam_size=3, alpha=0.6, extra_length=4)
+    assert results[1][0].text == vocabulary.decode(ids.numpy()[0, 0].tolist())
+    assert results[1][0].score == pytest.approx(float(scores[0, 0]), rel=1e-5)
+    assert [results[i][0].text for i in (0, 2)] == _texts(translator.translate(lines[:2]))

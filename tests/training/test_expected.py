@@ -1,0 +1,80 @@
+"""The hours that --describe expects, what they are based on, and the memory that is there."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin import trainer
+from t2t_lite.training import expected
+
+
+def test_hours_are_those_of_the_run_where_it_has_trained(tmp_path: Path) -> None:
+    """Two rates of 1e9 and 3e9: the median is 2e9 FLOP a second, so that 7.2e13 FLOP take 10 hours."""
+    lines = [
+        {"step": 10, "flops": 1e12, "flops_per_second": 1e9},
+        {"step": 10, "dev_loss": 2.0},
+        {"step": 20, "flops": 3.6e13, "flops_per_second": 3e9},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"step": 30, "fl'  # a crash cut it off
+    (tmp_path / "metrics.jsonl").write_text(text)
+    found = expected.hours_text(7.2e13, "float32", tmp_path)
+    assert found.startswith("hours expected: 10 in all, 5.0 from step 20, without evaluations\n")
+    assert found.endswith("based on the 2 GFLOP/s of this run's last lines in metrics.jsonl")
+
+
+def test_hours_are_estimated_where_nothing_has_trained(tmp_path: Path) -> None:
+    found = expected.hours_text(1e13, "float32", tmp_path)
+    match = re.match(r"hours expected: ([\d.e+-]+) to ([\d.e+-]+) on .*: an estimate\n", found)
+    assert match is not None
+    rate = re.search(r"matrix products at ([\d,]+) GFLOP/s, measured now", found)
+    assert rate is not None
+    speed = float(rate[1].replace(",", "")) * 1e9
+    low, high = (1e13 / speed / share / 3600 for share in reversed(expected.UTILISATION))
+    assert (float(match[1]), float(match[2])) == pytest.approx((low, high), rel=0.15)  # as printed, rounded
+
+
+def test_memory_is_not_more_than_the_machine_has() -> None:
+    there, whose = expected.memory_there()
+    assert 2**28 < there <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert whose
+
+
+def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected, "on_gpus", lambda: False)
+    (tmp_path / "memory.max").write_text("1073741824\n")
+    monkeypatch.setattr(expected, "_CGROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "memory.max")))
+    assert expected.memory_there() == (2**30, "the limit of this container")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert expected.memory_there()[0] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    flags = ["--describe", "--problem=toy_reverse", "--hparams_set=tiny", f"--output_dir={tmp_path}"]
+    assert trainer.main([*flags, "--train_steps=90", "--hparams=batch_tokens=1000000,max_length=4096"]) == 0
+    out = capsys.readouterr().out
+    assert "\nRecipe (* differs from the paper's base):\n" in out
+    assert re.search(r"batch_tokens=1000000\*, .*max_length=4096\*", out)
+    updates = re.search(r"^Batches: ([\d,]+) updates per epoch", out, re.MULTILINE)
+    assert updates is not None
+    epochs = 90 / int(updates[1])
+    assert re.search(rf"^Training: 90 updates, {epochs:,.1f} epochs\n  hours expected: ", out, re.MULTILINE)
+    assert re.search(r"^  there: [\d,.]+ [MG]iB, ", out, re.MULTILINE)
+    assert trainer.main(["--describe", "--hparams_set=tiny", "--vocab_size=500", "--hparams=max_length=4000000"]) == 0
+    out = capsys.readouterr().out
+    assert "Training: 1,400 updates; how many epochs that is depends on the data (leave out --vocab_size)\n" in out
+    assert "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe" in out
+
+
+def test_a_model_far_too_large_for_the_machine_is_refused_before_it_is_built(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    flags = ["--hparams_set=tiny", "--hparams=num_layers=200,d_model=4096,d_ff=16384"]
+    for what in (["--describe", "--vocab_size=500"], ["--problem=toy_reverse", f"--output_dir={tmp_path}"]):
+        assert trainer.main([*flags, *what]) == 2
+        error = capsys.readouterr().err
+        assert "model has at least 93,9" in error
+        assert "weights and Adam's moments alone need 1,050 GiB of memory per device. There are" in error
+        assert "Traceback" not in error

@@ -1,0 +1,211 @@
+"""Gradients of a micro-batch whose rows are computed in blocks, side by side, against those of the whole."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.ops import batch_shards
+from t2t_lite.training.gradients import loss_and_gradients
+
+V, ROWS = 60, 5
+SEED = np.array([3, -4], "int32")
+DROPPING = {"dropout": 0.2, "attention_dropout": 0.3, "relu_dropout": 0.1}
+LENGTHS = {"source": 7, "target": 6}
+
+
+def _batch(rows: int = ROWS) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(1)
+    batch = {side: draw.integers(2, V, (rows, length), "int32") for side, length in LENGTHS.items()}
+    batch["source"][1:, 5:] = 0
+    batch["target"][2:, 4:] = 0
+    return batch
+
+
+def _packed() -> dict[str, np.ndarray]:
+    """Two sentences in each row."""
+    batch = _batch()
+    for side, length in LENGTHS.items():
+        places = np.arange(length, dtype=np.int32) + np.zeros((ROWS, 1), np.int32)
+        batch[f"{side}_segment"] = np.where(batch[side] == 0, 0, 1 + (places >= 3))
+        batch[f"{side}_position"] = np.where(places >= 3, places - 3, places)
+    return batch
+
+
+class Computed:
+    """Loss and gradients of a model. Each graph is made once; rows and lengths are unknown to it, as in training."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._graphs: dict[Any, Any] = {}
+
+    def __call__(self, batch: dict[str, np.ndarray], blocks: int, jit: bool = False) -> list[np.ndarray]:
+        key = (*batch, blocks, jit)
+        if key not in self._graphs:
+            self._graphs[key] = self._graph(batch, blocks, jit)
+        return [value.numpy() for value in self._graphs[key](batch)]
+
+    def _graph(self, batch: dict[str, np.ndarray], blocks: int, jit: bool) -> Any:
+        spec = {name: tf.TensorSpec([None, None], tf.int32) for name in batch}
+
+        @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
+        def run(batch: Any) -> Any:
+            loss, gradients = loss_and_gradients(self.model, batch, SEED, 20.0, (0.1, "all"), blocks=blocks, jit=jit)
+            return [loss, *gradients]
+
+        return run
+
+
+@pytest.fixture(scope="module")
+def computed(make_model: Callable[..., Any]) -> Computed:
+    """Of a model that drops wherever it can."""
+    return Computed(make_model(V, **DROPPING))
+
+
+def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * np.abs(other).max())
+
+
+def test_blocks_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
+    _assert_same(computed(_batch(), 2), computed(_batch(), 1))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "changes"),
+    [
+        (2, {"norm": "pre", "share_embeddings": False, "positions": "learned", "max_positions": 64, "remat": True}),
+        # Rows whose masks do not come out even.
+        (3, {"attention_window": 4, "num_heads": 1, "d_k": 3, "d_v": 5, "d_ff": 30}),
+    ],
+    ids=str,
+)
+def test_so_they_do_in_other_models(make_model: Callable[..., Any], blocks: int, changes: dict[str, Any]) -> None:
+    computed = Computed(make_model(V, **DROPPING, **changes))
+    _assert_same(computed(_batch(), blocks), computed(_batch(), 1))
+
+
+def test_so_do_blocks_of_packed_rows(computed: Computed) -> None:
+    _assert_same(computed(_packed(), 2), computed(_packed(), 1))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_blocks_may_be_empty(computed: Computed, rows: int) -> None:
+    _assert_same(computed(_batch(rows), 2), computed(_batch(rows), 1))
+
+
+def test_in_bfloat16_they_differ_by_rounding(make_model: Callable[..., Any]) -> None:
+    computed = Computed(make_model(V, precision="bfloat16", **DROPPING))
+    for one, other in zip(computed(_batch(), 2), computed(_batch(), 1), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=0.03 * np.abs(other).max())
+
+
+@pytest.fixture(scope="module")
+def computed_again(make_model: Callable[..., Any]) -> Computed:
+    """As `computed`; layers are computed again for the gradients, and the softmax has a matrix of its own."""
+    return Computed(make_model(V, remat=True, share_embeddings=False, **DROPPING))
+
+
+class _Scaled(Transformer):
+    """Its softmax layer's table is computed from two weights, of which one is looked up as well."""
+
+    def output(self) -> Any:
+        table = self.softmax.table
+        return table * (2 + self.encoder.blocks[0].feed_forward.bias_2), None
+
+
+@pytest.fixture(scope="module")
+def computed_scaled(small_hparams: Any) -> Computed:
+    keras.utils.set_random_seed(1)
+    return Computed(_Scaled.from_hparams(config.replace(small_hparams, **DROPPING), V, V, True))
+
+
+def test_what_the_table_is_computed_from_is_the_same_for_blocks(computed_scaled: Computed) -> None:
+    _assert_same(computed_scaled(_batch(), 2), computed_scaled(_batch(), 1))
+
+
+@pytest.fixture(scope="module")
+def computed_convolutions() -> Computed:
+    """Of a model whose weights are all normalised."""
+    keras.utils.set_random_seed(1)
+    layers = {"encoder_layers": "8x3+12x3", "decoder_layers": "2x8x3"}
+    hparams = ConvS2SHParams(**layers, d_model=8, d_out=8, max_positions=9, dropout=0.2)
+    return Computed(ConvS2S.from_hparams(hparams, V, V, True))
+
+
+def test_so_they_do_in_a_convolutional_model(computed_convolutions: Computed) -> None:
+    _assert_same(computed_convolutions(_batch(), 2), computed_convolutions(_batch(), 1))
+
+
+@pytest.mark.parametrize("name", ["computed", "computed_again", "computed_scaled", "computed_convolutions"])
+def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest.FixtureRequest) -> None:
+    computed: Computed = request.getfixturevalue(name)
+    batch, weights = _batch(), [weight.value for weight in computed.model.trainable_weights]
+    with tf.GradientTape() as tape:
+        logp = tf.math.log_softmax(computed.model(batch, seed=SEED))
+        wanted = 0.9 * tf.one_hot(batch["target"], V) + 0.1 / V
+        real = tf.cast(batch["target"] > 0, tf.float32)
+        loss = tf.reduce_sum(-tf.reduce_sum(wanted * logp, -1) * real) / 20
+    plain = [tf.convert_to_tensor(gradient).numpy() for gradient in tape.gradient(loss, weights)]
+    for jit in (False, True):
+        _assert_same(computed(batch, 1, jit), [loss.numpy(), *plain])
+
+
+def test_a_model_may_change_variables_of_its_own(small_hparams: Any) -> None:
+    class Counting(Transformer):
+        def hidden(self, batch: Any, seed: Any = None) -> Any:
+            if hasattr(self, "count"):
+                self.count.assign_add(1)
+            return super().hidden(batch, seed)
+
+    keras.utils.set_random_seed(1)
+    model = Counting.from_hparams(small_hparams, V, V, True)
+    model._tracker.unlock()
+    model.count = model.add_weight(name="count", initializer="zeros", trainable=False)
+    Computed(model)(_batch(), 2)
+    assert model.count.numpy() == 2
+
+
+def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
+    model = make_model(V, share_embeddings=False, **DROPPING)
+    wanted = Computed(model)(_batch(), 1)
+    names = [weight.path for weight in model.trainable_weights]
+    model.softmax.trainable = False
+    left = [weight.path for weight in model.trainable_weights]
+    assert len(left) == len(names) - 1
+    kept = [wanted[0], *(gradient for name, gradient in zip(names, wanted[1:], strict=True) if name in left)]
+    _assert_same(Computed(model)(_batch(), 2), kept)
+
+
+@pytest.mark.parametrize("shape", [(ROWS, 16), (ROWS, 3, 8), (ROWS, 3, 5), (ROWS, 1)])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_block_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], known: bool) -> None:
+    layer, ones = Dropout(0.5), np.ones(shape, "float32")
+    whole = np.asarray(layer(ones, seed=fold_in(SEED, 3)))
+    assert 0 < (whole == 0).mean() < 1
+    batch = {"target": np.zeros((ROWS, 2), "int32")}
+    blocks = list(batch_shards.batch_shards(batch, SEED, 3))
+    assert [len(block["target"]) for block, _ in blocks] == [1, 2, 2]
+    start = 0
+    for block, seed in blocks:
+        rows = ones[start : start + len(block["target"])]
+        spec = tf.TensorSpec(rows.shape if known else [None] * len(shape), tf.float32)
+        drop = tf.function(lambda x, seed=seed: layer(x, seed=fold_in(seed, 3)), [spec], autograph=False)
+        np.testing.assert_array_equal(drop(rows), whole[start : start + len(rows)])
+        start += len(rows)
+
+
+def test_the_counter_of_random_numbers_carries() -> None:
+    low, high = (
+        batch_shards._advanced(tf.constant([2**64 - 2, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist()
+    )
+    assert (low, high) == (3, 8)
+    assert batch_shards._advanced(tf.constant([4, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist() == [9, 7]

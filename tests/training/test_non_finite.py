@@ -1,0 +1,213 @@
+"""Numbers that go wrong: which batches are bad is known, as a rare piece has no finite embedding."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.store import Store
+from t2t_lite.errors import TrainingError
+from t2t_lite.runs.checkpoint import list_checkpoints
+from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.training.recipe import recipe_plan
+from t2t_lite.training.trainer import Trainer
+from tests import commands
+
+STEPS, PARTS = 12, 2
+
+
+@dataclasses.dataclass
+class Case:
+    """A trainer at step 0, the piece that spoils, and the bad steps with their bad micro-batches."""
+
+    trainer: Trainer
+    piece: int
+    bad: dict[int, list[int]]
+
+    def pairs(self, step: int, part: int) -> list[int]:
+        rows = self.plan().batch(step).rows[part::PARTS]
+        return [int(pair) for pair in rows[rows >= 0]]
+
+    def plan(self) -> BucketPlan:
+        plan = recipe_plan(self.trainer.spec.hparams, self.trainer.store.split("train"))
+        assert isinstance(plan, BucketPlan)
+        return plan
+
+    def begin(self) -> None:
+        self.trainer.begin()
+        table = self.trainer.model.source_embedding.table
+        values = table.numpy()
+        values[self.piece] = 3e38  # finite, and infinite once it is scaled
+        table.assign(values)
+
+
+def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
+    """A piece of the sources that is in two or three of the batches, not in the first, and where it is."""
+    split = trainer.store.split("train")
+    plan = recipe_plan(trainer.spec.hparams, split)
+    holds: dict[int, dict[int, set[int]]] = {}
+    for step in range(1, STEPS + 1):
+        for part in range(PARTS):
+            for pair in plan.batch(step).rows[part::PARTS].ravel():
+                for piece in split.source[pair].tolist() if pair >= 0 else []:
+                    holds.setdefault(piece, {}).setdefault(step, set()).add(part)
+    for piece, steps in holds.items():
+        if 1 not in steps and len(steps) in (2, 3) and [1] in [sorted(parts) for parts in steps.values()]:
+            return piece, {step: sorted(parts) for step, parts in sorted(steps.items())}
+    raise AssertionError
+
+
+@pytest.fixture(scope="module")
+def case(toy_store: Store, small_hparams: HParams, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    hparams = config.replace(
+        small_hparams,
+        micro_batches=PARTS,
+        share_embeddings=False,
+        dropout=0.1,
+        train_steps=STEPS,
+        log_every=1,
+        eval_every=1000,
+        eval_lines=1,
+        extra_length=1,
+        beam_size=1,
+        save_every=1,
+        keep_checkpoints=STEPS,
+    )
+    spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "tiny", "transformer", hparams)
+    trainer = Trainer(tmp_path_factory.mktemp("run"), spec, toy_store)
+    return Case(trainer, *_find_piece(trainer))
+
+
+@pytest.fixture(scope="module")
+def stopped(case: Case) -> tuple[str, dict[str, Any]]:
+    """What a run without tolerance says, and its report."""
+    case.begin()
+    with pytest.raises(TrainingError) as error:
+        case.trainer.run()
+    (path,) = case.trainer.output_dir.glob("bad_step_*.json")
+    assert str(path) in str(error.value)
+
+    def no_constant(name: str) -> float:
+        raise AssertionError(name)  # NaN is no JSON
+
+    return str(error.value), json.loads(path.read_text(encoding="utf-8"), parse_constant=no_constant)
+
+
+def test_the_run_stops_before_the_update_and_says_what_to_do(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
+    step = min(case.bad)
+    assert stopped[0].startswith(
+        f"Step {step}: the loss is nan and the gradient's norm nan. The update was not applied"
+    )
+    for advice in ("learning_rate_factor", "clip_norm=1", "--skip_bad_batches=1 leaves out 1 such in all."):
+        assert advice in stopped[0]
+    assert [int(path.rpartition("-")[2]) for path in list_checkpoints(case.trainer.output_dir)] == list(range(1, step))
+    assert [line["step"] for line in read_metrics(case.trainer.output_dir)] == list(range(1, step))
+
+
+def test_the_report_names_micro_batch_and_pairs(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
+    step, report = min(case.bad), stopped[1]
+    assert (report["step"], report["loss"], report["grad_norm"]) == (step, "nan", "nan")
+    assert report["weights_not_finite"] == []
+    assert [part["micro_batch"] for part in report["micro_batches"]] == case.bad[step]
+    store = case.trainer.store
+    for part in report["micro_batches"]:
+        assert part["loss"] == "nan"
+        assert [pair["id"] for pair in part["pairs"]] == case.pairs(step, part["micro_batch"])
+        for pair in part["pairs"]:
+            (ids,) = store.source_vocabulary.encode_many([pair["source"]])
+            assert ids == store.split("train").source[pair["id"]].tolist()[:-1]
+            assert pair["target"]
+
+
+def test_the_report_shows_where_the_numbers_went_wrong(stopped: tuple[str, dict[str, Any]]) -> None:
+    part = stopped[1]["micro_batches"][0]
+    largest = part["largest_activations"]
+    assert largest["transformer/source_embedding"] == "inf"
+    assert largest["transformer/encoder/layer_0/around_attention/self_attention"] == "nan"
+    assert largest["transformer"] == "nan"  # the logits
+    assert math.isfinite(largest["transformer/target_embedding"])
+    assert math.isfinite(largest["transformer/decoder/layer_0/around_self/self_attention"])  # before it sees the source
+    assert list(largest).index("transformer/source_embedding") < list(largest).index("transformer/encoder")
+    norms = part["gradient_norms"]
+    assert set(norms.values()) == {"nan"}
+    assert any("encoder" in name for name in norms)
+
+
+def test_the_model_is_as_it_was_before_the_look(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
+    assert not [layer.path for layer in case.trainer.model._flatten_layers() if "call" in vars(layer)]
+
+
+def test_tolerated_batches_are_left_out_and_counted_over_restarts(
+    case: Case, stopped: tuple[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = case.bad
+    with pytest.raises(TrainingError, match=rf"Step {others[0]}: .*--skip_bad_batches=2 leaves out 2"):
+        _again(case, 1)
+    assert f"Step {first}: the loss is nan" in capsys.readouterr().err
+    _again(case, len(case.bad))
+    lines = read_metrics(case.trainer.output_dir)
+    assert {line["step"]: line["skipped_batches"] for line in lines if "skipped_batches" in line} == {
+        step: number for number, step in enumerate(case.bad, start=1)
+    }
+    trained = [line["step"] for line in lines if "loss" in line]
+    assert trained == [step for step in range(1, STEPS + 1) if step not in case.bad]
+    assert f"bad batch {len(case.bad)} of the {len(case.bad)} that may be left out" in capsys.readouterr().err
+
+
+def _again(case: Case, tolerated: int) -> None:
+    """Goes on from the newest checkpoint; the piece has no embedding in it, either."""
+    case.trainer.begin()
+    case.trainer.run(skip_bad_batches=tolerated)
+
+
+def test_the_largest_micro_batch_is_tried_first_and_leaves_no_trace(case: Case) -> None:
+    trainer = case.trainer
+    variables = [*trainer.optimizer.variables, *trainer.optimizer.m, *trainer.optimizer.v]
+    before = [variable.numpy() for variable in variables]
+    shape = trainer._largest(case.plan())
+    shapes = [(b.rows // PARTS, b.source_length, b.target_length) for b in case.plan().buckets]
+    assert shape == max(shapes, key=lambda each: trainer.model.cost.activation_bytes(*each, 4))
+    trainer._step_function().rehearse(*shape)
+    for old, variable in zip(before, variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), old)
+
+
+def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_path: Path) -> None:
+    hparams = (
+        "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,micro_batches=2,learning_rate_factor=1e30,"
+        "train_steps=9,save_every=1"
+    )
+    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--devices=2", "--num_workers=1"]
+    done = commands.run("t2t_lite.bin.trainer", *flags, f"--output_dir={tmp_path / 'run'}")
+    assert done.returncode == 1, done.stderr
+    assert commands.without_progress(done.stderr.decode()).startswith("error: Step 2: the loss is ")
+    report = json.loads((tmp_path / "run" / "bad_step_2.json").read_text(encoding="utf-8"))
+    assert report["weights_not_finite"] == []  # but huge
+    assert [part["micro_batch"] for part in report["micro_batches"]] == [0, 1]
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("*.index")] == ["model-1.index"]
+
+
+@pytest.mark.parametrize("save_every", [1, 5])
+def test_weights_that_are_not_finite_end_the_run_and_are_never_saved(tmp_path: Path, save_every: int) -> None:
+    """Without an epsilon Adam divides 0 by 0 where a gradient is 0, as that of a piece that is in no pair."""
+    hparams = (
+        "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,share_embeddings=false,adam_epsilon=0,"
+        f"train_steps=9,save_every={save_every}"
+    )
+    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--num_workers=1"]
+    done = commands.run("t2t_lite.bin.trainer", *flags, "--skip_bad_batches=9", f"--output_dir={tmp_path / 'run'}")
+    *_, message = done.stderr.decode().rstrip("\n").split("\n")
+    assert done.returncode == 1, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert message.startswith("error: Step 1: " if save_every == 1 else "error: Step 2: the loss is nan")
+    assert " weights, such as transformer/" in message
+    assert "the run has diverged" in message
+    assert not list((tmp_path / "run" / "checkpoints").glob("*.index"))

@@ -1,0 +1,182 @@
+"""A run that stops and goes on ends as if it had never stopped, bit for bit; all through the real command.
+
+On one device the run ends at step 10, is moved and asked for 20; on two it is killed in the middle, after its
+checkpoint.
+"""
+
+import dataclasses
+import json
+import re
+import signal
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.data.prepare import prepare
+from t2t_lite.runs.checkpoint import find
+from tests import commands
+from tests.checkpoints import assert_same_bits, tensors
+
+# Dropout is on. The evaluation at step 15 takes long enough, as its graph is new, to be killed in.
+HPARAMS = (
+    "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,micro_batches=2,train_steps=20,"
+    "log_every=1,eval_every=15,save_every=10,average_checkpoints=2,beam_size=1,extra_length=2"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """t2t-lite-trainer in a process of its own, its output in files beside the run's folder."""
+
+    folder: Path
+    process: BaseProcess
+
+    @classmethod
+    def start(cls, folder: Path, *flags: str) -> "Command":
+        streams = {"out": Path(f"{folder}.out"), "err": Path(f"{folder}.err")}
+        return cls(folder, commands.start("t2t_lite.bin.trainer", f"--output_dir={folder}", *flags, **streams))
+
+    def finish(self, status: int = 0) -> None:
+        self.process.join(400)
+        assert self.process.exitcode == status, self.errors()
+
+    def errors(self) -> str:
+        return Path(f"{self.folder}.err").read_text(encoding="utf-8")
+
+    def kill_after(self, step: int) -> None:
+        """Kills it (no farewell, no clean-up) when it has logged `step`."""
+        deadline = time.monotonic() + 300
+        while not any(line["step"] >= step for line in _metrics(self.folder)):
+            assert self.process.is_alive(), self.errors()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        self.process.kill()
+        self.finish(-signal.SIGKILL)
+
+
+def _metrics(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+
+
+def _updates(folder: Path) -> list[dict[str, Any]]:
+    """The training lines, without what a clock says."""
+    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+    return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+    """Folders of the finished runs by devices, and what the killed one had written when it died."""
+
+    whole: dict[int, Path]
+    in_two: dict[int, Path]
+    killed_updates: list[dict[str, Any]]
+    killed_checkpoints: set[str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("resume")
+    prepare(registry.problem("toy_reverse"), folder / "data", num_workers=1)
+    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--data_dir={folder / 'data'}", f"--hparams={HPARAMS}"]
+    first = {
+        "whole 1": Command.start(folder / "whole 1", *flags),
+        "in two 1": Command.start(folder / "in two 1", *flags, "--train_steps=10"),
+        "whole 2": Command.start(folder / "whole 2", *flags, "--devices=2"),
+        "in two 2": Command.start(folder / "in two 2", *flags, "--devices=2"),
+    }
+    first["in two 2"].kill_after(15)
+    killed_updates = _updates(folder / "in two 2")
+    killed_checkpoints = {path.stem for path in (folder / "in two 2" / "checkpoints").glob("*.index")}
+    # The second parts: the folders say it all, but for more steps.
+    first.pop("in two 2")
+    second = [Command.start(folder / "in two 2", "--devices=2")]
+    first.pop("in two 1").finish()
+    (folder / "in two 1").rename(folder / "moved 1")
+    second.append(Command.start(folder / "moved 1", "--train_steps=20"))
+    for command in (*first.values(), *second):
+        command.finish()
+    whole, in_two = {n: folder / f"whole {n}" for n in (1, 2)}, {1: folder / "moved 1", 2: folder / "in two 2"}
+    return Runs(whole, in_two, killed_updates, killed_checkpoints)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs, devices: int) -> None:
+    expected, found = (tensors(each[devices], 20) for each in (runs.whole, runs.in_two))
+    assert_same_bits(found, expected)
+    assert len([key for key in expected if key.startswith("adam_")]) > 20
+    # And they are not what they were when the run stopped.
+    before = tensors(runs.in_two[devices], 10)
+    assert sum((before[key] != found[key]).any() for key in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs, devices: int) -> None:
+    expected, found = _updates(runs.whole[devices]), _updates(runs.in_two[devices])
+    assert [line["step"] for line in found] == list(range(1, 21))
+    assert found == expected
+    evaluations = [
+        {line["step"]: line for line in _metrics(each[devices]) if "dev_loss" in line}
+        for each in (runs.whole, runs.in_two)
+    ]
+    assert list(evaluations[0]) == [15, 20]
+    assert all(evaluations[1][step] == line for step, line in evaluations[0].items())
+
+
+def test_the_best_and_the_default_weights_are_the_same_after_a_kill(runs: Runs) -> None:
+    whole, in_two = runs.whole[2], runs.in_two[2]  # the run that first ended at step 10 was evaluated there, too
+    assert find(in_two, "best") == find(whole, "best").replace(str(whole), str(in_two))
+    assert find(in_two) == find(whole).replace(str(whole), str(in_two))
+    assert (in_two / "default_weights.json").read_text() == (whole / "default_weights.json").read_text()
+
+
+def test_the_killed_run_was_past_its_checkpoint(runs: Runs) -> None:
+    assert [line["step"] for line in runs.killed_updates] == list(range(1, 16))
+    assert runs.killed_checkpoints == {"model-10"}
+    # Steps 11 to 15 were made twice, with the same results.
+    assert runs.killed_updates == _updates(runs.whole[2])[:15]
+
+
+def test_one_and_two_devices_have_the_same_curve_up_to_rounding(runs: Runs) -> None:
+    one, two = (_updates(runs.whole[devices]) for devices in (1, 2))
+    for ours, theirs in zip(one, two, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+        assert ours["source_tokens"] == theirs["source_tokens"]
+
+
+def test_what_the_command_says(runs: Runs) -> None:
+    report = r"step \d+ of \d+: loss [\d.]+, lr [\de.-]+, [\d,]+ tok/s(, about .+ left(, until .+)?)?"
+    report += r"|[^:]*[\d,]+ of [\d,]+ lines .*"  # of an evaluation that takes long, on a busy machine
+    for folder in (*runs.whole.values(), runs.in_two[1]):
+        said, *reports = Path(f"{folder}.err").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        assert re.fullmatch(r"Data prepared on [\d-]+ \(10,000 pairs\) in \S+toy_reverse\.", said)
+        assert [line for line in reports if not re.fullmatch(report, line)] == []
+        out = Path(f"{folder}.out").read_text(encoding="utf-8")
+        assert "step 20: dev loss " in out
+        assert "\nOn all of dev: averaged " in out
+        assert f"\nweights:      {find(folder)}\n" in out
+        assert (folder / "averaged" / "model-20.index").is_file()
+    assert out.startswith("Going on from step 10 of 20.\nmodel:    ")
+    assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
+    before = folder.with_name("in two 1")
+    out = Path(f"{before}.out").read_text(encoding="utf-8")
+    assert f"\nweights:      {before}/best/model-10\n" in out  # one checkpoint: nothing to average
+
+
+def test_another_recipe_is_refused_and_changes_nothing(runs: Runs) -> None:
+    folder = runs.in_two[1]
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    command = Command.start(folder, "--hparams=dropout=0.2,log_every=5")
+    command.finish(2)
+    assert command.errors().split("\n") == [
+        f"error: {folder} holds a run that was started with other settings:",
+        "  dropout: 0.1 -> 0.2",
+        "Go on with the old settings, or give another --output_dir.",
+        "",
+    ]
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

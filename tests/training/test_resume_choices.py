@@ -1,0 +1,113 @@
+"""A run goes on bit for bit with each optimizer and schedule; what they remember is in the checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.data.store import Store
+from t2t_lite.errors import DataError
+from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.training.trainer import Trainer
+from tests.checkpoints import assert_same_bits, tensors
+
+RUN = "train_steps=8,log_every=1,save_every=2,eval_lines=2,beam_size=1,extra_length=1,dropout=0.1"
+CASES = {
+    "adafactor": f"{RUN},optimizer=adafactor,schedule=inverse_sqrt,learning_rate=0.01,warmup_steps=2,eval_every=100",
+    # So large a rate that the loss on dev rises.
+    "nesterov": f"{RUN},optimizer=nesterov,schedule=plateau,learning_rate=8,clip_norm=1,eval_every=1",
+}
+
+
+def _trainer(folder: Path, store: Store, hparams: HParams) -> Trainer:
+    spec = RunSpec("toy_ende", {"train_size": 240}, str(store.folder.parent), None, "tiny", "transformer", hparams)
+    return Trainer(folder, spec, store)
+
+
+def _train(folder: Path, store: Store, hparams: HParams) -> None:
+    trainer = _trainer(folder, store, hparams)
+    trainer.begin()
+    trainer.run()
+
+
+def _forget_after(folder: Path, step: int) -> None:
+    """As if the run had been killed before its next checkpoint."""
+    for path in (folder / "checkpoints").glob("model-*.index"):
+        if int(path.stem.rpartition("-")[2]) > step:
+            path.unlink()
+
+
+def _curve(folder: Path) -> list[tuple[Any, ...]]:
+    names = ("step", "loss", "learning_rate", "grad_norm", "dev_loss")
+    return [tuple(line.get(name) for name in names) for line in read_metrics(folder)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_killed_run_ends_as_if_it_had_not_been(
+    name: str, toy_store: Store, small_hparams: HParams, tmp_path: Path
+) -> None:
+    hparams, run = config.override(small_hparams, CASES[name]), tmp_path / "run"
+    _train(run, toy_store, hparams)
+    whole, curve = tensors(run, 8), _curve(run)
+    parts = {key.partition("/")[0] for key in whole}
+    slots = {"adafactor": {"rows", "columns", "v"}, "nesterov": {"m"}}[name]
+    memory = {"schedule_memory"} if name == "nesterov" else set()
+    assert parts == {"weights", "step", f"{name}_start"} | {f"{name}_{slot}" for slot in slots} | memory
+    _forget_after(run, 4)
+    if name == "nesterov":
+        rates = [line[2] for line in curve if line[1] is not None]
+        assert rates[0] > rates[4] > rates[7]  # halved before and after where it was killed
+        (run / "metrics.jsonl").unlink()  # the evaluations before are in the checkpoint, too
+    _train(run, toy_store, hparams)
+    assert_same_bits(tensors(run, 8), whole)
+    again = _curve(run)
+    assert again == curve[-len(again) :]
+    assert len(again) == (9 if name == "nesterov" else len(curve))  # with the evaluation after step 4
+
+
+def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
+    toy_store: Store, small_hparams: HParams, tmp_path: Path
+) -> None:
+    """As where a signal left the evaluation to the next start, which was killed when it had made it."""
+    hparams = config.replace(config.override(small_hparams, CASES["nesterov"]), eval_every=2)
+    _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))  # the evaluation after step 7 is not for it
+    whole = _trainer(tmp_path, toy_store, hparams)
+    whole.begin()
+    assert whole.schedule.heard == 6
+    memory = dict(whole.schedule.memory)
+    _forget_after(tmp_path, 6)
+    late = _trainer(tmp_path, toy_store, hparams)
+    late.begin()
+    _forget_after(tmp_path, 4)
+    early = _trainer(tmp_path, toy_store, hparams)
+    early.begin()
+    assert early.schedule.heard == 4
+    assert early.schedule.memory != memory
+    late.schedule.memory, late.schedule.heard = early.schedule.memory, 4
+    late.checkpoints.save(6)  # the weights of step 6, and a schedule that has not heard of its evaluation
+    _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))
+    again = _trainer(tmp_path, toy_store, hparams)
+    again.begin()
+    assert (again.schedule.heard, again.schedule.memory) == (6, memory)
+
+
+def test_a_schedule_that_is_new_to_a_run_begins_where_it_comes_in(
+    toy_store: Store, small_hparams: HParams, tmp_path: Path
+) -> None:
+    trainer = _trainer(tmp_path, toy_store, config.override(small_hparams, "schedule=constant,learning_rate=1"))
+    trainer.checkpoints.save(40)
+    new = _trainer(tmp_path, toy_store, config.override(small_hparams, "schedule=plateau,learning_rate=1"))
+    assert new.checkpoints.resume() == 40
+    assert new.schedule.heard == 40
+    assert new.schedule.memory == {"best": np.inf, "since": 0, "halvings": 0}
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
+    _trainer(tmp_path, toy_store, small_hparams).checkpoints.save(4)
+    other = _trainer(tmp_path, toy_store, config.override(small_hparams, "optimizer=nesterov"))
+    with pytest.raises(DataError, match=r"none that nesterov can go on from: it has no nesterov_m, nesterov_start\."):
+        other.checkpoints.resume()

@@ -1,0 +1,267 @@
+"""Updates are looked at one late, and yet none follows on a bad one that is not tolerated."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.data.store import Store
+from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.errors import TrainingError
+from t2t_lite.models.flops import Sizes
+from t2t_lite.optimizers.adam import Adam
+from t2t_lite.runs.checkpoint import list_checkpoints
+from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.training import trainer
+from t2t_lite.training.non_finite import BadBatches
+from t2t_lite.training.step import TrainStep
+from t2t_lite.training.updates import Updates
+
+VOCAB, SPOILING = 50, 7  # a source piece without a finite embedding
+SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=VOCAB)
+RATE = 1e-3
+WEIGHT = "adam_v/transformer.Sencoder.Slayer_0.Saround_feed_forward.Sfeed_forward.Sbias_1/.ATTRIBUTES/VARIABLE_VALUE"
+
+Batch = dict[str, np.ndarray]
+
+
+class Machine:
+    """A model and its step, which are put back to the start."""
+
+    def __init__(self, model: Any) -> None:
+        table = model.source_embedding.table.numpy()
+        table[SPOILING] = np.nan
+        model.source_embedding.table.assign(table)
+        adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+        options: dict[str, Any] = {"micro_batches": 2, "label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1}
+        self.step = TrainStep(model, adam, make_strategy(Devices(1)), jit=False, **options)
+        self.variables = (*adam.variables, *adam.m, *adam.v)
+        self._start = self.state()
+
+    def state(self) -> list[np.ndarray]:
+        return [v.numpy() for v in self.variables]
+
+    def reset(self) -> None:
+        for variable, value in zip(self.variables, self._start, strict=True):
+            variable.assign(value)
+
+    def after(self, *steps: int) -> list[np.ndarray]:
+        """State after these updates alone, each waited for."""
+        self.reset()
+        for step, batch in zip(range(1, max(steps) + 1), _batches(), strict=False):
+            if step in steps:
+                self.step(batch, step, RATE)
+                self.step.outcome()
+        return self.state()
+
+
+class Case:
+    """Updates from the start, in a folder of their own."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        folder: Path,
+        bad: tuple[int, ...] = (),
+        tolerated: int = 0,
+        ahead: bool = True,
+        late: float = 0.0,
+    ) -> None:
+        machine.reset()
+        self.state = machine.state
+        self._path = folder / METRICS_FILE
+        report = Report(folder, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
+        self.examined: list[tuple[int, Batch, list[np.ndarray]]] = []
+        bad_batches = BadBatches(folder, report, self._examine, list, tolerated=tolerated, skipped=0)
+        self.updates = Updates(
+            machine.step, _batches(bad, late), lambda step: RATE, bad_batches, report, 1, ahead=ahead
+        )
+
+    def _examine(self, step: int, batch: Batch) -> dict[str, Any]:
+        self.examined.append((step, batch, self.state()))
+        return {}
+
+    def make(self, *steps: int) -> None:
+        for step in steps:
+            self.updates.make(step, stop=False)
+
+    def lines(self) -> list[tuple[int, bool]]:
+        """(step, whether its update was applied) of each line."""
+        text = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        return [(line["step"], "loss" in line) for line in map(json.loads, text.split("\n")[:-1])]
+
+
+def _batches(bad: tuple[int, ...] = (), late: float = 0.0) -> Iterator[Batch]:
+    """Random ids, a batch for each step, `late` seconds after it is asked for; those of `bad` steps spoil."""
+    random = np.random.default_rng(5)
+    step = 1
+    while True:
+        batch = {side: random.integers(8, VOCAB, (2, 3, 6), dtype=np.int32) for side in ("source", "target")}
+        if step in bad:
+            batch["source"][1, 2, 3] = SPOILING
+        time.sleep(late)
+        yield batch
+        step += 1
+
+
+@pytest.fixture(scope="module")
+def machine(make_model: Callable[..., Any]) -> Machine:
+    return Machine(make_model(VOCAB, shared=False, dropout=0.1))
+
+
+@pytest.fixture
+def case(machine: Machine, tmp_path: Path) -> Callable[..., Case]:
+    """Gives case(bad=(steps, ...), tolerated=..., ahead=...)."""
+    return lambda **options: Case(machine, tmp_path, **options)
+
+
+def _assert_same(state: list[np.ndarray], other: list[np.ndarray]) -> None:
+    for one, two in zip(state, other, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_an_update_is_reported_when_the_next_has_begun_and_the_last_when_asked(
+    case: Callable[..., Case], machine: Machine
+) -> None:
+    one = case()
+    seen = []
+    for step in (1, 2, 3):
+        one.make(step)
+        seen.append(one.lines())
+    one.updates.finish()
+    one.updates.finish()
+    assert seen == [[], [(1, True)], [(1, True), (2, True)]]
+    assert one.lines() == [(1, True), (2, True), (3, True)]
+    _assert_same(one.state(), machine.after(1, 2, 3))
+
+
+def test_where_it_is_not_ahead_each_update_is_reported_at_once(case: Callable[..., Case], machine: Machine) -> None:
+    one = case(bad=(2,), ahead=False)
+    one.make(1)
+    assert one.lines() == [(1, True)]
+    with pytest.raises(TrainingError, match="Step 2: "):
+        one.make(2)
+    _assert_same(one.examined[0][2], machine.after(1))
+
+
+def test_after_a_bad_batch_that_is_not_tolerated_weights_stay_for_its_report(
+    case: Callable[..., Case], machine: Machine
+) -> None:
+    one = case(bad=(2,))
+    one.make(1, 2)
+    with pytest.raises(TrainingError, match="Step 2: the loss is nan"):
+        one.make(3)
+    ((step, batch, state),) = one.examined
+    assert step == 2
+    assert SPOILING in batch["source"]
+    _assert_same(state, machine.after(1))
+    assert one.lines() == [(1, True)]
+
+
+def test_a_tolerated_bad_batch_is_left_out_and_the_next_are_made(case: Callable[..., Case], machine: Machine) -> None:
+    one = case(bad=(2,), tolerated=1)
+    one.make(1, 2, 3, 4)
+    one.updates.finish()
+    assert one.lines() == [(1, True), (2, False), (3, True), (4, True)]
+    _assert_same(one.state(), machine.after(1, 3, 4))
+
+
+def test_the_update_after_the_last_tolerated_one_is_made_also_if_that_was_waited_for(
+    case: Callable[..., Case], machine: Machine
+) -> None:
+    one = case(bad=(2,), tolerated=1)
+    one.make(1, 2)
+    one.updates.finish()
+    one.make(3)
+    one.updates.finish()
+    assert one.lines() == [(1, True), (2, False), (3, True)]
+    _assert_same(one.state(), machine.after(1, 3))
+
+
+def test_of_two_bad_batches_in_a_row_the_second_is_too_many(case: Callable[..., Case], machine: Machine) -> None:
+    one = case(bad=(2, 3), tolerated=1)
+    one.make(1, 2, 3)
+    with pytest.raises(TrainingError, match="Step 3: "):
+        one.make(4)
+    _assert_same(one.examined[0][2], machine.after(1))
+    assert one.lines() == [(1, True), (2, False)]
+
+
+def test_a_wish_to_stop_is_known_when_its_update_has_been_looked_at(case: Callable[..., Case]) -> None:
+    one = case()
+    one.make(1)
+    one.updates.make(2, stop=True)
+    assert one.updates.asked_to_stop == np.inf
+    one.updates.make(3, stop=True)
+    assert one.updates.asked_to_stop == 2
+    one.updates.finish()
+    assert one.updates.asked_to_stop == 2
+
+
+def test_waiting_for_input_is_reported(case: Callable[..., Case]) -> None:
+    one = case(late=0.05)
+    one.make(1)
+    one.updates.finish()
+    (line,) = map(json.loads, one._path.read_text(encoding="utf-8").split("\n")[:-1])
+    assert 0.05 <= line["input_seconds"] < line["target_tokens"] / line["tokens_per_second"]
+
+
+@pytest.mark.parametrize("early_stopping", [0, 1])
+def test_a_whole_run_that_is_ahead_writes_what_one_does_that_is_not(
+    early_stopping: int,
+    toy_store: Store,
+    small_hparams: HParams,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a GPU; logs, evaluations and checkpoints come between updates at different times."""
+    often = {"log_every": 2, "eval_every": 3, "save_every": 4, "keep_checkpoints": 9, "average_checkpoints": 1}
+    search = {"eval_lines": 2, "extra_length": 2, "beam_size": 1}
+    hparams = config.replace(
+        small_hparams, train_steps=11, dropout=0.1, early_stopping=early_stopping, **often, **search
+    )
+    spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "tiny", "transformer", hparams)
+    found = []
+    for ahead in (False, True):
+        monkeypatch.setattr(trainer, "on_gpus", lambda ahead=ahead: ahead)
+        run = trainer.Trainer(tmp_path / str(ahead), spec, toy_store)
+        run.begin()
+        run.run()
+        clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+        lines = [{k: v for k, v in line.items() if k not in clock} for line in read_metrics(run.output_dir)]
+        paths = list_checkpoints(run.output_dir)
+        weights = [tf.train.load_checkpoint(path).get_tensor(WEIGHT) for path in paths]
+        found.append((lines, [Path(path).name for path in paths], weights))
+    assert found[0][:2] == found[1][:2]
+    for one, two in zip(found[0][2], found[1][2], strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert len(found[0][0]) > 3
+
+
+class _Late:
+    """Stands for a number on a GPU that is not there when it is asked for: what went wrong shows only then."""
+
+    def numpy(self) -> Any:
+        return tf.fill([2**45], 1.0)  # more than there is
+
+
+def test_what_goes_wrong_after_an_update_has_begun_is_explained_too(machine: Machine) -> None:
+    machine.reset()
+    (batch,) = itertools.islice(_batches(), 1)
+    machine.step(batch, 7, RATE)
+    assert machine.step.outcome().loss > 0
+    newest = machine.step._newest
+    assert newest
+    machine.step._newest = (_Late(), *newest[1:])
+    with pytest.raises(TrainingError, match=r"out of memory in step 7: a micro-batch of 3 rows x \(6 \+ 6\) pieces"):
+        machine.step.outcome()
+    machine.step._newest = newest

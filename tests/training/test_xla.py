@@ -1,0 +1,90 @@
+"""With XLA, as on GPUs: the updates are those of the plain graph, one program serves each shape, nothing is waited for.
+
+What cannot be seen without a GPU is how fast that is; see benchmarks/host.py.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.optimizers.adam import Adam
+from t2t_lite.training.step import TrainStep
+from tests import commands
+from tests.training.xla_worker import MICRO_BATCHES, SHAPES, STEPS
+
+CLIP_NORM = {1: 0.0, 2: 0.05}  # by the number of devices
+LOSS, WEIGHTS = 1e-5, 1e-5  # relative; absolute: for rounding, 2e-7 and 1.2e-7 were seen
+
+
+@pytest.fixture(scope="module", params=CLIP_NORM)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the worker wrote, the number of "devices", and the text of the "programs" that it compiled, by name."""
+    devices, folder = request.param, tmp_path_factory.mktemp("xla")
+    dump = f"--xla_dump_to={folder / 'dump'} --xla_dump_hlo_as_text"
+    environment = {**os.environ, "XLA_FLAGS": dump}
+    arguments = (folder / "out.npz", devices, CLIP_NORM[devices])
+    done = commands.run("tests.training.xla_worker", *arguments, env=environment)
+    assert done.returncode == 0, done.stderr.decode()
+    texts = (folder / "dump").glob("*.cpu_after_optimizations.txt")
+    programs = {path.name: path.read_text(encoding="utf-8") for path in texts}
+    with np.load(folder / "out.npz", allow_pickle=False) as arrays:
+        return {"devices": devices, "programs": programs, **arrays}
+
+
+def test_updates_are_those_without(run: dict[str, Any]) -> None:
+    np.testing.assert_allclose(run["xla/losses"], run["graph/losses"], rtol=LOSS)
+    np.testing.assert_allclose(run["xla/norms"], run["graph/norms"], rtol=LOSS)
+    names = [name for name in run if name.startswith("graph/variables/")]
+    assert len(names) > 90
+    for name in names:
+        np.testing.assert_allclose(run[name.replace("graph", "xla")], run[name], rtol=0, atol=WEIGHTS)
+    assert run["xla/losses"][0] != pytest.approx(run["xla/losses"][1], rel=1000 * LOSS)  # hard enough to tell
+
+
+@pytest.mark.parametrize("name", ["graph", "xla"])
+def test_an_update_that_is_not_finite_changes_nothing_on_any_device(run: dict[str, Any], name: str) -> None:
+    assert run[f"{name}/applied"].tolist() == [1] * STEPS + [0]
+    assert np.isnan(run[f"{name}/bad_loss"])
+    assert run[f"{name}/bad_kept"]
+    assert run[f"{name}/copies_equal"]
+
+
+def test_each_device_compiles_one_program_for_each_shape_and_one_for_the_update(run: dict[str, Any]) -> None:
+    devices = run["devices"]
+    compiled = Counter(re.sub(r".*inference__|_\d+__.*", "", name) for name in run["programs"])
+    assert compiled == {"sum_of_parts": devices * len(SHAPES), "clip_and_apply": devices}
+
+
+def test_no_program_makes_its_way_depend_on_what_it_computes(run: dict[str, Any]) -> None:
+    """A GPU's program that branches, or goes round until something is so, waits for the host."""
+    for name, text in run["programs"].items():
+        assert " conditional(" not in text
+        whiles = text.count(" while(")
+        assert whiles == ("sum_of_parts" in name)
+        parts = MICRO_BATCHES // run["devices"]
+        assert text.count(f'"known_trip_count":{{"n":"{parts}"}}') == whiles
+
+
+def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_before(
+    make_model: Callable[..., Any],
+) -> None:
+    model = make_model()
+    adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
+    step = TrainStep(model, adam, make_strategy(Devices(1)), micro_batches=4, **options)
+    graph = step._step.get_concrete_function().graph.as_graph_def()
+    programs = [node.attr["f"].func.name for node in graph.node if node.op == "StatefulPartitionedCall"]
+    functions = {function.signature.name: function for function in graph.library.function}
+    assert [functions[name].attr["_XlaMustCompile"].b for name in programs] == [True, True]
+    others = Counter(node.op for node in graph.node if node.op != "StatefulPartitionedCall")
+    # Arguments, two numbers from the settings, and the parts of two sides; no arithmetic, no choice.
+    assert others.keys() == {"Placeholder", "Const", "StridedSlice", "Pack", "Identity", "NoOp"}
+    assert others["StridedSlice"] == 4
+    to_host = [node.input[0] for node in graph.node if node.op == "Identity" and node.device == "/device:CPU:0"]
+    assert to_host == ["before"]

@@ -1,0 +1,84 @@
+"""Makes the same updates with XLA and without on N logical CPUs; run by test_xla.py, one process per N.
+
+Usage: python -m tests.training.xla_worker OUT.npz DEVICES CLIP_NORM
+"""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.optimizers.adam import Adam
+from t2t_lite.training.step import TrainStep
+
+VOCAB, MICRO_BATCHES = 60, 4
+SHAPES = ((7, 9), (12, 5))  # source and target lengths, in turn
+STEPS = 8
+
+
+def main(out: str, devices: str, clip_norm: str) -> None:
+    """Writes the results of the updates, by "xla" and "graph"."""
+    strategy = make_strategy(Devices(int(devices)))
+    results: dict[str, Any] = {}
+    for name in ("graph", "xla"):
+        found = train(strategy, float(clip_norm), jit=name == "xla")
+        results |= {f"{name}/{key}": value for key, value in found.items()}
+    np.savez(out, **results)
+
+
+def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> dict[str, Any]:
+    """Returns losses and norms, weights and moments after STEPS, and whether a bad update changed any of them."""
+    keras.utils.set_random_seed(1)
+    hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.1)
+    with strategy.scope():
+        model = Transformer.from_hparams(hparams, VOCAB, VOCAB, shared=True)
+        adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+    variables = (*adam.variables, *adam.m, *adam.v)
+    step = TrainStep(
+        model, adam, strategy, micro_batches=MICRO_BATCHES, label_smoothing=0.1, clip_norm=clip_norm, seed=1, jit=jit
+    )
+    outcomes = []
+    for number, batch in zip(range(1, STEPS + 1), batches(), strict=False):
+        before = step(batch, number, 1e-3)
+        assert before.applied == (number > 1)
+        outcomes.append(step.outcome())
+    good = [v.numpy() for v in variables]
+    gamma = next(v for v, w in zip(adam.variables, model.trainable_weights, strict=True) if "gamma" in w.path)
+    gamma.assign(np.full(gamma.shape, np.nan, np.float32))
+    spoiled = [v.numpy() for v in variables]
+    step(batch, STEPS + 1, 1e-3)
+    bad = step.outcome()
+    kept = all(np.array_equal(v.numpy(), old, equal_nan=True) for v, old in zip(variables, spoiled, strict=True))
+    copies = [[c.numpy() for c in strategy.experimental_local_results(v)] for v in variables]
+    return {
+        "losses": [outcome.loss for outcome in outcomes],
+        "norms": [outcome.grad_norm for outcome in outcomes],
+        "applied": [*(outcome.applied for outcome in outcomes), bad.applied],
+        "bad_loss": bad.loss,
+        "bad_kept": kept,
+        "copies_equal": all(np.array_equal(c, each[0], equal_nan=True) for each in copies for c in each),
+        **{f"variables/{i}": value for i, value in enumerate(good)},
+    }
+
+
+def batches() -> Iterator[dict[str, np.ndarray]]:
+    """Random ids, some rows shorter than others, in the shapes by turns."""
+    random = np.random.default_rng(3)
+    while True:
+        for shape in SHAPES:
+            batch = {}
+            for side, length in zip(("source", "target"), shape, strict=True):
+                ids = random.integers(3, VOCAB, (MICRO_BATCHES, 3, length), dtype=np.int32)
+                ends = random.integers(1, length + 1, (MICRO_BATCHES, 3, 1))
+                batch[side] = np.where(np.arange(length) < ends, ids, 0).astype(np.int32)
+            yield batch
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
