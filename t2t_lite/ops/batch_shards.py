@@ -1,6 +1,6 @@
 """A micro-batch in blocks of rows, which several processors compute side by side.
 
-Earns (benchmarks/README.md), with `threads`: T1 0.93 to 0.99 of the time, T2 0.81 to 0.94.
+Earns (benchmarks/notebook.md), with `threads`: T1 0.93 to 0.99 of the time, T2 0.81 to 0.94.
 """
 
 from __future__ import annotations

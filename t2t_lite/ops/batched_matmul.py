@@ -1,6 +1,6 @@
 """Many small products at once.
 
-Earns (benchmarks/README.md): D2 0.87 of the time and D3 0.90, in float32.
+Earns (benchmarks/notebook.md): D2 0.87 of the time and D3 0.90, in float32.
 """
 
 from __future__ import annotations

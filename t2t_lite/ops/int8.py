@@ -3,7 +3,7 @@
 A matrix [I, O] is kept as round(127 w / max |w|), with a maximum for each column; each row that it is multiplied with
 is rounded in the same way when it comes. So the product of a row depends on no other row.
 
-Earns (benchmarks/README.md): D3 0.63 of the time of float32, D2 0.68, D1 0.71.
+Earns (benchmarks/notebook.md): D3 0.63 of the time of float32, D2 0.68, D1 0.71.
 
 Legend: R rows, I what is summed over, O outputs.
 """

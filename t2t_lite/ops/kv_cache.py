@@ -5,7 +5,7 @@ each hypothesis there is then, and `owner` says which of all slots are a hypothe
 of all hypotheses of its sentence, and a bias hides those of the others: no copy is made when hypotheses change places.
 When the slots are used up, those that no hypothesis looks at any more are left out, and there is room again.
 
-Earns (benchmarks/README.md): D1 0.90 of the time, and leaving slots out 0.85.
+Earns (benchmarks/notebook.md): D1 0.90 of the time, and leaving slots out 0.85.
 
 Legend: B sentences, K beam size, H heads, N slots, E = d_k or d_v.
 """

@@ -3,7 +3,7 @@
 A row's mean is taken away once, for the variance and for the result, and the gradients keep one array: for 1,024 rows
 of 512 both take seven tenths of the time of keras.layers.LayerNormalization.
 
-Earns (benchmarks/README.md): T1 0.96 of the processor time, T2 0.93.
+Earns (benchmarks/notebook.md): T1 0.96 of the processor time, T2 0.93.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Weights packed for a search: cast and laid out once, as the precision wants them.
 
-Earns (benchmarks/README.md): with bfloat16 D2 0.84 of the time, D3 0.80.
+Earns (benchmarks/notebook.md): with bfloat16 D2 0.84 of the time, D3 0.80.
 """
 
 from __future__ import annotations

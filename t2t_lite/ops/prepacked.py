@@ -2,7 +2,7 @@
 
 For the few rows of a search's step that takes up to as much time as the product itself.
 
-Earns (benchmarks/README.md): D3 0.88 of the time, with bfloat16 0.79; D2 with bfloat16 0.87.
+Earns (benchmarks/notebook.md): D3 0.88 of the time, with bfloat16 0.79; D2 with bfloat16 0.87.
 """
 
 from __future__ import annotations

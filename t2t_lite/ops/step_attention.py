@@ -37,7 +37,7 @@ def swapped(x: Any) -> Any:
     """[B, T, H, E] -> [B, H, T, E], or back.
 
     As integers: oneDNN, which TensorFlow gives floating numbers to, is slower where there is little to transpose. Earns
-    D3 0.92 of the time and D1 0.97, with bfloat16 (benchmarks/README.md).
+    D3 0.92 of the time and D1 0.97, with bfloat16 (benchmarks/notebook.md).
     """
     return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32 if x.dtype.size == 4 else tf.int16), [0, 2, 1, 3]), x.dtype)
 

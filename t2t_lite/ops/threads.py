@@ -4,7 +4,8 @@ TensorFlow does the first by itself. A Transformer's operations are short, and t
 to wait for the last takes up to a quarter of the time. The second does without, where there is enough to do that does
 not depend on each other: sentences of a file, rows of a batch.
 
-Earns (benchmarks/README.md): D2 0.93 of the time, with bfloat16 0.81; D1 0.91, 0.77; T1 0.93 to 0.99, T2 0.81 to 0.94.
+Earns (benchmarks/notebook.md): D2 0.93 of the time, with bfloat16 0.81; D1 0.91, 0.77;
+T1 0.93 to 0.99, T2 0.81 to 0.94.
 """
 
 from __future__ import annotations

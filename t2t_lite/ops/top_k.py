@@ -1,6 +1,6 @@
 """The largest of very many numbers.
 
-Earns (benchmarks/README.md): 30 ms of a step of D1.
+Earns (benchmarks/notebook.md): 30 ms of a step of D1.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def smoothed_cross_entropy(
     Arrays [N, V] are by far the largest of a training step. With the product in here, few are made: what smoothing
     gives to all symbols, and the weights, enter on the other side of the products.
 
-    Earns (benchmarks/README.md): T2 0.93 of the time, T1 with bfloat16 0.97.
+    Earns (benchmarks/notebook.md): T2 0.93 of the time, T1 with bfloat16 0.97.
 
     Args:
         x_ND: the decoder's output; the products for logits and gradients are made in its dtype.
