@@ -3,6 +3,7 @@
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,16 @@ class _Worker(threading.Thread):
         return self.error
 
 
+def _connected(chief: _Worker, address: str) -> socket.socket:
+    """A connection to the chief, which may not listen yet."""
+    while chief.is_alive():
+        try:
+            return socket.create_connection(("127.0.0.1", int(address.split(":")[1])), timeout=ENDS)
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    pytest.fail(f"The chief has ended: {chief.result()}")
+
+
 def test_workers_that_have_another_cluster_say_so() -> None:
     addresses = free_addresses(3)
     chief = _Worker(addresses, 0, seconds=3)
@@ -97,8 +108,8 @@ def test_workers_that_have_another_cluster_say_so() -> None:
 
 def test_of_two_workers_with_one_index_the_first_says_so() -> None:
     addresses = free_addresses(3)
-    chief, first = _Worker(addresses, 0, seconds=4), _Worker(addresses, 1)
-    with socket.create_connection(("127.0.0.1", int(addresses[0].split(":")[1])), timeout=ENDS) as second:
+    chief, first = _Worker(addresses, 0, seconds=6), _Worker(addresses, 1)
+    with _connected(chief, addresses[0]) as second:
         first.join(1)
         hello = {"t2t_lite": 1, "index": 1, "devices": 1, "addresses": addresses}
         second.sendall(f"{hello}\n".replace("'", '"').encode())
@@ -116,13 +127,8 @@ def test_a_stranger_at_the_chiefs_address_is_named_and_at_the_chief_is_left_out(
             assert worker.result().startswith(f"1: Worker 0 at {addresses[0]} (")
     chief = _Worker(addresses, 0, seconds=2)
     for text in (b"GET / HTTP/1.1\r\n\r\n", b'{"t2t_lite": 1, "index": "1"}\n', b"[" * 5000 + b"\n", b"", b"\xff\n"):
-        while chief.is_alive():
-            try:
-                with socket.create_connection(("127.0.0.1", int(addresses[0].split(":")[1])), timeout=ENDS) as guest:
-                    guest.sendall(text)
-                break
-            except ConnectionRefusedError:
-                continue
+        with _connected(chief, addresses[0]) as guest:
+            guest.sendall(text)
     assert chief.result().startswith(f"1: Worker 1 at {addresses[1]} did not come within 2 seconds.")
 
 
