@@ -1,5 +1,6 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
 ## make test    install into .venv with the tools of the tests, run every check that CI runs
+## make docs    write the documentation site to dist/site; `python3 -m http.server -d dist/site` shows it
 ## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
 ## make lock    write requirements_lock.txt again: versions that still fit stay, each file with its hash
 ## make audit   look every locked version up in the public list of known holes; needs a network
@@ -16,7 +17,7 @@ BUILD_TOOLS = 'pip>=26.2' 'setuptools>=83,<85' 'wheel>=0.46.2'
 PIP_AUDIT = 'pip-audit>=2.10.1,<3'
 CYCLONEDX = 'cyclonedx-bom>=7.5,<8'
 
-.PHONY: help demo test readme lock audit sbom clean
+.PHONY: help demo test docs readme lock audit sbom clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -29,6 +30,10 @@ test: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
+
+# The variable: MkDocs Material prints news of its successor in every run.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 readme:
 	$(PYTHON) -m tests.readme
@@ -68,7 +73,11 @@ $(VENV)/.installed: $(VENV)/.tools $(PACKAGING)
 	$(BIN)/python -m pip install --disable-pip-version-check -e .
 	touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.tools $(PACKAGING)
+	$(BIN)/python -m pip install --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 $(VENV)/.installed-test: $(VENV)/.tools $(PACKAGING)
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[test]'
 	touch $@
-	touch $(VENV)/.installed
+	touch $(VENV)/.installed $(VENV)/.installed-docs

@@ -20,6 +20,7 @@ MODULES = {"import": "importer"}  # where the name would be none for a module
 COMPLETION = ["argcomplete>=3.7,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.8.5,<5"]  # t2t-lite-exporter --format=ctranslate2: to test what it wrote
 DEMO = ["flask>=3.1,<4", "waitress>=3,<4"]  # t2t-lite-demo
+DOCS = ["mkdocs-material>=9.8,<10", "mkdocstrings[python]>=1,<2"]  # make docs
 GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
 PLOTS = ["matplotlib>=3.11,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = [  # the WMT problems, unless --raw_dir names the files
@@ -83,6 +84,7 @@ setup(
         "completion": COMPLETION,
         "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
+        "docs": DOCS,
         "grpc": GRPC,
         "plots": PLOTS,
         "tfds": TFDS,
@@ -94,6 +96,7 @@ setup(
             *JA,
             *CTRANSLATE2,
             *DEMO,
+            *DOCS,
             *GRPC,
             *PLOTS,
             *TFDS,

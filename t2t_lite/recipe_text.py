@@ -19,13 +19,17 @@ def help_text(hparams: HParams, of: str) -> str:
 
 
 def help_of_all() -> str:
-    """Returns the same of all fields there are, the groups of all models before the others, with the defaults."""
+    """Returns the same of all fields there are, with the defaults."""
+    return _table(all_groups(), "their defaults")
+
+
+def all_groups() -> Rows:
+    """Returns all fields there are and their defaults, the groups of all models before the others."""
     groups: dict[str, Iterable[tuple[Field, Any]]] = {}
     for cls in config.families().values():
         title = config.group_title(cls, "model")
         groups[title] = [(field, field.default) for field in config.model_fields(cls)]
-    groups |= _groups(HParams())
-    return _table(groups, "their defaults")
+    return groups | _groups(HParams())
 
 
 def recipe(hparams: HParams) -> str:

@@ -31,7 +31,7 @@ def _described(command: str) -> str | None:
 def test_flags_exist(command: str) -> None:
     for name, flags in OURS.findall(command):
         module = importlib.import_module(f"t2t_lite.bin.{commands.module_of(name)}")
-        module._parser().parse_args(shlex.split(flags))
+        module.make_parser().parse_args(shlex.split(flags))
 
 
 @pytest.fixture(scope="module")

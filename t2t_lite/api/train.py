@@ -20,7 +20,8 @@ def train(
     """Trains as t2t-lite-trainer does, or goes on with a run; shows progress, and returns the run.
 
     Args:
-        problem, hparams: registered names, such as "toy_ende" and "tiny".
+        problem: a registered name, such as "toy_ende".
+        hparams: a registered set's name, such as "tiny".
         output_dir: the run's folder.
         overrides: hparams of the set to change, such as {"train_steps": 2000}.
         flags: other flags of t2t-lite-trainer by name, without the dashes; True for one that takes no value.

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse(argv)
+    args = make_parser().parse(argv)
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-avg-checkpoints",
         description="Writes the mean of a run's last checkpoints to OUTPUT_DIR/averaged, and makes it what the other "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     if (args.hparams_set or args.hparams or args.hparams_file) and not args.describe:
         parser.error(
@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-datagen",
         description="Prepares a problem's data: trains the vocabulary, encodes the text. t2t-lite-trainer does this "

@@ -30,13 +30,13 @@ _RUN_FLAGS = (
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-decoder",
         description="Translates lines of text: one line in, one line out, in the same order; empty lines stay empty. "

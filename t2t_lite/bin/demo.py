@@ -18,13 +18,13 @@ _RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "beam_size")
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
     return cli.run(lambda: _run(args), "interrupted; the page is no longer served.")
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-demo",
         description="Serves a web page on this machine that translates while you type, with the n-best list, the "

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 
 from t2t_lite.bin import cli, eval_files, eval_flags, eval_pairs, eval_run
-
-_parser = eval_flags.make_parser
+from t2t_lite.bin.eval_flags import make_parser
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     eval_flags.check_flags(parser, args)
     if args.score:

@@ -26,11 +26,11 @@ FORMATS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse(argv)
+    args = make_parser().parse(argv)
     return cli.run(lambda: _run(args), "interrupted; nothing was exported.")
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-exporter",
         description="Writes a run's weights, vocabularies and beam search as EXPORT_DIR/N, a SavedModel that stock "

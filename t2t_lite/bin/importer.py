@@ -21,14 +21,14 @@ _DECODING = ("beam_size", "length_penalty", "extra_length")
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     if (args.check is None) != (args.check_input is None):
         parser.error("--check=FILE, tensor2tensor's outputs, goes with --check_input=FILE, the lines that they are of")
     return cli.run(lambda: _run(args), "interrupted; nothing was imported.")
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-import",
         description="Makes a run of a Transformer that tensor2tensor trained: its checkpoint, its hparams and its "

@@ -21,13 +21,13 @@ _MAX_SENTENCES = 20  # each brings up to a few MB
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-insights",
         description="Translates a sentence with a run and shows the attention weights of each layer and head: as one "

@@ -21,11 +21,11 @@ from t2t_lite.errors import T2TError, UsageError
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = _parser().parse(argv)
+    args = make_parser().parse(argv)
     return cli.run(lambda: _run(args))
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-query",
         description="Translates lines of text with a model that TensorFlow Serving serves: one line in, one line out, "

@@ -26,7 +26,7 @@ _SHOWN = 10  # translations printed at the end
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse(argv)
     if not show.wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
@@ -40,7 +40,7 @@ def train(argv: list[str]) -> int:
     Returns:
         0: done; else the status with which a signal ends the command.
     """
-    parser = _parser()
+    parser = make_parser()
     parser.raises = True
     return _run(parser.parse(argv), shlex.join(["t2t-lite-trainer", *argv]))
 
@@ -53,7 +53,7 @@ def _run(args: argparse.Namespace, command: str) -> int:
         return _train(args, command)
 
 
-def _parser() -> cli.Parser:
+def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-trainer",
         description="Prepares the data if need be, trains (going on from the newest checkpoint if there is one), "

@@ -91,14 +91,11 @@ class ServedModel(tf.Module):
     @functools.cached_property
     def signatures(self) -> dict[str, Any]:
         """What `tf.saved_model.save` takes; docs/serving.md describes them."""
-        every: dict[str, tuple[Callable[..., Any], list[Any]]] = {
-            "serving_default": (self._best, [_INPUTS]),
-            "nbest": (self._nbest, [_INPUTS]),
-            "score": (self._score, [_INPUTS, _TARGETS]),
-            "tokens": (self._tokens, [tf.TensorSpec([None, self.max_source_length], tf.int32, "ids")]),
-            "attention": (self._attention, [_INPUTS]),
+        inputs = {
+            "score": [_INPUTS, _TARGETS],
+            "tokens": [tf.TensorSpec([None, self.max_source_length], tf.int32, "ids")],
         }
-        return {name: self._graph(*every[name]) for name in self._names}
+        return {name: self._graph(getattr(self, f"_{name}"), inputs.get(name, [_INPUTS])) for name in self._names}
 
     @property
     def max_source_length(self) -> int:
@@ -121,14 +118,14 @@ class ServedModel(tf.Module):
 
         return tf.function(with_stored_weights, input_signature=signature, autograph=False)
 
-    def _best(self, inputs: Any) -> dict[str, Any]:
-        """string [B] -> the best output [B] and its score [B]."""
+    def _serving_default(self, inputs: Any) -> dict[str, Any]:
+        """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
         inputs = self._read(inputs)
         ids, scores = self._searched(self._encoded(inputs), early_stop=True)
         return {"outputs": self._outputs(ids[:, 0], inputs), "scores": scores[:, 0]}
 
     def _nbest(self, inputs: Any) -> dict[str, Any]:
-        """string [B] -> the K best outputs [B, K], best first, and their scores [B, K]."""
+        """`inputs` string [B] -> the K best, best first: `outputs` string [B, K], `scores` float32 [B, K]."""
         inputs = self._read(inputs)
         ids, scores = self._searched(self._encoded(inputs), early_stop=False)
         shape, beam_size = tf.shape(ids), self._translator.beam_size
@@ -137,13 +134,13 @@ class ServedModel(tf.Module):
         return {"outputs": tf.reshape(outputs, [-1, beam_size]), "scores": scores}
 
     def _tokens(self, ids: Any) -> dict[str, Any]:
-        """int32 [B, max_source_length] -> the pieces of the best output, as wide as any can be, and its score [B]."""
+        """`ids` int32 [B, max_source_length] -> the best as `ids`, as wide as any can be, and its `scores` [B]."""
         ids = tf.ensure_shape(ids, [None, self.max_source_length])
         ids, scores = self._searched(self._source.clean(ids, self.max_source_length), early_stop=True)
         return {"ids": _widened(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
 
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
-        """string [B], string [B] -> log-probabilities [B] of the targets, and of how many pieces each is the sum.
+        """`inputs`, `targets` string [B] -> `log_probs` [B] of the targets, sums over `tokens` [B] pieces.
 
         A blank target is its end symbol; a blank input gives 0, of no pieces.
         """
@@ -157,7 +154,11 @@ class ServedModel(tf.Module):
         return {"log_probs": _scattered(values, there), "tokens": _scattered(tokens, there)}
 
     def _attention(self, inputs: Any) -> dict[str, Any]:
-        """string [B] -> the best output [B], the pieces of both sides, and the weights of all attention."""
+        """`inputs` string [B] -> the best, `outputs` string [B], and the weights of all attention.
+
+        `source_pieces` string [B, S], `target_pieces` string [B, T]; of the kinds that the model has, `encoder`
+        float32 [B, layers, heads, S, S], `decoder` [B, layers, heads, T, T], `memory` [B, layers, heads, T, S].
+        """
         inputs = self._read(inputs)
         pieces = self._encoded(inputs)
         limits = (ATTENTION_ROWS, ATTENTION_PIECES)

@@ -84,7 +84,7 @@ def test_a_run(tmp_path: Path) -> None:
     write_run(tmp_path, RunSpec("toy_ende", {}, "data", None, "base", "transformer", HPARAMS))
     vocabulary.save(tmp_path / "vocabulary.model")
     Checkpoints(tmp_path, Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)).save(7)
-    args = demo._parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=3"])
+    args = demo.make_parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=3"])
     backend = demo._backend(args)
     assert isinstance(backend, Run)
     assert (backend.card["checkpoint"], backend.card["step"]) == ("checkpoints/model-7", 7)
@@ -92,7 +92,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert backend._lines.beam_size == 3
     with pytest.raises(UsageError, match="hparams: beam_size=100000000 must be at most 1,000"):
         demo._backend(
-            demo._parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=100000000"])
+            demo.make_parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=100000000"])
         )
 
 

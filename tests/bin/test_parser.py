@@ -60,8 +60,8 @@ def test_version_of_query_still_names_the_models() -> None:
     from t2t_lite.bin import query
 
     flags = ["--server=localhost:1", "--model=m"]
-    assert [query._parser().parse([*flags, f"--version={n}"]).version for n in (0, 7)] == [0, 7]
-    assert query._parser().parse(flags).version is None
+    assert [query.make_parser().parse([*flags, f"--version={n}"]).version for n in (0, 7)] == [0, 7]
+    assert query.make_parser().parse(flags).version is None
 
 
 @pytest.mark.parametrize(

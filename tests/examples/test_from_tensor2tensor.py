@@ -53,7 +53,7 @@ FLAGGED = sorted({span for cell in CELLS for span in _spans(cell) if "--" in spa
 def _flags(command: str) -> set[str]:
     """All that one of our commands takes."""
     module = importlib.import_module(f"t2t_lite.bin.{module_of(command.removeprefix('t2t-lite-'))}")
-    return set(module._parser()._option_string_actions)
+    return set(module.make_parser()._option_string_actions)
 
 
 def _commands() -> list[str]:

@@ -165,7 +165,7 @@ def test_models_config_and_its_next_steps() -> None:
 
 
 def test_batching_takes_what_the_client_and_the_warm_up_send(batching: Any) -> None:
-    args = query._parser().parse(["--server=localhost:8501", f"--model={NAME}"])
+    args = query.make_parser().parse(["--server=localhost:8501", f"--model={NAME}"])
     assert batching.max_batch_size.value >= max(BATCH_SIZE, args.batch_size, gate.MAX_TEXTS)
     # A split request's parts are joined as if all had the first one's shape; padding ends the process.
     assert not batching.enable_large_batch_splitting.value

@@ -226,7 +226,7 @@ def test_a_folder_whose_name_has_a_comma_is_one_run(run: Run, runs: Runs, tmp_pa
 def test_an_output_goes_on_with_the_same_members_alone(runs: Runs) -> None:
     identities = []
     for names in (("transformer", "rnn"), ("rnn", "transformer"), ("rnn",), ("rnn", "rnn")):
-        args = decoder._parser().parse([runs.named(*names)])
+        args = decoder.make_parser().parse([runs.named(*names)])
         identities.append(decoder._open(args, [str(getattr(runs, name)) for name in names])[1])
     assert identities[0] == identities[1]
     assert len(set(identities)) == 3
