@@ -173,7 +173,8 @@ def convert(hparams: HParams, cls: type[H]) -> tuple[H, dict[str, Any]]:
     """Returns the recipe as one of `cls`; and what that cannot hold of it: settings that are not at their default."""
     kept, left_out = {}, {}
     for name, declared in fields(type(hparams)).items():
-        if name in fields(cls):
+        theirs = fields(cls).get(name)
+        if theirs and theirs.kind == declared.kind:  # models may give one name different choices
             kept[name] = getattr(hparams, name)
         elif getattr(hparams, name) != declared.default:
             left_out[name] = getattr(hparams, name)

@@ -27,9 +27,23 @@ def log_softmax(x: Array) -> Array:
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
-def attention(q: Array, k: Array, v: Array, allowed: Array | None = None) -> Array:
-    """Equation (1): softmax(Q K^T / sqrt(d_k)) V; scores that are not `allowed` are minus infinity."""
-    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
+def attention(q: Array, k: Array, v: Array, allowed: Array | None = None, score: str = "scaled") -> Array:
+    """Equation (1): softmax(Q K^T / sqrt(d_k)) V; scores that are not `allowed` are minus infinity.
+
+    score: "dot" leaves the square root out (section 3.2.1).
+    """
+    scores = q @ np.swapaxes(k, -1, -2) / (np.sqrt(k.shape[-1]) if score == "scaled" else 1)
+    if allowed is not None:
+        scores = np.where(allowed, scores, -np.inf)
+    return softmax(scores) @ v
+
+
+def additive_attention(q: Array, k: Array, v: Array, vector: Array, allowed: Array | None = None) -> Array:
+    """Bahdanau et al. (2015), pair by pair: the score of q_i and k_j is vector . tanh(q_i + k_j)."""
+    scores = np.empty((*q.shape[:-1], k.shape[-2]))
+    for i in range(q.shape[-2]):
+        for j in range(k.shape[-2]):
+            scores[..., i, j] = np.tanh(q[..., i, :] + k[..., j, :]) @ vector
     if allowed is not None:
         scores = np.where(allowed, scores, -np.inf)
     return softmax(scores) @ v
@@ -58,18 +72,26 @@ def multi_head(
     allowed: Array | None = None,
     biases: tuple[Array, Array] | None = None,
     relative: tuple[Array, Array] | None = None,
+    score: str = "scaled",
+    vectors: Array | None = None,
 ) -> Array:
     """Section 3.2.2: Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     W_i is the i-th block of columns of W. allowed: [B, T, S], or what broadcasts to it. Not in the paper: biases
-    (b^Q, b^O), which are added to the queries and to the output; relative (a^K, a^V), as in `relative_attention`.
+    (b^Q, b^O), which are added to the queries and to the output; relative (a^K, a^V), as in `relative_attention`;
+    vectors, each head's of `additive_attention`; score, of `attention`.
     """
     b_q, b_o = biases if biases is not None else (np.zeros(w_q.shape[1]), np.zeros(w_o.shape[1]))
     outputs = []
     for i in range(heads):
         q, k, v, b = (np.split(w, heads, axis=-1)[i] for w in (w_q, w_k, w_v, b_q))
         arrays = (x @ q + b, memory @ k, memory @ v)
-        outputs.append(relative_attention(*arrays, *relative, allowed) if relative else attention(*arrays, allowed))
+        if vectors is not None:
+            outputs.append(additive_attention(*arrays, vectors[i], allowed))
+        elif relative:
+            outputs.append(relative_attention(*arrays, *relative, allowed))
+        else:
+            outputs.append(attention(*arrays, allowed, score))
     return np.concatenate(outputs, -1) @ w_o + b_o
 
 
@@ -137,6 +159,7 @@ class Transformer:
         norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
         num_decoder_layers: 0: num_layers.
         positions: "sinusoidal", "tensor2tensor" or "none"; where there are tables of positions, they are taken.
+        score: of attention, "scaled" or "dot"; where there are vectors of additive scores, they are taken.
     """
 
     weights: Mapping[str, Array]
@@ -145,6 +168,7 @@ class Transformer:
     norm: str
     num_decoder_layers: int = 0
     positions: str = "sinusoidal"
+    score: str = "scaled"
 
     def __call__(self, source: Array, target: Array) -> Array:
         """Logits [B, T, V] of ids [B, S] and [B, T]."""
@@ -193,9 +217,12 @@ class Transformer:
             for kinds in (("query_bias", "output_bias"), ("relative_keys", "relative_values"))
         )
 
+        vectors = self.weights.get(f"{around}/{name}/score_vector")
+
         def sublayer(y: Array) -> Array:
             from_ = y if memory is None else memory
-            return multi_head(y, from_, *matrices, self.num_heads, allowed, biases or None, relative or None)
+            more = biases or None, relative or None, self.score, vectors
+            return multi_head(y, from_, *matrices, self.num_heads, allowed, *more)
 
         return self._residual(x, around, sublayer)
 

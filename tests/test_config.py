@@ -123,6 +123,10 @@ def test_several_overrides_at_once_and_none() -> None:
         ("max_positions=10000000,d_model=65536,positions=learned", "give a model of 1.6e+12 parameters"),
         ("num_heads=7", "d_model=512 is not a multiple of num_heads=7"),
         (
+            "attention_window=8,attention_score=additive",
+            "attention_score=additive and attention_window=8 exclude each other",
+        ),
+        (
             "attention_window=8,max_relative_position=4",
             "attention_window=8 and max_relative_position=4 exclude each other",
         ),
@@ -211,7 +215,7 @@ def test_a_subclass_keeps_its_class_and_its_fields() -> None:
 
 
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
-    for cls, own in ((TransformerHParams, 20), (RnnHParams, 9), (config.HParams, 0)):
+    for cls, own in ((TransformerHParams, 21), (RnnHParams, 9), (config.HParams, 0)):
         groups = [field.group for field in config.fields(cls).values()]
         assert [*dict.fromkeys(groups)] == ["model", "optimizer", "batch", "run", "decode"][own == 0 :]
         assert len(config.model_fields(cls)) == own
@@ -246,8 +250,8 @@ def test_a_setting_of_another_model_is_refused_by_name(monkeypatch: pytest.Monke
         "hparams: the model rnn does not read 'num_heads', a setting of transformer; its own are num_layers, d_model, "
         "encoder, wiring, attention_score, input_feeding, softmax_bias, share_embeddings, dropout."
     )
-    with pytest.raises(UsageError, match="the model transformer does not read 'attention_score', a setting of rnn"):
-        config.replace(DEFAULT, attention_score="additive")
+    with pytest.raises(UsageError, match="the model transformer does not read 'input_feeding', a setting of rnn"):
+        config.replace(DEFAULT, input_feeding=False)
     with pytest.raises(UsageError, match="a recipe of the class HParams does not read 'd_ff', a setting of tr"):
         config.override(config.HParams(), "d_ff=3")
     with pytest.raises(UsageError, match=r"there is no 'num_haeds'\."):
@@ -269,7 +273,7 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
 
 def test_what_earlier_versions_wrote_opens() -> None:
     """All models had the Transformer's 52 fields, whatever they read; what came later has its default."""
-    later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases"}
+    later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases", "attention_score"}
     flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}
     assert len(flat) == 52
     assert config.from_run(TransformerHParams, flat) == DEFAULT

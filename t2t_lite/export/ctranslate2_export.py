@@ -74,6 +74,8 @@ def _check(model: Any) -> None:
         reason = f"runs the model 'transformer', not {name}"
     elif model.cost.max_relative_position and model.positions != "none":
         reason = f"leaves out positions={model.positions} where a model has relative positions"
+    elif model.cost.attention_score != "scaled":
+        reason = f"computes scaled dot products alone, and this model has attention_score={model.cost.attention_score}"
     elif window:
         reason = f"has no restricted self-attention, with which this model was trained (attention_window={window})"
     else:

@@ -6,11 +6,13 @@ Legend: B batch, T queries, S keys, H heads (num_heads), K = d_k, V = d_v, D = d
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from t2t_lite.layers.additive_attention import additive_attention
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.matmul import batch_shape, matmul, matmul_many
@@ -34,6 +36,7 @@ class MultiHeadAttention(keras.layers.Layer):
         biases: on the queries and on the output, as tensor2tensor had them in 2017; the paper's formulas have none.
             One on the keys changes no weight, as it adds the same to all scores of a query; one on the values adds a
             constant to the output, and is in that one's.
+        score: of a query and a key: "scaled" as in the paper, "dot" without 1 / sqrt(d_k), or "additive".
 
     Call arguments:
         x: [B, T, D], the queries' side.
@@ -61,11 +64,13 @@ class MultiHeadAttention(keras.layers.Layer):
         gain: float = 1.0,
         max_relative_position: int = 0,
         biases: bool = False,
+        score: str = "scaled",
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v, self.gain = num_heads, d_k, d_v, gain
-        self.max_relative_position, self.biases = max_relative_position, biases
+        self.max_relative_position, self.biases, self.score = max_relative_position, biases, score
+        self.score_vector: Any = None
         self.query_bias: Any = None
         self.output_bias: Any = None
         self.relative_keys: Any = None
@@ -89,6 +94,8 @@ class MultiHeadAttention(keras.layers.Layer):
                 name="query_bias", shape=(self.num_heads * self.d_k,), initializer="zeros"
             )
             self.output_bias = self.add_weight(name="output_bias", shape=(d_model,), initializer="zeros")
+        if self.score == "additive":
+            self.score_vector = matrix("score_vector", (self.num_heads, self.d_k))
         if self.max_relative_position:
             distances = 2 * self.max_relative_position + 1
             self.relative_keys = matrix("relative_keys", (distances, self.d_k))
@@ -106,7 +113,12 @@ class MultiHeadAttention(keras.layers.Layer):
             key, value = memory if isinstance(memory, tuple) else self.keys_values(memory)
         if self.query_bias is not None:
             query = query + ops.reshape(ops.cast(self.query_bias, query.dtype), (self.num_heads, self.d_k))
-        heads = cache.attend(query, key, value, bias) if cache else self._attend(query, key, value, bias, seed)
+        if self.score == "dot":
+            query = query * ops.cast(math.sqrt(self.d_k), query.dtype)  # what the scaled product divides by
+        if cache and self.score != "additive":
+            heads = cache.attend(query, key, value, bias)
+        else:
+            heads = self._attend(query, key, value, bias, seed)
         return matmul(heads, self.output_kernel, self.output_bias)
 
     def keys_values(self, memory: Any) -> tuple[Any, Any]:
@@ -121,7 +133,9 @@ class MultiHeadAttention(keras.layers.Layer):
             return self.dropout(weights, seed=seed, axis=axis)
 
         query_BHTK = _swapped(query_BTHK)
-        if isinstance(bias, Window) and not self.watch:
+        if self.score == "additive":
+            heads = additive_attention(query_BHTK, key_BHSK, value_BHSV, self.score_vector, bias, drop, self.watch)
+        elif isinstance(bias, Window) and not self.watch:
             within = functools.partial(drop, axis=1)
             heads = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, within)
         else:

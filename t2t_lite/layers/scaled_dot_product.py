@@ -43,12 +43,17 @@ def scaled_dot_product(
     scores = ops.cast(ops.matmul(query, ops.swapaxes(key, -1, -2)), "float32")
     if relative is not None:
         scores = scores + ops.cast(matmul_by_query(query, ops.swapaxes(relative.keys, -1, -2)), "float32")
+    weights = attention_weights(scores, query.dtype, bias, drop, watch)
+    heads = ops.matmul(weights, value)
+    return heads if relative is None else heads + matmul_by_query(weights, relative.values)
+
+
+def attention_weights(scores: Any, dtype: Any, bias: Any, drop: TensorFn | None, watch: TensorFn | None) -> Any:
+    """softmax(scores + bias) over keys, in `dtype`; scores float32 [..., T, S], the rest as `scaled_dot_product`."""
     if bias is not None:
         scores = scores + bias
     weights = ops.softmax(scores, axis=-1)
     if watch:
         watch(weights)
-    weights = ops.cast(weights, query.dtype)
-    weights = drop(weights) if drop else weights
-    heads = ops.matmul(weights, value)
-    return heads if relative is None else heads + matmul_by_query(weights, relative.values)
+    weights = ops.cast(weights, dtype)
+    return drop(weights) if drop else weights

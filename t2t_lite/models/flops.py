@@ -27,6 +27,7 @@ class Sizes(Cost):
     attention_window: int = 0  # r: keys counted for a query of self-attention, at most (Table 1); 0: all
     remat: bool = False  # of one layer at a time all activations are kept, of the others only the inputs
     num_decoder_layers: int = 0  # 0: num_layers
+    attention_score: str = "scaled"  # an additive one keeps d_k numbers for each pair of positions
     max_relative_position: int = 0  # else each query has keys and values of its own, beside those of all (Shaw et al.)
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
@@ -56,7 +57,8 @@ class Sizes(Cost):
         width = self.num_heads * (self.d_k + self.d_v)
         encoder = s * (2 * width + 10 * self.d_model + 3 * self.d_ff) * bytes_per_value
         decoder = t * (4 * width + 16 * self.d_model + 3 * self.d_ff) * bytes_per_value
-        pair = self.num_heads * (4 + 2 * bytes_per_value)
+        additive = self.d_k if self.attention_score == "additive" else 0
+        pair = self.num_heads * (4 + (2 + additive) * bytes_per_value)
         encoder_layer = encoder + s * self._keys(s) * pair
         decoder_layer = decoder + (t * self._keys(t) + s * t) * pair
         logits = t * self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))

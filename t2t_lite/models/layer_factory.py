@@ -31,6 +31,7 @@ class LayerFactory:
     initial_weights: str
     max_relative_position: int = 0
     attention_biases: bool = False
+    attention_score: str = "scaled"
 
     def self_attention(self) -> MultiHeadAttention:
         return self._attention("self_attention", self.max_relative_position)
@@ -41,7 +42,7 @@ class LayerFactory:
     def _attention(self, name: str, max_relative_position: int) -> MultiHeadAttention:
         gain = 1.0 if self.initial_weights == "glorot" else 0.5**0.5
         sizes = self.num_heads, self.d_k, self.d_v, self.attention_dropout, gain, max_relative_position
-        return MultiHeadAttention(*sizes, biases=self.attention_biases, name=name)
+        return MultiHeadAttention(*sizes, self.attention_biases, self.attention_score, name=name)
 
     def feed_forward(self) -> FeedForward:
         fan_in = self.initial_weights == "fairseq012"

@@ -78,6 +78,7 @@ class Transformer(NoBuildTrace, Model):
             target_vocab_size=target_vocab_size,
             attention_window=window,
             remat=remat,
+            attention_score=factory.attention_score,
             **{name: getattr(factory, name) for name in ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position")},
         )
 
@@ -127,6 +128,7 @@ class Transformer(NoBuildTrace, Model):
             initial_weights=hparams.initial_weights,
             max_relative_position=hparams.max_relative_position,
             attention_biases=hparams.attention_biases,
+            attention_score=hparams.attention_score,
         )
         previous = keras.config.dtype_policy()
         keras.config.set_dtype_policy(policy)  # the layers below take it from here

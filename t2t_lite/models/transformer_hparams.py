@@ -39,6 +39,9 @@ class TransformerHParams(HParams):
     )
     source_vector: bool = field(False, "a vector added at all places of the source: tensor2tensor's target space")
     attention_biases: bool = field(False, "on queries and outputs of attention, as tensor2tensor had them in 2017")
+    attention_score: Literal["scaled", "dot", "additive"] = field(
+        "scaled", "q.k / sqrt(d_k), q.k, or v.tanh(q + k) as Bahdanau et al. (section 3.2.1)"
+    )
     attention_window: int = field(
         0, "r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them", (0, 10_000_000)
     )
@@ -68,6 +71,12 @@ class TransformerHParams(HParams):
                 f"hparams: attention_window={self.attention_window} and max_relative_position="
                 f"{self.max_relative_position} exclude each other: restricted self-attention knows no relative "
                 "positions. Leave one of them at 0."
+            )
+        if self.attention_score == "additive" and (self.attention_window or self.max_relative_position):
+            name = "attention_window" if self.attention_window else "max_relative_position"
+            raise UsageError(
+                f"hparams: attention_score=additive and {name}={getattr(self, name)} exclude each other: additive "
+                f"scores are computed for all pairs of positions. Leave {name} at 0, or take attention_score=dot."
             )
         if not (self.d_k and self.d_v) and self.d_model % self.num_heads:
             raise UsageError(

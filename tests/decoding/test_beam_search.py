@@ -40,7 +40,7 @@ class _Searches(Searches):
         reference.randomise(self.model, seed, 2.0)
         table = self.model.target_embedding.table
         table.assign(scale * TINY.d_model**-0.5 * np.random.default_rng(seed).standard_normal(tuple(table.shape)))
-        kinds = (hparams.norm, hparams.num_decoder_layers, hparams.positions)
+        kinds = (hparams.norm, hparams.num_decoder_layers, hparams.positions, hparams.attention_score)
         self.plain = reference.Transformer(reference.weights_of(self.model), 1, 2, *kinds)
         self._memories: dict[tuple[int, ...], np.ndarray] = {}
         self._answers: dict[tuple[tuple[int, ...], ...], np.ndarray] = {}
@@ -75,7 +75,11 @@ RELATIVE: dict[str, Any] = {"max_relative_position": 3, "positions": "none", "at
 TENSOR2TENSOR: dict[str, Any] = {"norm": "pre", "positions": "tensor2tensor", "num_decoder_layers": 2}
 
 
-@pytest.mark.parametrize("changes", [RELATIVE, TENSOR2TENSOR], ids=["relative", "tensor2tensor"])
+@pytest.mark.parametrize(
+    "changes",
+    [RELATIVE, TENSOR2TENSOR, {"attention_score": "dot"}, {"attention_score": "additive"}],
+    ids=["relative", "tensor2tensor", "dot", "additive"],
+)
 def test_fast_equals_slow_with_what_the_paper_has_not(changes: dict[str, Any]) -> None:
     searches = _Searches(hparams=config.replace(TINY, source_vector=True, **changes))
     for beam in (1, 4):

@@ -178,6 +178,11 @@ class Other(Transformer):
             "leaves out positions=sinusoidal where a model has relative positions; export it",
         ),
         (
+            "_cost",
+            Sizes(1, 16, 32, 2, 8, 8, 150, attention_score="dot"),
+            "scaled dot products alone, and this model has attention_score=dot; export it",
+        ),
+        (
             "window",
             5,
             r"restricted self-attention, with which this model was trained \(attention_window=5\); export it",

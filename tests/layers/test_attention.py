@@ -147,3 +147,55 @@ def test_attention_dropout_needs_a_seed() -> None:
     without, with_seed = layer(x, x), layer(x, x, seed=np.array([1, 2], "int32"))
     assert np.abs(np.asarray(without) - np.asarray(with_seed)).max() > 1e-2
     np.testing.assert_array_equal(layer(x, x, seed=np.array([1, 2], "int32")), with_seed)
+
+
+@pytest.mark.parametrize("score", ["dot", "additive"])
+def test_other_scores_equal_their_equations(score: str) -> None:
+    layer = MultiHeadAttention(H, K, V, score=score)
+    layer.build((None, None, D), (None, None, D))
+    reference.randomise(layer, 2)
+    x, memory = _draw(B, T, D), _draw(B, S, D)
+    allowed = np.random.default_rng(1).random((B, T, S)) < 0.5
+    allowed[:, :, 0] = True
+    weights = {w.name: np.asarray(w, np.float64) for w in layer.weights}
+    assert set(weights) == {"query", "key", "value", "output"} | ({"score_vector"} if score == "additive" else set())
+    heads = []
+    for i in range(H):
+        q, k, v = (np.split(weights[name], H, 1)[i] for name in ("query", "key", "value"))
+        arrays = np.float64(x) @ q, np.float64(memory) @ k, np.float64(memory) @ v
+        if score == "dot":
+            heads.append(reference.attention(*arrays, allowed, score))
+        else:
+            heads.append(reference.additive_attention(*arrays, weights["score_vector"][i], allowed))
+    wanted = np.concatenate(heads, -1) @ weights["output"]
+    bias = np.where(allowed, 0, ILLEGAL).astype("float32")[:, None]
+    reference.assert_close(layer(x, memory, bias=bias), wanted, 1e-5)
+    seen: list[np.ndarray] = []
+    layer.watch = lambda shares: seen.append(np.asarray(shares))
+    reference.assert_close(layer(x, memory, bias=bias), wanted, 1e-5)
+    np.testing.assert_allclose(seen[0].sum(-1), 1, atol=1e-6)
+
+
+def test_the_variance_of_a_dot_product_is_d_k() -> None:
+    """Footnote 4: components that are independent, with mean 0 and variance 1, have a dot product of variance d_k."""
+    for d_k in (4, 64):
+        query, key = np.random.default_rng(d_k).standard_normal((2, 200_000, d_k))
+        products = (query * key).sum(-1)
+        np.testing.assert_allclose([products.mean() / d_k**0.5, products.var() / d_k], [0, 1], atol=0.02)
+
+
+def test_scaling_undoes_what_a_large_d_k_does_to_the_softmax() -> None:
+    """Section 3.2.1: unscaled products of many components leave the softmax where its gradients are small."""
+    x = _draw(1, 64, 64)
+    largest: dict[str, float] = {}
+    for score in ("scaled", "dot"):
+        layer = MultiHeadAttention(1, 64, 64, score=score)
+        layer.build((None, None, 64))
+        for matrix in (layer.query, layer.key):
+            matrix.assign(np.eye(64, dtype="float32"))  # queries and keys of unit variance
+        key = np.random.default_rng(3).standard_normal((1, 64, 64)).astype("float32")
+        shares: list[np.ndarray] = []
+        layer.watch = lambda weights, shares=shares: shares.append(np.asarray(weights))
+        layer(x, key)
+        largest[score] = float(shares[0].max(-1).mean())
+    assert largest["scaled"] < 0.2 < 0.8 < largest["dot"]

@@ -28,6 +28,7 @@ def _sizes(hparams: config.HParams, vocab_size: int) -> Sizes:
         target_vocab_size=vocab_size,
         num_decoder_layers=hparams.num_decoder_layers,
         max_relative_position=hparams.max_relative_position,
+        attention_score=hparams.attention_score,
     )
 
 
@@ -36,6 +37,7 @@ def _sizes(hparams: config.HParams, vocab_size: int) -> Sizes:
     [
         "num_heads=4,d_k=3,d_v=5",
         "norm=pre,num_layers=1",
+        "num_layers=1,attention_score=additive,d_k=3,d_v=5",
         "num_decoder_layers=3,d_k=3,d_v=5,max_relative_position=2,attention_biases=true,positions=none",
     ],
 )

@@ -41,7 +41,8 @@ class _Restricted(reference.Transformer):
 def _reference(model: Transformer, hparams: config.HParams) -> reference.Transformer:
     names = ("num_layers", "num_heads", "norm", "num_decoder_layers", "positions")
     sizes = {name: getattr(hparams, name) for name in names}
-    return _Restricted(reference.weights_of(model), **sizes, window=hparams.attention_window)
+    more = {"window": hparams.attention_window, "score": hparams.attention_score}
+    return _Restricted(reference.weights_of(model), **sizes, **more)
 
 
 RELATIVE = {
@@ -57,6 +58,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "pre_learned": {"norm": "pre", "positions": "learned"},
     "window": {"attention_window": 5},
     "relative": RELATIVE,
+    "additive": {"attention_score": "additive"},
 }
 
 
@@ -84,6 +86,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "deeper_decoder": ({"num_layers": 1, "num_decoder_layers": 3, "positions": "none"}, V, True),
     "relative": ({"max_relative_position": 2, "d_k": 5, "d_v": 7, "positions": "none"}, V, True),
     "relative_and_sinusoids": ({"num_layers": 1, "max_relative_position": 1}, V, True),
+    "dot": ({"num_layers": 1, "attention_score": "dot", "attention_window": 3}, V, True),
+    "additive": ({"num_layers": 1, "attention_score": "additive", "d_k": 5, "d_v": 7}, V, True),
     "biases": ({"num_layers": 1, "attention_biases": True, "positions": "tensor2tensor"}, V, True),
 }
 
@@ -200,6 +204,8 @@ def test_parameter_counts_of_two_layers(model: Transformer) -> None:
         d, per_head = TINY.d_model, TINY.d_model // TINY.num_heads
         layer = 2 * 4 * d * d + 2 * d * TINY.d_ff + TINY.d_ff + d + 3 * 2 * d
         more = d + 3 * 7 * 2 * per_head + 4 * 2 * d - layer
+    if model.cost.attention_score == "additive":  # a vector of each head of six attentions
+        more += 6 * TINY.d_model
     assert model.count_params() == _count(TINY, V) + last_norms + tables + more
 
 
