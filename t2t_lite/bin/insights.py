@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("memory", "encoder", "decoder")
 _STYLES = ("lines", "maps")
+_FILES = ("page", "picture", "tree", "heads")  # flags that name what is written
 _MAX_SENTENCES = 20  # each brings up to a few MB
 
 
@@ -40,9 +41,12 @@ def make_parser() -> cli.Parser:
     parser.add_argument("--target", metavar="TEXT", help="show this translation of --sentence, not the model's own")
     parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="translations shown; default: the recipe's")
     parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
-    parser.add_argument("--page", metavar="FILE.html", help="default: attention.html, unless there is a --picture")
+    parser.add_argument("--page", metavar="FILE.html", help="default: attention.html, unless another file is asked for")
     parser.add_argument("--picture", metavar="FILE", help="a picture of --sentence: .png, .svg or .pdf")
     parser.add_argument("--tree", metavar="FILE.svg", help="of a parser: the tree of --sentence, as a picture")
+    parser.add_argument(
+        "--heads", metavar="FILE.tsv", help="entropy of each head's weights, in nats, and how far it looks, in pieces"
+    )
     shown = parser.add_argument_group("what the picture shows, and the page at first")
     shown.add_argument(
         "--attention",
@@ -65,7 +69,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
             parser.error(f"--{flag} goes with --sentence, not with --input")
     if args.tree is not None and (args.target is not None or not args.tree.endswith(".svg")):
         parser.error("--tree=FILE.svg must end in .svg, and does not go with --target")
-    if args.page is None and args.picture is None and args.tree is None:
+    if all(getattr(args, flag) is None for flag in _FILES):
         args.page = "attention.html"
     if args.picture is not None and os.path.splitext(args.picture)[1] not in (".png", ".svg", ".pdf"):
         parser.error(f"--picture={args.picture} must end in .png, .svg or .pdf")
@@ -79,7 +83,7 @@ def _run(args: argparse.Namespace) -> int:
             "one of its runs."
         )
     cli.check_run(args)
-    for flag in ("page", "picture", "tree"):
+    for flag in _FILES:
         if getattr(args, flag) is not None:
             output.check_output(flag, getattr(args, flag))
     if args.picture is not None:
@@ -112,6 +116,11 @@ def _run(args: argparse.Namespace) -> int:
         figure = attention_figure(sentences[0], args.attention, **shown)
         output.write_file(args.picture, attention_picture(figure, os.path.splitext(args.picture)[1][1:]))
         print(f"picture = {args.picture}")
+    if args.heads is not None:
+        from t2t_lite.insights.heads import heads, table
+
+        output.write_file(args.heads, table(heads(sentences)).encode("utf-8"))
+        print(f"heads = {args.heads}")
     if args.tree is not None:
         from t2t_lite.insights.tree_picture import tree_svg
         from t2t_lite.text.trees import parse

@@ -95,6 +95,9 @@ def test_several_sentences_on_the_default_page(
     data = _data(Path("attention.html"))
     assert [(s["text"], len(s["translations"])) for s in data["sentences"]] == [("a cat", 1), ("the dog", 1)]
     assert data["show"] == {"attention": "memory", "view": "layers"}
+    assert insights.main([f"--output_dir={run_dir}", "--input=in.txt", "--beam_size=1", "--heads=heads.tsv"]) == 0
+    assert capsys.readouterr().out == "heads = heads.tsv\n"
+    assert Path("heads.tsv").read_text("utf-8").startswith("kind\tlayer\thead\tentropy\tdistance\nmemory\t1\t1\t")
 
 
 def test_a_kind_of_attention_that_the_model_does_not_have() -> None:
