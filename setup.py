@@ -14,6 +14,7 @@ MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
 COMMANDS = (
     *("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo"),
     "import",
+    "compare",
 )
 MODULES = {"import": "importer"}  # where the name would be none for a module
 

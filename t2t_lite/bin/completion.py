@@ -15,6 +15,7 @@ COMMANDS = tuple(
     for name in (
         *("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo"),
         "import",
+        "compare",
     )
 )
 

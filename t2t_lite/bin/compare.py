@@ -1,0 +1,137 @@
+"""t2t-lite-compare: the paper's Table 2 for several hparams sets, trained on one problem under one budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite import registry
+from t2t_lite.bin import cli, output, problem_flags
+from t2t_lite.errors import UsageError
+
+_MOST_MEMBERS = 64
+
+
+class Entry(NamedTuple):
+    """A row of the table: an hparams set, or an ensemble of `members` runs of it that differ in their seeds."""
+
+    hparams_set: str
+    members: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.hparams_set if self.members == 1 else f"{self.hparams_set}*{self.members}"
+
+    def seeds(self, first: int) -> range:
+        """Of its runs; a set alone shares the first with its ensemble."""
+        return range(first, first + self.members)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = make_parser()
+    args = parser.parse(argv)
+    return cli.run(lambda: _run(args), interrupted="interrupted; the same command goes on.")
+
+
+def make_parser() -> cli.Parser:
+    parser = cli.Parser(
+        prog="t2t-lite-compare",
+        description="Trains several hparams sets on one problem, with as many FLOPs each, and prints their scores, "
+        "whether these differ from the first one's, parameters, training FLOPs, speed and memory. The same command "
+        "goes on with what is not done.",
+        epilog="Example: t2t-lite-compare --problem=toy_ende --sets=tiny,rnn_tiny,tiny*4 --train_flops=2e13 "
+        "--output_dir=runs/compared",
+    )
+    parser.add_argument(
+        "--sets",
+        type=_entries,
+        required=True,
+        metavar="NAME,NAME*N,...",
+        help="hparams sets; NAME*N: an ensemble of N runs with seeds of their own; the others are compared with the "
+        "first",
+    )
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="a folder for the runs and the tables")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument(
+        "--train_flops",
+        type=_flops,
+        metavar="N",
+        help="FLOPs of each training on real tokens, such as 2e15; default: each set's own train_steps",
+    )
+    budget.add_argument("--train_steps", type=cli.positive, metavar="N", help="updates of each training instead")
+    parser.add_argument("--hparams", action="append", metavar="NAME=VALUE,...", help="changes to all of the sets")
+    parser.add_argument("--seed", type=cli.positive, default=1, metavar="N", help="of the first run of each set")
+    problem_flags.add_problem_flags(parser, required=False)
+    return parser
+
+
+def _entries(text: str) -> list[Entry]:
+    found = []
+    for part in text.split(","):
+        name, star, number = part.partition("*")
+        if not name or (star and not (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)):
+            raise argparse.ArgumentTypeError(f"{part!r} is not NAME, nor NAME*N with N from 2 to {_MOST_MEMBERS}")
+        entry = Entry(name, int(number or 1))
+        if entry in found:
+            raise argparse.ArgumentTypeError(f"{part} is given twice")
+        found.append(entry)
+    return found
+
+
+def _flops(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < 1e30:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of FLOPs, such as 2e15")
+    return number
+
+
+def _run(args: argparse.Namespace) -> int:
+    registry.load_plugins(args.usr_dir)
+    if args.problem is None:
+        raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
+    problem = problem_flags.problem_from(args)
+    if problem.metric == "evalb":
+        raise UsageError(f"--problem={args.problem} writes trees; t2t-lite-compare scores text.")
+    for entry in args.sets:
+        registry.HPARAMS.check(entry.hparams_set)
+    output.check_folder("output_dir", args.output_dir)
+    cli.load_tensorflow()
+    from t2t_lite.bin.compare_runs import Runs
+    from t2t_lite.bin.compare_table import measure, svg, table
+
+    runs = Runs(args, _flags(args))
+    rows = [measure(entry.name, runs.trained(entry), args.usr_dir) for entry in args.sets]
+    rows = [row.against(rows[0]) for row in rows]
+    folder = Path(args.output_dir)
+    output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())
+    output.write_file(str(folder / "table.svg"), svg(rows).encode())
+    text = table(rows, f"{args.problem}, {rows[0].split} set")
+    output.write_file(str(folder / "table.txt"), text.encode())
+    print(f"\n{text}\ntable = {folder / 'table.json'}\npicture = {folder / 'table.svg'}")
+    return 0
+
+
+def _flags(args: argparse.Namespace) -> list[str]:
+    """The flags of the problem and its data, for the trainer, as they were given."""
+    parser, given = cli.Parser("", ""), []
+    problem_flags.add_problem_flags(parser, required=False)
+    for action in parser._actions:
+        value = getattr(args, action.dest, None)
+        if value is not None and value != action.default:
+            flag, values = action.option_strings[-1], value if isinstance(value, list) else [value]
+            given += [flag] if action.nargs == 0 else [f"{flag}={each}" for each in values]
+    if args.data_dir is None:
+        given.append(f"--data_dir={os.path.join(args.output_dir, 'data')}")
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""The table of t2t-lite-compare: what each row scores and costs, as text, JSON and a picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.significance import PairedTest
+
+from t2t_lite.bin.compare_runs import Run
+from t2t_lite.metrics import bleu
+from t2t_lite.metrics.metric import Metric, Score
+from t2t_lite.runs.open_run import open_runs
+from t2t_lite.training.evaluate import Evaluator
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 420, 70, 60  # of the picture, in pixels
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table: a model, or an ensemble whose parameters and training FLOPs are its members' sum.
+
+    Attributes:
+        p_value: of the hypothesis that its score and the first row's do not differ (paired bootstrap, 1,000 samples);
+            None in the first row.
+        tokens_per_second: target pieces that the search wrote in a second, the end symbols not counted.
+        peak_mib: of the largest training process.
+    """
+
+    name: str
+    split: str
+    score: Score
+    parameters: int
+    train_steps: int
+    train_flops: float
+    sentences_per_second: float
+    tokens_per_second: float
+    peak_mib: int
+    hypotheses: list[str]
+    references: list[str]
+    metric: Metric
+    p_value: float | None = None
+
+    def against(self, first: Row) -> Row:
+        """The row with its p-value beside the first row."""
+        return self if self is first else dataclasses.replace(self, p_value=p_value(first, self))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row, JSON-ready, without the texts."""
+        left_out = ("hypotheses", "references", "metric")
+        return {**{k: v for k, v in vars(self).items() if k not in left_out}, "score": self.score.as_dict()}
+
+
+def measure(name: str, runs: Sequence[Run], usr_dir: str | None) -> Row:
+    """Scores a run, or an ensemble, on its test set (dev where there is none), and times a second search of it."""
+    run = open_runs([each.folder for each in runs], usr_dir=usr_dir)
+    store = run.store()
+    split = "test" if "test" in store.splits() else "dev"
+    problem = run.spec.make_problem()
+    metric = bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
+    found = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+    sources, references = store.text(split)
+    start = time.perf_counter()  # the evaluation has traced what the search needs
+    outputs = run.translator.translate(sources)
+    seconds = time.perf_counter() - start
+    pieces = sum(len(run.translator.target_vocabulary.encode(output[0].text)) for output in outputs)
+    return Row(
+        name=name,
+        split=split,
+        score=metric.score(found.hypotheses, references),
+        parameters=sum(member.model.count_params() for member in run.members),
+        train_steps=runs[0].train_steps,
+        train_flops=sum(each.flops for each in runs),
+        sentences_per_second=len(sources) / seconds,
+        tokens_per_second=pieces / seconds,
+        peak_mib=max(each.peak_mib for each in runs),
+        hypotheses=list(found.hypotheses),
+        references=list(references),
+        metric=metric,
+    )
+
+
+def p_value(first: Row, other: Row) -> float:
+    """sacreBLEU's paired bootstrap of two rows over the same references; 1 where their scores are equal."""
+    if first.score.value == other.score.value:  # no sample is further from its mean than nothing: it would give 0.001
+        return 1.0
+    metric = first.metric
+    systems: list[tuple[str, Sequence[str]]] = [
+        (row.name, [metric.hypothesis(line) for line in row.hypotheses]) for row in (first, other)
+    ]
+    references = [[metric.reference(line) for line in first.references]]
+    _, found = PairedTest(systems, {"score": metric.counter}, references, test_type="bs", n_samples=1000)()
+    _, result = next(results for name, results in found.items() if name != "System")
+    return float(result.p_value)  # type: ignore[union-attr, arg-type]
+
+
+def table(rows: Sequence[Row], title: str) -> str:
+    """The rows as lines of columns; * marks scores that differ from the first one's with p < 0.05."""
+    head = ("", rows[0].score.name, "p", "parameters", "updates", "FLOPs", "sent/s", "tokens/s", "MiB")
+    cells = [head, *(_cells(row) for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
+    lines = [
+        f"{line[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))
+        for line in cells
+    ]
+    notes = (
+        f"{rows[0].score.name}|{rows[0].score.signature}",
+        f"p: paired bootstrap against {rows[0].name}, 1,000 samples; * below 0.05. FLOPs: of training, on real tokens.",
+        "sent/s, tokens/s: of the search, on this machine. MiB: peak of the training process.",
+    )
+    return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    p = "" if row.p_value is None else f"{row.p_value:.3f}{'*' if row.p_value < 0.05 else ''}"
+    return (
+        *(row.name, f"{row.score.value:.2f}", p, f"{row.parameters:,}", f"{row.train_steps:,}"),
+        *(
+            f"{row.train_flops:.2e}",
+            f"{row.sentences_per_second:.1f}",
+            f"{row.tokens_per_second:,.0f}",
+            f"{row.peak_mib:,}",
+        ),
+    )
+
+
+def svg(rows: Sequence[Row]) -> str:
+    """Quality against training FLOPs, a point for each row; FLOPs on a logarithmic axis."""
+    logs, scores = [math.log10(row.train_flops) for row in rows], [row.score.value for row in rows]
+    low, high = min(logs) - 0.2, max(logs) + 0.2
+    bottom, top = max(min(scores) - 3, 0), min(max(scores) + 3, 100)
+    inner = _WIDTH - _LEFT - 150  # names stand to the right of points
+
+    def x(log: float) -> float:
+        return _LEFT + (log - low) / (high - low) * inner
+
+    def y(score: float) -> float:
+        return (_HEIGHT - _BOTTOM) - (score - bottom) / (top - bottom) * (_HEIGHT - _BOTTOM - 20)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
+        'font-size="13">',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
+        f'<path d="M{_LEFT} 20V{_HEIGHT - _BOTTOM}H{_LEFT + inner}" fill="none" stroke="#888"/>',
+        f'<text x="{_LEFT + inner / 2}" y="{_HEIGHT - 15}" text-anchor="middle">training FLOPs</text>',
+        f'<text x="18" y="{_HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 18 {_HEIGHT / 2})">'
+        f"{html.escape(rows[0].score.name)}</text>",
+    ]
+    for log in (min(logs), max(logs)) if max(logs) > min(logs) else (logs[0],):
+        parts.append(f'<text x="{x(log):.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{10**log:.1e}</text>')
+    for score in (bottom, top):
+        parts.append(f'<text x="{_LEFT - 8}" y="{y(score) + 4:.1f}" text-anchor="end">{score:.1f}</text>')
+    for row, log in zip(rows, logs, strict=True):
+        at = f"{x(log):.1f}", f"{y(row.score.value):.1f}"
+        label = f"{html.escape(row.name)} {row.score.value:.2f}"
+        parts.append(f'<circle cx="{at[0]}" cy="{at[1]}" r="5" fill="#0072b2"/>')
+        parts.append(f'<text x="{float(at[0]) + 9:.1f}" y="{float(at[1]) + 4:.1f}">{label}</text>')
+    return "\n".join([*parts, "</svg>", ""])

@@ -1,0 +1,108 @@
+"""t2t-lite-compare: real trainings, what it says of them, and what it refuses."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.bin import compare
+from t2t_lite.bin.compare_table import Row, p_value, svg, table
+from t2t_lite.metrics import bleu
+
+SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
+FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
+
+
+def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command = [*FLAGS, "--sets=tiny,tiny*2", f"--output_dir={tmp_path}", "--train_flops=3e8"]
+    assert compare.main(command) == 0
+    said = capfd.readouterr().out
+    rows = json.loads((tmp_path / "table.json").read_text("utf-8"))
+    assert [row["name"] for row in rows] == ["tiny", "tiny*2"]
+    assert (tmp_path / "table.txt").read_text("utf-8") in said
+    one, two = rows
+    assert (one["p_value"], one["split"]) == (None, "test")
+    assert 0 < two["p_value"] <= 1
+    assert two["parameters"] == 2 * one["parameters"] > 5_000
+    assert two["train_flops"] == 2 * one["train_flops"]
+    steps = one["train_steps"]
+    assert 2 < steps < 50
+    assert abs(one["train_flops"] / 3e8 - 1) < 1 / steps  # the nearest number of updates
+    for seed in (1, 2):
+        lines = (tmp_path / f"tiny-{seed}" / "metrics.jsonl").read_text("utf-8").splitlines()
+        trained = [json.loads(line) for line in lines if "flops" in line]
+        assert trained[-1]["step"] == steps
+        assert trained[-1]["flops"] == pytest.approx(one["train_flops"], rel=0.2)  # of these batches, not of the mean
+        assert json.loads((tmp_path / f"tiny-{seed}" / "hparams.json").read_text("utf-8"))["hparams"]["seed"] == seed
+    score = json.loads((tmp_path / "tiny-1" / "test.scores.json").read_text("utf-8"))["scores"][0]
+    assert one["score"]["value"] == pytest.approx(score["value"])
+    assert one["score"]["signature"] == score["signature"]
+    assert one["sentences_per_second"] > 0 < one["peak_mib"]
+
+    assert compare.main(command) == 0  # nothing is trained again
+    said = capfd.readouterr().out
+    assert "updates," not in said
+    assert said.startswith("\ntoy_reverse, test set\n") or "\n\ntoy_reverse, test set\n" in said
+
+
+def _row(name: str, hypotheses: list[str], flops: float = 1e9) -> Row:
+    metric, references = bleu.bleu(), [f"a b c d e {n}" for n in range(len(hypotheses))]
+    score = metric.score(hypotheses, references)
+    return Row(name, "test", score, 10, 5, flops, 3.0, 7.0, 100, hypotheses, references, metric)
+
+
+def test_p_values_tell_a_difference_from_none() -> None:
+    right = _row("right", [f"a b c d e {n}" for n in range(60)])
+    wrong = _row("wrong", [f"a b x d y {n}" for n in range(60)])
+    nearly = _row("nearly", [*right.hypotheses[:-1], "a b c d e x"])
+    assert p_value(right, wrong) < 0.01
+    assert p_value(right, nearly) > 0.1
+    assert p_value(right, _row("same", right.hypotheses)) == 1.0
+
+
+def test_the_table_and_the_picture() -> None:
+    rows = [_row("one", ["a b c d e 0"] * 9), _row("<two>", ["a b c d e 0"] * 8 + ["x"], 4e9)]
+    rows = [row.against(rows[0]) for row in rows]
+    lines = table(rows, "title").splitlines()
+    assert lines[0] == "title"
+    assert lines[1].split() == ["BLEU", "p", "parameters", "updates", "FLOPs", "sent/s", "tokens/s", "MiB"]
+    assert lines[2].split()[:2] == ["one", f"{rows[0].score.value:.2f}"]
+    assert len({len(line) for line in lines[1:4]}) == 1
+    root = ElementTree.fromstring(svg(rows))
+    circles = root.findall("{*}circle")
+    assert len(circles) == 2
+    assert float(circles[0].attrib["cx"]) < float(circles[1].attrib["cx"])
+    assert float(circles[0].attrib["cy"]) < float(circles[1].attrib["cy"])
+    assert "<two>" in " ".join(text.text or "" for text in root.findall("{*}text"))
+    ElementTree.fromstring(svg(rows[:1]))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--sets=tiny,tiny"], "tiny is given twice"),
+        (["--sets=tiny*1"], "'tiny*1' is not NAME, nor NAME*N with N from 2 to 64"),
+        (["--sets=tiny", "--train_flops=many"], "many is not a number of FLOPs, such as 2e15"),
+        (["--sets=tiny", "--train_flops=1e9", "--train_steps=3"], "not allowed with argument"),
+        (["--sets=tiny,tinny"], "Did you mean 'tiny'"),
+        (["--sets=tiny", "--hparams=seed=3"], "--hparams=seed=...: give --seed=N instead"),
+        (["--sets=rnn_tiny,tiny", "--hparams=num_heads=2"], "the model rnn does not read 'num_heads'"),
+        (["--sets=tiny", "--problem=toy_parsing"], "writes trees"),
+    ],
+)
+def test_wrong_flags(flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = [] if any(flag.startswith("--problem") for flag in flags) else FLAGS[:2]
+    try:
+        status = compare.main([*problem, f"--output_dir={tmp_path / 'out'}", *flags])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    assert status == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tiny-1").mkdir()
+    (tmp_path / "tiny-1" / "hparams.json").write_text("{", "utf-8")
+    assert compare.main([*FLAGS, "--sets=tiny", "--train_steps=2", f"--output_dir={tmp_path}"]) == 1
+    assert "The training of tiny-1 has ended with status" in capfd.readouterr().err
