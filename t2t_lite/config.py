@@ -169,12 +169,17 @@ def without_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[
     return kept, left_out
 
 
+def same_field(name: str, one: type[HParams], other: type[HParams]) -> bool:
+    """Whether both classes have the field, with the same type; models may give one name choices of their own."""
+    kinds = [fields(cls)[name].kind for cls in (one, other) if name in fields(cls)]
+    return len(kinds) == 2 and kinds[0] == kinds[1]
+
+
 def convert(hparams: HParams, cls: type[H]) -> tuple[H, dict[str, Any]]:
     """Returns the recipe as one of `cls`; and what that cannot hold of it: settings that are not at their default."""
     kept, left_out = {}, {}
     for name, declared in fields(type(hparams)).items():
-        theirs = fields(cls).get(name)
-        if theirs and theirs.kind == declared.kind:  # models may give one name different choices
+        if same_field(name, type(hparams), cls):
             kept[name] = getattr(hparams, name)
         elif getattr(hparams, name) != declared.default:
             left_out[name] = getattr(hparams, name)

@@ -53,7 +53,8 @@ def test_every_flag_of_every_command_is_in_the_reference(site: Path) -> None:
 
 def test_every_recipe_field_and_name_is_in_the_reference(site: Path) -> None:
     registry.HPARAMS.load()
-    fields = {name for cls in config.families().values() for name in config.fields(cls)}
+    ours = [cls for cls in config.families().values() if cls.__module__.startswith("t2t_lite.")]  # and no test's own
+    fields = {name for cls in ours for name in config.fields(cls)}
     assert len(fields) > 40
     assert fields | set(registry.HPARAMS.names()) <= _code(site, "reference/hparams")
     names = (registry.PROBLEMS, registry.MODELS, registry.OPTIMIZERS, registry.SCHEDULES)

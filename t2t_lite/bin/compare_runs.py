@@ -18,7 +18,7 @@ from t2t_lite.files import replace_file
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, absolute, relative_data_dir
 from t2t_lite.runs.utilisation import planned_flops
-from t2t_lite.training.recipe import recipe_plan
+from t2t_lite.training.recipe import intervals_of, recipe_plan
 
 if TYPE_CHECKING:
     from t2t_lite.bin.compare import Entry
@@ -109,7 +109,7 @@ class Runs:
         def flops(steps: int) -> float:
             return float(planned_flops(cost, split, plan, steps))
 
-        steps = args.train_steps or hparams.train_steps
+        steps = args.train_steps or intervals_of(hparams).train_steps
         if args.train_flops is not None:
             epoch = flops(plan.steps_per_epoch) / plan.steps_per_epoch  # of an update, in the mean
             steps = max(round(args.train_flops / epoch), 1)

@@ -9,11 +9,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.significance import PairedTest
-
 from t2t_lite.bin.compare_runs import Run
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.metric import Metric, Score
+from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.training.evaluate import Evaluator
 
@@ -25,7 +24,7 @@ class Row:
     """A row of the table: a model, or an ensemble whose parameters and training FLOPs are its members' sum.
 
     Attributes:
-        p_value: of the hypothesis that its score and the first row's do not differ (paired bootstrap, 1,000 samples);
+        p_value: of the hypothesis that its score and the first row's do not differ (paired bootstrap);
             None in the first row.
         tokens_per_second: target pieces that the search wrote in a second, the end symbols not counted.
         peak_mib: of the largest training process.
@@ -47,7 +46,10 @@ class Row:
 
     def against(self, first: Row) -> Row:
         """The row with its p-value beside the first row."""
-        return self if self is first else dataclasses.replace(self, p_value=p_value(first, self))
+        if self is first:
+            return self
+        found = paired_bootstrap(first.metric, self.hypotheses, first.hypotheses, first.references)
+        return dataclasses.replace(self, p_value=float(found.p_value))
 
     def as_dict(self) -> dict[str, Any]:
         """The row, JSON-ready, without the texts."""
@@ -84,20 +86,6 @@ def measure(name: str, runs: Sequence[Run], usr_dir: str | None) -> Row:
     )
 
 
-def p_value(first: Row, other: Row) -> float:
-    """sacreBLEU's paired bootstrap of two rows over the same references; 1 where their scores are equal."""
-    if first.score.value == other.score.value:  # no sample is further from its mean than nothing: it would give 0.001
-        return 1.0
-    metric = first.metric
-    systems: list[tuple[str, Sequence[str]]] = [
-        (row.name, [metric.hypothesis(line) for line in row.hypotheses]) for row in (first, other)
-    ]
-    references = [[metric.reference(line) for line in first.references]]
-    _, found = PairedTest(systems, {"score": metric.counter}, references, test_type="bs", n_samples=1000)()
-    _, result = next(results for name, results in found.items() if name != "System")
-    return float(result.p_value)  # type: ignore[union-attr, arg-type]
-
-
 def table(rows: Sequence[Row], title: str) -> str:
     """The rows as lines of columns; * marks scores that differ from the first one's with p < 0.05."""
     head = ("", rows[0].score.name, "p", "parameters", "updates", "FLOPs", "sent/s", "tokens/s", "MiB")
@@ -109,8 +97,9 @@ def table(rows: Sequence[Row], title: str) -> str:
     ]
     notes = (
         f"{rows[0].score.name}|{rows[0].score.signature}",
-        f"p: paired bootstrap against {rows[0].name}, 1,000 samples; * below 0.05. FLOPs: of training, on real tokens.",
-        "sent/s, tokens/s: of the search, on this machine. MiB: peak of the training process.",
+        f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05",
+        "FLOPs: of training, on real tokens",
+        "sent/s, tokens/s: of the search, on this machine; MiB: peak of the training process",
     )
     return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
 

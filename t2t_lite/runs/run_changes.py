@@ -82,7 +82,9 @@ def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
     ]
     before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
     declared = config.fields(type(old.hparams)) | config.fields(type(new.hparams))
-    names = before.keys() | after.keys() if old.model == new.model else before.keys() & after.keys()
+    names = before.keys() | after.keys()
+    if old.model != new.model:  # what only one of them reads, or each with choices of its own, says nothing more
+        names = {name for name in names if config.same_field(name, type(old.hparams), type(new.hparams))}
     return changes + [
         f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
         for name in sorted(names)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import compare
-from t2t_lite.bin.compare_table import Row, p_value, svg, table
+from t2t_lite.bin.compare_table import Row, svg, table
 from t2t_lite.metrics import bleu
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
@@ -50,15 +50,6 @@ def _row(name: str, hypotheses: list[str], flops: float = 1e9) -> Row:
     metric, references = bleu.bleu(), [f"a b c d e {n}" for n in range(len(hypotheses))]
     score = metric.score(hypotheses, references)
     return Row(name, "test", score, 10, 5, flops, 3.0, 7.0, 100, hypotheses, references, metric)
-
-
-def test_p_values_tell_a_difference_from_none() -> None:
-    right = _row("right", [f"a b c d e {n}" for n in range(60)])
-    wrong = _row("wrong", [f"a b x d y {n}" for n in range(60)])
-    nearly = _row("nearly", [*right.hypotheses[:-1], "a b c d e x"])
-    assert p_value(right, wrong) < 0.01
-    assert p_value(right, nearly) > 0.1
-    assert p_value(right, _row("same", right.hypotheses)) == 1.0
 
 
 def test_the_table_and_the_picture() -> None:
