@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -17,18 +18,27 @@ _MOST_MEMBERS = 64
 
 
 class Entry(NamedTuple):
-    """A row of the table: an hparams set, or an ensemble of `members` runs of it that differ in their seeds."""
+    """A row of the table: an hparams set with changes, or an ensemble of `members` runs that differ in their seeds."""
 
     hparams_set: str
+    changes: tuple[str, ...] = ()
     members: int = 1
 
     @property
-    def name(self) -> str:
-        return self.hparams_set if self.members == 1 else f"{self.hparams_set}*{self.members}"
+    def variant(self) -> str:
+        """The set and its changes, as they were given; the name of its runs' folders."""
+        return "+".join((self.hparams_set, *self.changes))
 
-    def seeds(self, first: int) -> range:
-        """Of its runs; a set alone shares the first with its ensemble."""
-        return range(first, first + self.members)
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return self.variant if self.members == 1 else f"{self.variant}*{self.members}"
+
+    def groups(self, first: int, seeds: int) -> list[list[int]]:
+        """Seeds of the runs that are scored together: all members of an ensemble, or one run at a time."""
+        if self.members > 1:
+            return [list(range(first, first + self.members))]
+        return [[seed] for seed in range(first, first + seeds)]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,9 +61,9 @@ def make_parser() -> cli.Parser:
         "--sets",
         type=_entries,
         required=True,
-        metavar="NAME,NAME*N,...",
-        help="hparams sets; NAME*N: an ensemble of N runs with seeds of their own; the others are compared with the "
-        "first",
+        metavar="NAME,NAME+FIELD=VALUE,NAME*N,...",
+        help="hparams sets; +FIELD=VALUE changes one of them; NAME*N is an ensemble of N runs with seeds of their own; "
+        "the others are compared with the first",
     )
     parser.add_argument("--output_dir", metavar="DIR", required=True, help="a folder for the runs and the tables")
     budget = parser.add_mutually_exclusive_group()
@@ -66,6 +76,9 @@ def make_parser() -> cli.Parser:
     budget.add_argument("--train_steps", type=cli.positive, metavar="N", help="updates of each training instead")
     parser.add_argument("--hparams", action="append", metavar="NAME=VALUE,...", help="changes to all of the sets")
     parser.add_argument("--seed", type=cli.positive, default=1, metavar="N", help="of the first run of each set")
+    parser.add_argument(
+        "--seeds", type=cli.positive, default=1, metavar="N", help="runs of each set: their mean and spread are shown"
+    )
     problem_flags.add_problem_flags(parser, required=False)
     return parser
 
@@ -73,10 +86,14 @@ def make_parser() -> cli.Parser:
 def _entries(text: str) -> list[Entry]:
     found = []
     for part in text.split(","):
-        name, star, number = part.partition("*")
-        if not name or (star and not (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)):
-            raise argparse.ArgumentTypeError(f"{part!r} is not NAME, nor NAME*N with N from 2 to {_MOST_MEMBERS}")
-        entry = Entry(name, int(number or 1))
+        variant, star, number = part.partition("*")
+        name, *changes = re.split(r"\+(?=\w+=)", variant)  # a value may have a +, too
+        members_are_wrong = star and not (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)
+        if not name or "+" in name or members_are_wrong or not all(re.fullmatch(r"\w+=[\w.+-]+", change) for change in changes):
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to {_MOST_MEMBERS}"
+            )
+        entry = Entry(name, tuple(changes), int(number or 1))
         if entry in found:
             raise argparse.ArgumentTypeError(f"{part} is given twice")
         found.append(entry)

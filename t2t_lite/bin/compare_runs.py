@@ -56,15 +56,17 @@ class Runs:
                 f"{self._folder / _FILE} is damaged ({error}). Delete it: the trainer sees what is done."
             ) from None
 
-    def trained(self, entry: Entry) -> list[Run]:
-        """The entry's runs, which are trained now if they are not yet."""
-        return [self._trained(entry.hparams_set, seed) for seed in entry.seeds(self._args.seed)]
+    def trained(self, entry: Entry) -> list[list[Run]]:
+        """The entry's runs, in groups that are scored together; they are trained now if they are not yet."""
+        groups = entry.groups(self._args.seed, self._args.seeds)
+        return [[self._trained(entry, seed) for seed in group] for group in groups]
 
-    def _trained(self, hparams_set: str, seed: int) -> Run:
-        name = f"{hparams_set}-{seed}"
-        steps, flops = self._budget(hparams_set)
-        overrides = self._overrides(f"train_steps={steps},seed={seed}")
-        command = [*self._flags, f"--hparams_set={hparams_set}", *overrides, f"--output_dir={self._folder / name}"]
+    def _trained(self, entry: Entry, seed: int) -> Run:
+        name = f"{entry.variant}-{seed}"
+        steps, flops = self._budget(entry)
+        overrides = [f"--hparams={text}" for text in [*self._changes(entry), f"train_steps={steps},seed={seed}"]]
+        command = [*self._flags, f"--hparams_set={entry.hparams_set}", *overrides]
+        command.append(f"--output_dir={self._folder / name}")
         done = self._done.get(name)
         if done is None or done["flags"] != command:
             print(f"\n{name}: {steps:,} updates, {flops:.2e} FLOP", flush=True)
@@ -73,22 +75,28 @@ class Runs:
             replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
         return Run(str(self._folder / name), steps, flops, self._done[name]["peak_mib"])
 
-    def _overrides(self, last: str) -> list[str]:
-        return [f"--hparams={text}" for text in [*(self._args.hparams or []), last]]
+    def _changes(self, entry: Entry) -> list[str]:
+        """What the command changes in the recipe, as --hparams takes it: for all of the sets, and for this one."""
+        changes = [*(self._args.hparams or []), *([",".join(entry.changes)] if entry.changes else [])]
+        named = {part.partition("=")[0] for text in changes for part in text.split(",")}
+        if "seed" in named:
+            raise UsageError("seed=... cannot be changed; give --seed=N instead, for all of the sets.")
+        if "train_steps" in named and (self._args.train_flops or self._args.train_steps):
+            raise UsageError(
+                "train_steps=... and a budget for all of the sets exclude each other. Leave one of them out."
+            )
+        return changes
 
-    def _budget(self, hparams_set: str) -> tuple[int, float]:
-        """Updates of a set's training within the budget, and their FLOPs on real tokens."""
-        if hparams_set not in self._budgets:
-            self._budgets[hparams_set] = self._counted(hparams_set)
-        return self._budgets[hparams_set]
+    def _budget(self, entry: Entry) -> tuple[int, float]:
+        """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
+        if entry.variant not in self._budgets:
+            self._budgets[entry.variant] = self._counted(entry)
+        return self._budgets[entry.variant]
 
-    def _counted(self, hparams_set: str) -> tuple[int, float]:
-        args, hparams = self._args, registry.hparams(hparams_set)
-        for text in args.hparams or []:
+    def _counted(self, entry: Entry) -> tuple[int, float]:
+        args, hparams_set, hparams = self._args, entry.hparams_set, registry.hparams(entry.hparams_set)
+        for text in self._changes(entry):
             hparams = config.override(hparams, text)
-        for name in ("train_steps", "seed"):
-            if any(part.startswith(f"{name}=") for text in args.hparams or [] for part in text.split(",")):
-                raise UsageError(f"--hparams={name}=...: give --{name}=N instead, which is for all of the sets.")
         folder = str(self._folder / "budget")  # where the data are looked for from; nothing is written there
         spec = RunSpec(
             problem=args.problem,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
+import statistics
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from t2t_lite.metrics import bleu
 from t2t_lite.metrics.metric import Metric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_run import open_runs
-from t2t_lite.training.evaluate import Evaluator
+from t2t_lite.training.evaluate import Evaluator, Scores
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 420, 70, 60  # of the picture, in pixels
 
@@ -24,15 +25,19 @@ class Row:
     """A row of the table: a model, or an ensemble whose parameters and training FLOPs are its members' sum.
 
     Attributes:
-        p_value: of the hypothesis that its score and the first row's do not differ (paired bootstrap);
-            None in the first row.
+        scores: of the test set, or of dev where there is none; one for each seed, or one of an ensemble.
+        dev_scores, dev_losses: the same of the dev set; losses are nats per piece.
+        p_value: of the hypothesis that the scores of its first seed and of the first row's do not differ (paired
+            bootstrap); None in the first row.
         tokens_per_second: target pieces that the search wrote in a second, the end symbols not counted.
         peak_mib: of the largest training process.
     """
 
     name: str
     split: str
-    score: Score
+    scores: list[Score]
+    dev_scores: list[float]
+    dev_losses: list[float]
     parameters: int
     train_steps: int
     train_flops: float
@@ -44,6 +49,16 @@ class Row:
     metric: Metric
     p_value: float | None = None
 
+    @property
+    def mean(self) -> float:
+        """Mean of the scores."""
+        return statistics.fmean(score.value for score in self.scores)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the scores over seeds; 0 of one."""
+        return statistics.stdev(score.value for score in self.scores) if len(self.scores) > 1 else 0.0
+
     def against(self, first: Row) -> Row:
         """The row with its p-value beside the first row."""
         if self is first:
@@ -53,33 +68,44 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """The row, JSON-ready, without the texts."""
-        left_out = ("hypotheses", "references", "metric")
-        return {**{k: v for k, v in vars(self).items() if k not in left_out}, "score": self.score.as_dict()}
+        left_out = ("hypotheses", "references", "metric", "scores")
+        shown = {name: value for name, value in vars(self).items() if name not in left_out}
+        return {**shown, "scores": [s.as_dict() for s in self.scores], "mean": self.mean, "spread": self.spread}
 
 
-def measure(name: str, runs: Sequence[Run], usr_dir: str | None) -> Row:
-    """Scores a run, or an ensemble, on its test set (dev where there is none), and times a second search of it."""
-    run = open_runs([each.folder for each in runs], usr_dir=usr_dir)
-    store = run.store()
+def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> Row:
+    """Scores each group of runs, which is an ensemble or one run; the first one's search is timed.
+
+    Args:
+        groups: of runs that differ in their seeds.
+    """
+    opened, *others = [open_runs([each.folder for each in runs], usr_dir=usr_dir) for runs in groups]
+    store, problem = opened.store(), opened.spec.make_problem()
     split = "test" if "test" in store.splits() else "dev"
-    problem = run.spec.make_problem()
     metric = bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
-    found = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+
+    def scored(run: Any, split: str) -> Scores:
+        return Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+
+    found = scored(opened, split)
     sources, references = store.text(split)
     start = time.perf_counter()  # the evaluation has traced what the search needs
-    outputs = run.translator.translate(sources)
+    outputs = opened.translator.translate(sources)
     seconds = time.perf_counter() - start
-    pieces = sum(len(run.translator.target_vocabulary.encode(output[0].text)) for output in outputs)
+    pieces = sum(len(opened.translator.target_vocabulary.encode(output[0].text)) for output in outputs)
+    dev = [scored(run, "dev") for run in (opened, *others)]
     return Row(
         name=name,
         split=split,
-        score=metric.score(found.hypotheses, references),
-        parameters=sum(member.model.count_params() for member in run.members),
-        train_steps=runs[0].train_steps,
-        train_flops=sum(each.flops for each in runs),
+        scores=[metric.score(each.hypotheses, references) for each in (found, *(scored(run, split) for run in others))],
+        dev_scores=[each.score.value for each in dev],
+        dev_losses=[each.loss for each in dev],
+        parameters=sum(member.model.count_params() for member in opened.members),
+        train_steps=groups[0][0].train_steps,
+        train_flops=sum(each.flops for each in groups[0]),
         sentences_per_second=len(sources) / seconds,
         tokens_per_second=pieces / seconds,
-        peak_mib=max(each.peak_mib for each in runs),
+        peak_mib=max(each.peak_mib for runs in groups for each in runs),
         hypotheses=list(found.hypotheses),
         references=list(references),
         metric=metric,
@@ -88,38 +114,43 @@ def measure(name: str, runs: Sequence[Run], usr_dir: str | None) -> Row:
 
 def table(rows: Sequence[Row], title: str) -> str:
     """The rows as lines of columns; * marks scores that differ from the first one's with p < 0.05."""
-    head = ("", rows[0].score.name, "p", "parameters", "updates", "FLOPs", "sent/s", "tokens/s", "MiB")
-    cells = [head, *(_cells(row) for row in rows)]
+    score = rows[0].scores[0]
+    seeds = max(len(row.scores) for row in rows)
+    head = (
+        *("", score.name, *(["+-"] if seeds > 1 else []), "p", f"dev {score.name}", "dev loss", "parameters"),
+        *("updates", "FLOPs", "sent/s", "tokens/s", "MiB"),
+    )
+    cells = [head, *(_cells(row, seeds) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
     lines = [
         f"{line[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))
         for line in cells
     ]
+    several = [f"{score.name}, dev: means over {seeds} seeds; +-: standard deviation; *N: an ensemble, scored once"]
     notes = (
-        f"{rows[0].score.name}|{rows[0].score.signature}",
+        f"{score.name}|{score.signature}",
+        *(several if seeds > 1 else []),
         f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05",
-        "FLOPs: of training, on real tokens",
+        "FLOPs: of one training, or of all members of an ensemble, on real tokens",
         "sent/s, tokens/s: of the search, on this machine; MiB: peak of the training process",
     )
     return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, seeds: int) -> tuple[str, ...]:
     p = "" if row.p_value is None else f"{row.p_value:.3f}{'*' if row.p_value < 0.05 else ''}"
+    spread = f"{row.spread:.2f}" if len(row.scores) > 1 else ""
     return (
-        *(row.name, f"{row.score.value:.2f}", p, f"{row.parameters:,}", f"{row.train_steps:,}"),
-        *(
-            f"{row.train_flops:.2e}",
-            f"{row.sentences_per_second:.1f}",
-            f"{row.tokens_per_second:,.0f}",
-            f"{row.peak_mib:,}",
-        ),
+        *(row.name, f"{row.mean:.2f}", *([spread] if seeds > 1 else []), p),
+        *(f"{statistics.fmean(row.dev_scores):.2f}", f"{statistics.fmean(row.dev_losses):.3f}"),
+        *(f"{row.parameters:,}", f"{row.train_steps:,}", f"{row.train_flops:.2e}"),
+        *(f"{row.sentences_per_second:.1f}", f"{row.tokens_per_second:,.0f}", f"{row.peak_mib:,}"),
     )
 
 
 def svg(rows: Sequence[Row]) -> str:
     """Quality against training FLOPs, a point for each row; FLOPs on a logarithmic axis."""
-    logs, scores = [math.log10(row.train_flops) for row in rows], [row.score.value for row in rows]
+    logs, scores = [math.log10(row.train_flops) for row in rows], [row.mean for row in rows]
     low, high = min(logs) - 0.2, max(logs) + 0.2
     bottom, top = max(min(scores) - 3, 0), min(max(scores) + 3, 100)
     inner = _WIDTH - _LEFT - 150  # names stand to the right of points
@@ -137,15 +168,15 @@ def svg(rows: Sequence[Row]) -> str:
         f'<path d="M{_LEFT} 20V{_HEIGHT - _BOTTOM}H{_LEFT + inner}" fill="none" stroke="#888"/>',
         f'<text x="{_LEFT + inner / 2}" y="{_HEIGHT - 15}" text-anchor="middle">training FLOPs</text>',
         f'<text x="18" y="{_HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 18 {_HEIGHT / 2})">'
-        f"{html.escape(rows[0].score.name)}</text>",
+        f"{html.escape(rows[0].scores[0].name)}</text>",
     ]
     for log in (min(logs), max(logs)) if max(logs) > min(logs) else (logs[0],):
         parts.append(f'<text x="{x(log):.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{10**log:.1e}</text>')
     for score in (bottom, top):
         parts.append(f'<text x="{_LEFT - 8}" y="{y(score) + 4:.1f}" text-anchor="end">{score:.1f}</text>')
     for row, log in zip(rows, logs, strict=True):
-        at = f"{x(log):.1f}", f"{y(row.score.value):.1f}"
-        label = f"{html.escape(row.name)} {row.score.value:.2f}"
+        at = f"{x(log):.1f}", f"{y(row.mean):.1f}"
+        label = f"{html.escape(row.name)} {row.mean:.2f}"
         parts.append(f'<circle cx="{at[0]}" cy="{at[1]}" r="5" fill="#0072b2"/>')
         parts.append(f'<text x="{float(at[0]) + 9:.1f}" y="{float(at[1]) + 4:.1f}">{label}</text>')
     return "\n".join([*parts, "</svg>", ""])

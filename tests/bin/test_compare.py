@@ -15,29 +15,39 @@ FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
 
 
 def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    command = [*FLAGS, "--sets=tiny,tiny*2", f"--output_dir={tmp_path}", "--train_flops=3e8"]
+    command = [
+        *FLAGS,
+        "--sets=tiny+dropout=0.2,tiny+dropout=0.2*2",
+        "--seeds=2",
+        f"--output_dir={tmp_path}",
+        "--train_flops=3e8",
+    ]
     assert compare.main(command) == 0
     said = capfd.readouterr().out
     rows = json.loads((tmp_path / "table.json").read_text("utf-8"))
-    assert [row["name"] for row in rows] == ["tiny", "tiny*2"]
+    assert [row["name"] for row in rows] == ["tiny+dropout=0.2", "tiny+dropout=0.2*2"]
     assert (tmp_path / "table.txt").read_text("utf-8") in said
     one, two = rows
     assert (one["p_value"], one["split"]) == (None, "test")
     assert 0 < two["p_value"] <= 1
+    assert [len(row["scores"]) for row in rows] == [len(row["dev_losses"]) for row in rows] == [2, 1]
+    values = [score["value"] for score in one["scores"]]
+    assert (one["mean"], one["spread"]) == pytest.approx((sum(values) / 2, abs(values[0] - values[1]) / 2**0.5))
     assert two["parameters"] == 2 * one["parameters"] > 5_000
     assert two["train_flops"] == 2 * one["train_flops"]
     steps = one["train_steps"]
     assert 2 < steps < 50
     assert abs(one["train_flops"] / 3e8 - 1) < 1 / steps  # the nearest number of updates
     for seed in (1, 2):
-        lines = (tmp_path / f"tiny-{seed}" / "metrics.jsonl").read_text("utf-8").splitlines()
+        lines = (tmp_path / f"tiny+dropout=0.2-{seed}" / "metrics.jsonl").read_text("utf-8").splitlines()
         trained = [json.loads(line) for line in lines if "flops" in line]
         assert trained[-1]["step"] == steps
         assert trained[-1]["flops"] == pytest.approx(one["train_flops"], rel=0.2)  # of these batches, not of the mean
-        assert json.loads((tmp_path / f"tiny-{seed}" / "hparams.json").read_text("utf-8"))["hparams"]["seed"] == seed
-    score = json.loads((tmp_path / "tiny-1" / "test.scores.json").read_text("utf-8"))["scores"][0]
-    assert one["score"]["value"] == pytest.approx(score["value"])
-    assert one["score"]["signature"] == score["signature"]
+        recipe = json.loads((tmp_path / f"tiny+dropout=0.2-{seed}" / "hparams.json").read_text("utf-8"))["hparams"]
+        assert (recipe["seed"], recipe["dropout"]) == (seed, 0.2)
+    score = json.loads((tmp_path / "tiny+dropout=0.2-1" / "test.scores.json").read_text("utf-8"))["scores"][0]
+    assert one["scores"][0]["value"] == pytest.approx(score["value"])
+    assert one["scores"][0]["signature"] == score["signature"]
     assert one["sentences_per_second"] > 0 < one["peak_mib"]
 
     assert compare.main(command) == 0  # nothing is trained again
@@ -49,7 +59,7 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
 def _row(name: str, hypotheses: list[str], flops: float = 1e9) -> Row:
     metric, references = bleu.bleu(), [f"a b c d e {n}" for n in range(len(hypotheses))]
     score = metric.score(hypotheses, references)
-    return Row(name, "test", score, 10, 5, flops, 3.0, 7.0, 100, hypotheses, references, metric)
+    return Row(name, "test", [score], [score.value], [2.5], 10, 5, flops, 3.0, 7.0, 100, hypotheses, references, metric)
 
 
 def test_the_table_and_the_picture() -> None:
@@ -57,8 +67,8 @@ def test_the_table_and_the_picture() -> None:
     rows = [row.against(rows[0]) for row in rows]
     lines = table(rows, "title").splitlines()
     assert lines[0] == "title"
-    assert lines[1].split() == ["BLEU", "p", "parameters", "updates", "FLOPs", "sent/s", "tokens/s", "MiB"]
-    assert lines[2].split()[:2] == ["one", f"{rows[0].score.value:.2f}"]
+    assert lines[1].split() == "BLEU p dev BLEU dev loss parameters updates FLOPs sent/s tokens/s MiB".split()
+    assert lines[2].split()[:2] == ["one", f"{rows[0].mean:.2f}"]
     assert len({len(line) for line in lines[1:4]}) == 1
     root = ElementTree.fromstring(svg(rows))
     circles = root.findall("{*}circle")
@@ -73,11 +83,15 @@ def test_the_table_and_the_picture() -> None:
     ("flags", "message"),
     [
         (["--sets=tiny,tiny"], "tiny is given twice"),
-        (["--sets=tiny*1"], "'tiny*1' is not NAME, nor NAME*N with N from 2 to 64"),
+        (["--sets=tiny*1"], "'tiny*1' is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to 64"),
         (["--sets=tiny", "--train_flops=many"], "many is not a number of FLOPs, such as 2e15"),
         (["--sets=tiny", "--train_flops=1e9", "--train_steps=3"], "not allowed with argument"),
         (["--sets=tiny,tinny"], "Did you mean 'tiny'"),
-        (["--sets=tiny", "--hparams=seed=3"], "--hparams=seed=...: give --seed=N instead"),
+        (["--sets=tiny+dropout"], "'tiny+dropout' is not NAME, nor NAME+FIELD=VALUE"),
+        (["--sets=tiny+dropuot=0.2"], "Did you mean 'dropout'"),
+        (["--sets=tiny+seed=3"], "seed=... cannot be changed; give --seed=N instead"),
+        (["--sets=tiny", "--hparams=seed=3"], "seed=... cannot be changed; give --seed=N instead"),
+        (["--sets=tiny+train_steps=3", "--train_flops=1e9"], "exclude each other. Leave one of them out."),
         (["--sets=rnn_tiny,tiny", "--hparams=num_heads=2"], "the model rnn does not read 'num_heads'"),
         (["--sets=tiny", "--problem=toy_parsing"], "writes trees"),
     ],
