@@ -88,8 +88,9 @@ def _entries(text: str) -> list[Entry]:
     for part in text.split(","):
         variant, star, number = part.partition("*")
         name, *changes = re.split(r"\+(?=\w+=)", variant)  # a value may have a +, too
-        members_are_wrong = star and not (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)
-        if not name or "+" in name or members_are_wrong or not all(re.fullmatch(r"\w+=[\w.+-]+", change) for change in changes):
+        many = not star or (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)
+        changed = all(re.fullmatch(r"\w+=[\w.+-]+", change) for change in changes)
+        if not name or "+" in name or not many or not changed:
             raise argparse.ArgumentTypeError(
                 f"{part!r} is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to {_MOST_MEMBERS}"
             )
