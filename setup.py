@@ -57,13 +57,14 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11,<3.14",
-    packages=[*find_packages(include=["t2t_lite", "t2t_lite.*"]), *MAPPED],
+    packages=[*find_packages(include=["t2t_lite", "t2t_lite.*"]), *MAPPED, "t2t_lite.problems.toy"],
     package_dir=MAPPED,
     package_data={
         "t2t_lite": [
             "py.typed",
             *(f"{part}/*.{kind}" for part in ("demo", "insights") for kind in ("css", "html", "js")),
-        ]
+        ],
+        "t2t_lite.problems.toy": ["*.txt"],
     },
     include_package_data=False,
     zip_safe=False,

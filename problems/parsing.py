@@ -28,8 +28,7 @@ from t2t_lite.registry import register_problem
 from t2t_lite.text.linearize import linearize
 from t2t_lite.text.trees import Tree, normalize, read_trees
 
-from . import augment, toy_treebank
-from .toy import ToyProblem
+from . import augment
 
 _NAMES = {"train": "train", "dev": "dev|val|valid", "test": "test"}
 # Of the Wall Street Journal, as parsers have been trained and tested on since Collins (1997).
@@ -65,16 +64,6 @@ def as_pair(tree: Tree) -> tuple[str, str] | None:
 
 def _read(paths: Iterable[Path]) -> Iterator[Tree]:
     return itertools.chain.from_iterable(read_trees(read_lines(path), path) for path in paths)
-
-
-@register_problem
-class ToyParsing(ToyProblem, ParsingProblem):
-    """English sentences to their trees, by a small grammar: 20,000 made-up ones, nothing to download."""
-
-    vocab_size = 1600  # nearly all words are whole
-
-    def stream(self, seed: str) -> Iterator[tuple[str, str]]:
-        return filter(None, map(as_pair, toy_treebank.trees(seed)))
 
 
 class FolderProblem(ParsingProblem):

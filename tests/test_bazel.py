@@ -1,4 +1,4 @@
-"""The Bazel files follow the code: a BUILD per folder, its dependencies are its imports, and bazel can load them all.
+"""The Bazel files follow the code: they name what it imports, and bazel can load them.
 
 A BUILD file is Starlark, whose syntax is Python's, so most of this runs where there is no bazel.
 """
@@ -6,7 +6,6 @@ A BUILD file is Starlark, whose syntax is Python's, so most of this runs where t
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,70 +13,51 @@ import pytest
 import t2t_lite
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("hparams", "problems")  # t2t_lite/__init__.py finds them
-FOLDERS = [*OURS, "t2t_lite", *sorted(f"t2t_lite/{path.parent.name}" for path in (ROOT / "t2t_lite").glob("*/*.py"))]
-BINARIES = {path.stem for path in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef main(" in path.read_text("utf-8")}
-# The registry imports these by name; the commands depend on them instead.
-BY_NAME = {"//hparams", "//problems", "//t2t_lite/models"}
+OURS = ("t2t_lite", "problems", "hparams")
+COMMANDS = {path.stem for path in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef main(" in path.read_text("utf-8")}
+PACKAGES = {"google": "protobuf", "grpc": "grpcio", "tensorflow_serving": "tensorflow_serving_api", "yaml": "pyyaml"}
 
 
-def _labels(folder: str) -> set[str]:
-    """All labels of other packages that a BUILD file names."""
-    tree = ast.parse((ROOT / folder / "BUILD").read_text(encoding="utf-8"))
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return {text for text in texts if text.startswith(("//", "@pypi//"))}
+def _texts(file: str) -> set[str]:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
-def _imported(folder: str) -> Iterator[str]:
-    """Yields the label of each package that a folder's files import."""
-    outside = {path.name for path in (ROOT / "t2t_lite").iterdir() if path.is_dir()}
-    for path in (ROOT / folder).glob("*.py"):
+def _imported(*folders: str) -> set[str]:
+    """The label of each locked package that files below the folders import."""
+    lock = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8")
+    locked = {name.replace("-", "_") for name in re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)}
+    found = set()
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:  # else of the folder itself
-                names = [f"{node.module}.{alias.name}" for alias in node.names]
-            for name in names:
-                first, second = [*name.split("."), ""][:2]
-                if first == "t2t_lite":
-                    yield f"//t2t_lite/{second}" if second in outside else "//t2t_lite"
-                elif first in _locked():
-                    yield f"@pypi//{first}"
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [str(node.module)]
+            found |= {name.split(".")[0] for name in names}
+    return {f"@pypi//{PACKAGES.get(name, name)}" for name in found if PACKAGES.get(name, name) in locked}
 
 
-def _locked() -> set[str]:
-    """Import names of what requirements_lock.txt names."""
-    text = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8")
-    return {name.replace("-", "_") for name in re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE)}
+def _labels(file: str) -> set[str]:
+    return {text for text in _texts(file) if text.startswith("@pypi//")}
 
 
-@pytest.mark.parametrize("folder", sorted(set(FOLDERS)))
-def test_a_build_file_names_what_its_folder_imports(folder: str) -> None:
-    needed = set(_imported(folder)) - {
-        f"//{folder}",
-        "//t2t_lite/api",
-    }  # which the package imports when it is asked for
-    assert needed - _labels(folder) == set()
+def test_the_library_names_what_it_imports() -> None:
+    assert _labels("BUILD") == _imported(*OURS)
+    assert {"@pypi//grpcio", "@pypi//keras"} <= _labels("BUILD")
 
 
-def test_the_reader_of_build_files_finds_labels_and_imports() -> None:
-    assert {"//t2t_lite", "@pypi//sentencepiece"} <= _labels("t2t_lite/text")
-    assert {"//t2t_lite", "@pypi//keras"} <= set(_imported("t2t_lite/models"))
+def test_the_tests_name_what_they_import_besides() -> None:
+    assert _imported("tests") - _labels("BUILD") <= _labels("tests/BUILD")
 
 
-def test_the_commands_depend_on_all_that_the_registry_imports_by_name() -> None:
-    assert _labels("t2t_lite/bin") >= BY_NAME
+def test_each_command_is_a_binary() -> None:
+    assert _texts("BUILD") >= COMMANDS
 
 
-def test_every_folder_of_tests_has_a_build_file_that_declares_them() -> None:
-    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
-    without = [
-        str(folder.relative_to(ROOT))
-        for folder in sorted(folders)
-        if not (folder / "BUILD").is_file() or "pytest_tests(" not in (folder / "BUILD").read_text(encoding="utf-8")
-    ]
-    assert without == [], "each needs a BUILD like that of tests/data"
+def test_no_folder_has_a_build_file_that_would_hide_it_from_the_patterns() -> None:
+    folders = (*OURS, "tests", "docs", "examples", "benchmarks")
+    found = [path for folder in folders for path in (ROOT / folder).rglob("BUILD*")]
+    assert [str(path.relative_to(ROOT)) for path in found if path.is_file()] == ["tests/BUILD"]
 
 
 def test_module_bazel_has_the_version_of_the_package() -> None:
@@ -95,7 +75,7 @@ def test_bazel_loads_every_target() -> None:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr
     listed = set(done.stdout.split("\n"))
-    expected = {f"//{folder}:{Path(folder).name}" for folder in FOLDERS}
-    expected |= {f"//t2t_lite/bin:{name}" for name in BINARIES}
-    expected |= {f"//{path.parent.relative_to(ROOT)}:{path.stem}" for path in (ROOT / "tests").rglob("test_*.py")}
+    tests = ROOT / "tests"
+    expected = {"//:t2t_lite", *(f"//:{name}" for name in COMMANDS)}
+    expected |= {f"//tests:{path.relative_to(tests).with_suffix('')}" for path in tests.rglob("test_*.py")}
     assert expected - listed == set()

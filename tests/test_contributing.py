@@ -123,8 +123,3 @@ def test_a_layer_is_used_by_its_model_alone(layer: str) -> None:
     assert users
     assert all(file.startswith("t2t_lite/models/rnn") for file in users)
     assert _rows()["layer"][1].startswith("2: ")
-
-
-def test_build_files_list_their_folders_by_a_pattern() -> None:
-    for folder in (PACKAGE / "layers", PACKAGE / "models", ROOT / "hparams", ROOT / "problems"):
-        assert 'glob(["*.py"])' in (folder / "BUILD").read_text(encoding="utf-8")

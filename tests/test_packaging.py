@@ -31,7 +31,8 @@ def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
         for path in (ROOT / "t2t_lite" / part).iterdir()
         if path.suffix in (".css", ".html", ".js")
     }
-    assert shipped == tree | pages | {"t2t_lite/py.typed"}
+    tables = {f"t2t_lite/problems/toy/{name}.txt" for name in ("ende", "treebank")}
+    assert shipped == tree | pages | tables | {"t2t_lite/py.typed"}
 
 
 def test_a_module_is_found_under_its_one_name(built: Path) -> None:

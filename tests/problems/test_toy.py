@@ -12,9 +12,8 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import SPLITS, Problem
-from t2t_lite.problems import toy_draw
-from t2t_lite.problems.toy import ToyEnde, ToyReverse, split_of
-from t2t_lite.problems.toy_grammar import NounPhrase
+from t2t_lite.problems.toy import ToyEnde, ToyReverse, ende, split_of
+from t2t_lite.problems.toy.ende_grammar import NounPhrase
 from t2t_lite.text import vocabulary
 
 SIZES = {"toy_ende": (20_000, 200, 500), "toy_reverse": (10_000, 200, 200)}
@@ -125,7 +124,7 @@ def test_toy_ende_sentences_are_short_and_whole() -> None:
 
 def test_toy_ende_translation_is_a_function_of_the_source() -> None:
     translations: dict[str, str] = {}
-    for source, target in itertools.islice(toy_draw.pairs("a function"), 60_000):
+    for source, target in itertools.islice(ende.pairs("a function"), 60_000):
         assert translations.setdefault(source, target) == target
     assert len(translations) > 55_000
 
@@ -136,7 +135,7 @@ def test_toy_ende_has_more_than_a_million_pairs() -> None:
     The generator draws the three apart from one another, so that each product of parts that it draws is a sentence
     it can make; and no word of a noun phrase is one of a verb, so that no two products read alike.
     """
-    draw = toy_draw.Draw("count")
+    draw = ende.Sentences("count")
     phrases = {draw.noun_phrase("person") for _ in range(5_000)}
     texts = {phrase.to_english(subject=True) for phrase in phrases}
     assert len(texts) == len(phrases)

@@ -3,9 +3,9 @@
 import itertools
 import re
 
-from t2t_lite.problems import toy_draw, toy_lexicon
+from t2t_lite.problems.toy import ende, ende_words
 
-PAIRS = list(itertools.islice(toy_draw.pairs("german"), 6000))
+PAIRS = list(itertools.islice(ende.pairs("german"), 6000))
 
 # Gender, singular forms and plural forms of each noun.
 NOUNS = {
@@ -94,7 +94,7 @@ def _words(text: str) -> list[str]:
 
 
 def test_each_noun_of_the_lexicon_is_in_the_tables_here() -> None:
-    nouns = [noun for group in toy_lexicon.NOUNS.values() for noun in group]
+    nouns = [noun for group in ende_words.NOUNS.values() for noun in group]
     singulars = {noun for words in NOUNS.values() for noun in words.split()} | set(WEAK)
     assert {noun.german for noun in nouns} == singulars
     assert {noun.german_plural for noun in nouns} == set(PLURALS)

@@ -4,20 +4,20 @@ import itertools
 
 import pytest
 
-from t2t_lite.problems import toy_lexicon
-from t2t_lite.problems.toy_grammar import Clause, NounPhrase, Order, Phrase, english, german
-from t2t_lite.problems.toy_words import Adverb, Modal, Preposition, Verb
+from t2t_lite.problems.toy import ende_words
+from t2t_lite.problems.toy.ende_grammar import Clause, NounPhrase, Order, Phrase, english, german
+from t2t_lite.problems.toy.ende_words import Adverb, Modal, Preposition, Verb
 
 
 def _phrase(text: str) -> Phrase:
     """Returns the phrase that reads as `text` in English, as a subject or an object."""
-    for pronoun in toy_lexicon.PRONOUNS:
+    for pronoun in ende_words.PRONOUNS:
         if text in (pronoun.english, pronoun.english_object):
             return pronoun
     words = text.split()
-    for group, adjectives in ((g, toy_lexicon.ADJECTIVES[k]) for k, g in toy_lexicon.NOUNS.items()):
+    for group, adjectives in ((g, ende_words.ADJECTIVES[k]) for k, g in ende_words.NOUNS.items()):
         for noun, plural in itertools.product(group, (False, True)):
-            for determiner in toy_lexicon.PLURAL_DETERMINERS if plural else toy_lexicon.DETERMINERS:
+            for determiner in ende_words.PLURAL_DETERMINERS if plural else ende_words.DETERMINERS:
                 for adjective in (None, *adjectives):
                     found = NounPhrase(noun, determiner, adjective, plural)
                     if found.to_english(subject=True).split() == words:
@@ -26,19 +26,19 @@ def _phrase(text: str) -> Phrase:
 
 
 def _verb(english_form: str, kind: str) -> Verb:
-    return next(v for v in toy_lexicon.VERBS[kind] if v.english == english_form)
+    return next(v for v in ende_words.VERBS[kind] if v.english == english_form)
 
 
 def _adverb(text: str) -> Adverb:
-    return next(a for a in toy_lexicon.ADVERBS if a.english == text)
+    return next(a for a in ende_words.ADVERBS if a.english == text)
 
 
 def _modal(text: str) -> Modal:
-    return next(m for m in toy_lexicon.MODALS if m.english == text)
+    return next(m for m in ende_words.MODALS if m.english == text)
 
 
 def _preposition(text: str) -> Preposition:
-    return next(p for group in toy_lexicon.PREPOSITIONS.values() for p in group if p.english == text)
+    return next(p for group in ende_words.PREPOSITIONS.values() for p in group if p.english == text)
 
 
 CALL = _verb("call", "accusative")
@@ -63,7 +63,7 @@ SHOWS = Clause(
 INTO = Clause(_phrase("I"), _verb("go", "motion"), phrase=(_preposition("into"), _phrase("the garden")))
 IN = Clause(_phrase("we"), _verb("sing", "intransitive"), phrase=(_preposition("in"), _phrase("the garden")))
 TO = Clause(_phrase("the cats"), _verb("run", "motion"), phrase=(_preposition("to"), _phrase("the dark kitchen")))
-TIRED = Clause(_phrase("I"), toy_lexicon.BE, predicate=_phrase("the tired man").adjective, adverb=_adverb("often"))
+TIRED = Clause(_phrase("I"), ende_words.BE, predicate=_phrase("the tired man").adjective, adverb=_adverb("often"))
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from t2t_lite.problems import toy_treebank
-from t2t_lite.problems import toy_treebank_words as words
+from t2t_lite.problems.toy import treebank
+from t2t_lite.problems.toy import treebank_words as words
 from t2t_lite.text.linearize import linearize, restore
 from t2t_lite.text.trees import Leaf, Tree, normalize, parse
 
-TREES = list(itertools.islice(toy_treebank.trees("tests"), 4000))
+TREES = list(itertools.islice(treebank.trees("tests"), 4000))
 # sha256 of the first 200 trees of a seed: a change of them is a change of every published toy score.
 DIGEST_CODE = """
 import hashlib, itertools
-from t2t_lite.problems.toy_treebank import trees
+from t2t_lite.problems.toy.treebank import trees
 print(hashlib.sha256("".join(map(str, itertools.islice(trees("digest"), 200))).encode()).hexdigest())
 """
 
@@ -51,7 +51,7 @@ FIXED = (  # what has its place, so that the place tells it apart
 ).split()
 TIMES = "morning afternoon evening summer winter spring autumn".split()
 SINGULARS = {noun.plural: noun.singular for nouns in words.NOUNS.values() for noun in nouns}
-LEMMAS = {form: verb.base for verb in words.VERBS for form in verb.forms}
+LEMMAS = {form: verb.base for verbs in words.VERBS.values() for verb in verbs for form in verb.forms}
 
 
 class Phrase(NamedTuple):
@@ -183,7 +183,7 @@ def test_the_same_trees_in_each_process() -> None:
 
 
 def test_seeds_differ() -> None:
-    assert list(itertools.islice(toy_treebank.trees("other"), 20)) != TREES[:20]
+    assert list(itertools.islice(treebank.trees("other"), 20)) != TREES[:20]
 
 
 def test_trees_are_normal_and_come_back_from_text_and_from_symbols() -> None:
@@ -228,28 +228,34 @@ def test_labels_and_tags_vary() -> None:
 
 def test_a_sentence_has_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     """With few words of a kind and short sentences, the same ones come again and again."""
-    few: dict[str, Any] = {
-        "NOUNS": {kind: nouns[:1] for kind, nouns in words.NOUNS.items()},
-        "ADJECTIVES": {kind: adjectives[:1] for kind, adjectives in words.ADJECTIVES.items()},
-        "TRANSITIVE": [
-            verb for verb in words.TRANSITIVE if verb.base in ("eat", "see", "chase", "open", "enjoy", "buy")
-        ],
-        "INTRANSITIVE": [verb for verb in words.INTRANSITIVE if verb.base in ("sleep", "dance")],
-        "SINGULAR_DETERMINERS": ["the", "that"],
-        "PLURAL_DETERMINERS": ["the"],
-        "OBJECT_PRONOUNS": ["her"],
-        "POSSESSIVES": ["her"],
-    }
-    few["NOUNS"]["outfit"] = [noun for noun in words.NOUNS["outfit"] if noun.singular in ("hat", "stick")]
-    for name in ("COMPARATIVES", "DAYS", "MANNER", "MODALS", "NAMES", "OFTEN", "PLURAL_PRONOUNS", "PRONOUNS"):
-        few[name] = getattr(words, name)[:1]
-    for name, table in few.items():
-        monkeypatch.setattr(words, name, table)
-    monkeypatch.setattr(toy_treebank, "_repeats", lambda tree: False)
-    monkeypatch.setattr(toy_treebank, "MAX_WORDS", 10)
+    outfits = [noun for noun in words.NOUNS["outfit"] if noun.singular in ("hat", "stick")]
+    bases = {"transitive": "eat see chase open enjoy buy", "intransitive": "sleep dance"}
+    verbs = {group: [v for v in words.VERBS[group] if v.base in some.split()] for group, some in bases.items()}
+    few = (
+        "comparatives",
+        "days",
+        "manner",
+        "modals",
+        "names",
+        "often",
+        "plural pronouns",
+        "pronouns",
+        "plural determiners",
+    )
+    chosen = {"singular determiners": ["the", "that"], "object pronouns": ["her"], "possessives": ["her"]}
+    for table, smaller in (
+        (words.NOUNS, {kind: nouns[:1] for kind, nouns in words.NOUNS.items()} | {"outfit": outfits}),
+        (words.ADJECTIVES, {kind: adjectives[:1] for kind, adjectives in words.ADJECTIVES.items()}),
+        (words.VERBS, verbs),
+        (words.WORDS, {name: words.WORDS[name][:1] for name in few} | chosen),
+    ):
+        for name, rows in smaller.items():
+            monkeypatch.setitem(table, name, rows)
+    monkeypatch.setattr(treebank, "_repeats", lambda tree: False)
+    monkeypatch.setattr(treebank, "MAX_WORDS", 10)
     seen: dict[str, Tree] = {}
     again = 0
-    for tree in itertools.islice(toy_treebank.trees("few words"), 3000):
+    for tree in itertools.islice(treebank.trees("few words"), 3000):
         known = seen.setdefault(" ".join(tree.words), tree)
         again += known is not tree
         assert known == tree

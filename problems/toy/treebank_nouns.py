@@ -8,16 +8,14 @@ the expansions leave out; where that is not plain to see, a docstring or comment
 from __future__ import annotations
 
 import itertools
-import random
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 from t2t_lite.text.trees import Leaf, Node
 
-from . import toy_treebank_words as words
-from .toy_treebank_words import Modifier, Noun, Verb
+from . import treebank_words as words
+from .draw import Draw, T
+from .treebank_words import Modifier, Noun, Verb
 
-T = TypeVar("T")
 Nodes = tuple[Node, ...]
 
 
@@ -36,17 +34,8 @@ def prepositional(preposition: str, noun_phrase: Nodes) -> Nodes:
     return phrase("PP", leaf("TO" if preposition == "to" else "IN", preposition), noun_phrase)
 
 
-class NounPhrases:
-    """Draws noun phrases; `random()` is the one method whose values Python promises never to change."""
-
-    def __init__(self, seed: str) -> None:
-        self._random = random.Random(seed).random
-
-    def chance(self, probability: float) -> bool:
-        return self._random() < probability
-
-    def pick(self, options: Sequence[T]) -> T:
-        return options[int(self._random() * len(options))]
+class NounPhrases(Draw):
+    """Draws noun phrases."""
 
     def rule(self, *rules: tuple[float, Callable[[], T]]) -> T:
         """Expands one of the rules, drawn by its weight; those of weight 0 never."""
@@ -69,11 +58,15 @@ class NounPhrases:
     def adjectives(self, kind: str, probability: float = 0.2) -> Nodes:
         if not self.chance(probability):
             return ()
-        adjective = leaf("JJ", self.pick(words.ADJECTIVES[words.DESCRIBED_AS.get(kind, kind)]))
+        adjective = leaf("JJ", self.pick(words.ADJECTIVES[kind]))
         return phrase("ADJP", leaf("RB", "very"), adjective) if self.chance(0.1) else adjective
 
+    def word(self, tag: str, table: str) -> Nodes:
+        """Returns one of a table's words as a part of a phrase."""
+        return leaf(tag, self.pick(words.WORDS[table]))
+
     def determiner(self, plural: bool) -> Nodes:
-        return leaf("DT", self.pick(words.PLURAL_DETERMINERS if plural else words.SINGULAR_DETERMINERS))
+        return self.word("DT", "plural determiners" if plural else "singular determiners")
 
     def determined(self, kind: str, plural: bool) -> Nodes:
         """Returns a noun phrase that a determiner opens."""
@@ -84,7 +77,7 @@ class NounPhrases:
         if self.chance(0.7):
             return self.determined(kind, plural)
         opener, bare = self.rule(
-            (2, lambda: (leaf("PRP$", self.pick(words.POSSESSIVES)), False)),
+            (2, lambda: (self.word("PRP$", "possessives"), False)),
             (1, lambda: (self.owner(), False)),
             (plural, lambda: (self.count(), False)),
             (2 * plural, lambda: ((), True)),
@@ -93,12 +86,12 @@ class NounPhrases:
 
     def owner(self) -> Nodes:
         """Returns Mary's, the doctor's."""
-        name = leaf("NNP", self.pick(words.NAMES))
+        name = self.word("NNP", "names")
         someone = name if self.chance(0.5) else self.determiner(plural=False) + self.noun("person").leaf(plural=False)
         return phrase("NP", someone, leaf("POS", "'s"))
 
     def count(self) -> Nodes:
-        number = leaf("CD", self.pick(words.NUMBERS))
+        number = self.word("CD", "numbers")
         return phrase("QP", leaf("JJR", "more"), leaf("IN", "than"), number) if self.chance(0.3) else number
 
     def subject_phrase(self, kind: str, plural: bool) -> Nodes:
@@ -107,13 +100,13 @@ class NounPhrases:
 
     def someone(self, plural: bool) -> Nodes:
         if plural or self.chance(0.6):
-            return phrase("NP", leaf("PRP", self.pick(words.PLURAL_PRONOUNS if plural else words.PRONOUNS)))
-        return phrase("NP", leaf("NNP", self.pick(words.NAMES)))
+            return phrase("NP", self.word("PRP", "plural pronouns" if plural else "pronouns"))
+        return phrase("NP", self.word("NNP", "names"))
 
     def object_phrase(self, kind: str) -> Nodes:
         """Returns an object that nothing modifies."""
         if kind == "person" and self.chance(0.25):
-            return phrase("NP", leaf("PRP", self.pick(words.OBJECT_PRONOUNS)))
+            return phrase("NP", self.word("PRP", "object pronouns"))
         return self.noun_phrase(kind, self.number())
 
     def modified(self, modifier: Modifier, plural: bool, verb: Verb | None = None) -> Nodes:

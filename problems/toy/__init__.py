@@ -13,7 +13,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import SPLITS, Problem
 from t2t_lite.registry import register_problem
 
-from . import toy_draw
+from ..parsing import ParsingProblem, as_pair
+from . import ende, treebank
 
 
 class ToyProblem(Problem):
@@ -73,7 +74,7 @@ class ToyEnde(ToyProblem):
     vocab_size = 800
 
     def stream(self, seed: str) -> Iterator[tuple[str, str]]:
-        return toy_draw.pairs(seed)
+        return ende.pairs(seed)
 
 
 @register_problem
@@ -96,3 +97,13 @@ class ToyReverse(ToyProblem):
             length = self.shortest + int(draw() * (self.longest - self.shortest + 1))
             symbols = [self.symbols[int(draw() * len(self.symbols))] for _ in range(length)]
             yield " ".join(symbols), " ".join(reversed(symbols))
+
+
+@register_problem
+class ToyParsing(ToyProblem, ParsingProblem):
+    """English sentences to their trees, by a small grammar: 20,000 made-up ones, nothing to download."""
+
+    vocab_size = 1600  # nearly all words are whole
+
+    def stream(self, seed: str) -> Iterator[tuple[str, str]]:
+        return filter(None, map(as_pair, treebank.trees(seed)))

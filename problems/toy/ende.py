@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
-from . import toy_lexicon as lexicon
-from .toy_grammar import Clause, NounPhrase, Order, Phrase, capitalise, english, german
-from .toy_words import Adjective, Noun, Preposition, Pronoun, Verb
-
-T = TypeVar("T")
+from . import ende_words as words
+from .draw import Draw
+from .ende_grammar import Clause, NounPhrase, Order, Phrase, capitalise, english, german
+from .ende_words import Adjective, Noun, Preposition, Pronoun, Verb
 
 MIN_WORDS, MAX_WORDS = 4, 16
 
 
 def pairs(seed: str) -> Iterator[tuple[str, str]]:
     """Yields (English, German) without end; both sides have MIN_WORDS to MAX_WORDS words. Pairs may repeat."""
-    draw = Draw(seed)
+    draw = Sentences(seed)
     while True:
         source, target = draw.sentence()
         if all(MIN_WORDS <= len(side.split()) <= MAX_WORDS for side in (source, target)):
             yield source, target
 
 
-class Draw:
-    """A source of random choices; `random()` is the one method whose values Python promises never to change."""
-
-    def __init__(self, seed: str) -> None:
-        self._random = random.Random(seed).random
-
-    def chance(self, probability: float) -> bool:
-        return self._random() < probability
-
-    def pick(self, options: Sequence[T]) -> T:
-        return options[int(self._random() * len(options))]
+class Sentences(Draw):
+    """Draws pairs of sentences and their parts."""
 
     def sentence(self) -> tuple[str, str]:
         """Returns one (English, German) pair."""
@@ -57,7 +45,7 @@ class Draw:
 
     def _said(self) -> tuple[str, str]:
         that = self.clause(short=True)
-        main = Clause(self.person(), self.pick(lexicon.VERBS["saying"]))
+        main = Clause(self.person(), self.pick(words.VERBS["saying"]))
         return f"{english(main)} that {english(that)}", f"{german(main)}, dass {german(that, 'verb last')}"
 
     def _coordinated(self) -> tuple[str, str]:
@@ -68,7 +56,7 @@ class Draw:
 
     def _subordinated(self, first: bool) -> tuple[str, str]:
         main, side = self.clause(short=True), self.clause(short=True)
-        word, wort = self.pick(lexicon.CONJUNCTIONS)
+        word, wort = self.pick(words.CONJUNCTIONS)
         if first:
             source = f"{word} {english(side)}, {english(main)}"
             return source, f"{wort} {german(side, 'verb last')}, {german(main, 'verb first')}"
@@ -77,14 +65,14 @@ class Draw:
     def clause(self, short: bool = False) -> Clause:
         """Returns a clause; a short one has no adverb and no phrase but those its verb needs."""
         kind = self.pick(("accusative",) * 9 + ("dative", "giving", "intransitive", "be") * 3 + ("motion",) * 2)
-        adverb = None if short or self.chance(0.5) else self.pick(lexicon.ADVERBS)
+        adverb = None if short or self.chance(0.5) else self.pick(words.ADVERBS)
         if kind == "be":
             subject, predicate = self._described()
-            adverb = adverb if predicate in lexicon.PASSING else None  # nobody is old on Monday
-            return Clause(subject, lexicon.BE, adverb=adverb, predicate=predicate)
-        subject, verb = self.person(), self.pick(lexicon.VERBS[kind])
+            adverb = adverb if predicate.passing else None  # nobody is old on Monday
+            return Clause(subject, words.BE, adverb=adverb, predicate=predicate)
+        subject, verb = self.person(), self.pick(words.VERBS[kind])
         # An adverb of frequency beside a modal would leave open which of the two verbs it belongs to.
-        modal = None if (adverb and adverb.before_verb) or self.chance(0.8) else self.pick(lexicon.MODALS)
+        modal = None if (adverb and adverb.before_verb) or self.chance(0.8) else self.pick(words.MODALS)
         recipient = self.person(apart_from=subject, pronouns=0.4) if kind == "giving" else None
         thing = self._object(verb, subject)
         phrase = None
@@ -96,27 +84,27 @@ class Draw:
         """Returns a person: a pronoun (neither "I see me" nor "we see me"), or a noun other than `apart_from`'s."""
         if self.chance(pronouns):
             first = isinstance(apart_from, Pronoun) and apart_from.english in ("I", "we")
-            return self.pick([p for p in lexicon.PRONOUNS if not (first and p.english in ("I", "we"))])
+            return self.pick([p for p in words.PRONOUNS if not (first and p.english in ("I", "we"))])
         return self.noun_phrase("person", apart_from=apart_from)
 
     def noun_phrase(self, kind: str, adjectives: float = 0.45, apart_from: Phrase | None = None) -> NounPhrase:
         """Returns a noun phrase with a noun of `kind`."""
-        nouns: Sequence[Noun] = lexicon.NOUNS[kind]
+        nouns: Sequence[Noun] = words.NOUNS[kind]
         if isinstance(apart_from, NounPhrase):
             nouns = [n for n in nouns if n != apart_from.noun]
         noun, plural, common = self.pick(nouns), self.chance(0.3), self.chance(0.5)
         if plural:
-            determiner = lexicon.THE if common else self.pick(lexicon.PLURAL_DETERMINERS)
+            determiner = words.THE if common else self.pick(words.PLURAL_DETERMINERS)
         else:
-            determiner = self.pick((lexicon.THE, lexicon.A)) if common else self.pick(lexicon.DETERMINERS)
-        adjective = self.pick(lexicon.ADJECTIVES[kind]) if self.chance(adjectives) else None
+            determiner = self.pick((words.THE, words.A)) if common else self.pick(words.DETERMINERS)
+        adjective = self.pick(words.ADJECTIVES[kind]) if self.chance(adjectives) else None
         return NounPhrase(noun, determiner, adjective, plural)
 
     def _described(self) -> tuple[Phrase, Adjective]:
         if self.chance(0.3):
-            return self.person(pronouns=0.8), self.pick(lexicon.ADJECTIVES["person"])
-        kind = self.pick(tuple(lexicon.NOUNS))
-        return self.noun_phrase(kind, adjectives=0), self.pick(lexicon.ADJECTIVES[kind])
+            return self.person(pronouns=0.8), self.pick(words.ADJECTIVES["person"])
+        kind = self.pick(tuple(words.NOUNS))
+        return self.noun_phrase(kind, adjectives=0), self.pick(words.ADJECTIVES[kind])
 
     def _object(self, verb: Verb, subject: Phrase) -> Phrase | None:
         if not verb.objects:
@@ -125,7 +113,7 @@ class Draw:
         return self.person(apart_from=subject) if kind == "person" else self.noun_phrase(kind)
 
     def _phrase(self, kind: str, subject: Phrase) -> tuple[Preposition, Phrase]:
-        preposition, noun = self.pick(lexicon.PREPOSITIONS[kind]), lexicon.PHRASE_NOUNS[kind]
-        if noun == "person":
+        preposition = self.pick(words.PREPOSITIONS[kind])
+        if preposition.noun == "person":
             return preposition, self.person(apart_from=subject)
-        return preposition, self.noun_phrase(noun, adjectives=0.3)
+        return preposition, self.noun_phrase(preposition.noun, adjectives=0.3)

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 from t2t_lite.text.trees import Leaf, Node, Tree
 
-from . import toy_treebank_words as words
-from .toy_treebank_clauses import Clauses, Predicate
-from .toy_treebank_nouns import Nodes, leaf, phrase
+from . import treebank_words as words
+from .treebank_clauses import Clauses, Predicate
+from .treebank_nouns import Nodes, leaf, phrase
 
 MIN_WORDS, MAX_WORDS = 5, 20  # with the punctuation
 
@@ -85,12 +85,12 @@ class _Sentences(Clauses):
         return subject.nodes + self.finite(longer, subject.plural, subject.decides)
 
     def adverbial_clause(self) -> Nodes:
-        word = self.pick(words.CONJUNCTIONS)
+        word = self.pick(words.WORDS["conjunctions"])
         opener = phrase("WHADVP", leaf("WRB", word)) if word == "when" else leaf("IN", word)
         return phrase("SBAR", opener, phrase("S", self.clause(0)))
 
     def opener(self) -> Nodes:
-        return self.time(1) if self.chance(0.5) else phrase("ADVP", leaf("RB", self.pick(words.OPENERS)))
+        return self.time(1) if self.chance(0.5) else phrase("ADVP", self.word("RB", "openers"))
 
     def two_clauses(self) -> Nodes:
         """Without a comma, a clause ends before the last noun phrase: he likes the dog and the cat sleeps."""
@@ -103,7 +103,7 @@ class _Sentences(Clauses):
         """Returns the parts of an S: he says that they sing and dances, or dance."""
         plural, reported = self.number(), self.chance(0.5)
         he, they = self.subject_phrase("person", plural), self.subject_phrase("person", not plural)
-        says, sing = self.pick(words.SAYING).finite(plural, past=False), self.short("person", not plural)
+        says, sing = self.pick(words.VERBS["saying"]).finite(plural, past=False), self.short("person", not plural)
         dance = self.short("person", plural != reported)
         if reported:
             return he + phrase("VP", says, self.that_clause(they + self.joined(sing, dance)))

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from t2t_lite.text.trees import Leaf
 
-from . import toy_treebank_words as words
-from .toy_treebank_nouns import Nodes, NounPhrases, leaf, phrase, prepositional
-from .toy_treebank_words import BE, DO, HAVE, Modifier, Verb
+from . import treebank_words as words
+from .treebank_nouns import Nodes, NounPhrases, leaf, phrase, prepositional
+from .treebank_words import BE, DO, HAVE, Modifier, Verb
 
+LIVING = words.WORDS["living"]
 _DO_FORMS = [DO.finite(plural, past) for plural in (False, True) for past in (False, True)]
 
 
@@ -38,8 +39,8 @@ class Clauses(NounPhrases):
     def clause(self, budget: int) -> Nodes:
         """Returns the parts of an S: a subject and its verb phrase, perhaps an adverb between them."""
         subject = self.subject(budget)
-        adverb = phrase("ADVP", leaf("RB", self.pick(words.OFTEN))) if self.chance(0.1) else ()
-        if subject.kind in words.LIVING and self.chance(0.05):
+        adverb = phrase("ADVP", self.word("RB", "often")) if self.chance(0.1) else ()
+        if subject.kind in LIVING and self.chance(0.05):
             past = not subject.decides and self.chance(0.5)
             both = self.joined(*(self.short(subject.kind, subject.plural, past) for _ in range(2)))
             return subject.nodes + adverb + both
@@ -51,10 +52,10 @@ class Clauses(NounPhrases):
     # Subjects
 
     def subject(self, budget: int) -> Subject:
-        kind = self.rule((6, lambda: "person"), (2, lambda: "animal"), (2, lambda: self.pick(words.LIFELESS)))
-        plural, living = self.number(), kind in words.LIVING
+        kind = self.rule((6, lambda: "person"), (2, lambda: "animal"), (2, lambda: self.pick(words.WORDS["lifeless"])))
+        plural, living = self.number(), kind in LIVING
         # Before the verb, a place can belong to the noun alone.
-        modifiers = words.MODIFIERS[kind] + (Modifier("in", kind, "place"),) * living
+        modifiers = words.MODIFIERS[kind] + [Modifier("in", kind, "place")] * living
         return self.rule(
             (15, lambda: Subject(self.subject_phrase(kind, plural), kind, plural)),
             (3 * (budget > 0), lambda: Subject(self.modified(self.pick(modifiers), plural), kind, plural)),
@@ -77,7 +78,7 @@ class Clauses(NounPhrases):
 
     def with_clause(self, kind: str, plural: bool) -> Nodes:
         """Returns a noun phrase that ends with a clause."""
-        if kind in words.LIVING and self.chance(0.4):
+        if kind in LIVING and self.chance(0.4):
             return self.owned_with_clause(kind, plural)
         return phrase("NP", self.noun_phrase(kind, plural), self.relative(kind, plural))
 
@@ -93,7 +94,7 @@ class Clauses(NounPhrases):
 
     def relative(self, kind: str, plural: bool) -> Nodes:
         """Returns what says more of a noun: that sleeps, that the boy saw, she saw, seen by her, whose dog sleeps."""
-        verb = self.pick([verb for verb in words.TRANSITIVE if kind in verb.objects])
+        verb = self.pick([verb for verb in words.VERBS["transitive"] if kind in verb.objects])
         return self.rule(
             (4, lambda: self.relative_clause(kind, self.finite(self.predicate(kind, 0), plural))),
             (3, lambda: self.relative_clause(kind, self.doing(verb))),
@@ -134,14 +135,18 @@ class Clauses(NounPhrases):
         acting = verb is not BE
         return self.rule(
             (1, lambda: (HAVE.finite(plural, past), leaf("VBN", verb.participle))),
-            (not decides, lambda: (leaf("MD", self.pick(words.MODALS)), leaf("VB", verb.base))),
+            (not decides, lambda: (self.word("MD", "modals"), leaf("VB", verb.base))),
             (acting, lambda: (DO.finite(plural, past), leaf("VB", verb.base))),
-            (acting and verb.base not in words.STATIVE, lambda: (BE.finite(plural, past), leaf("VBG", verb.gerund))),
+            (
+                acting and verb.base not in words.WORDS["stative"],
+                lambda: (BE.finite(plural, past), leaf("VBG", verb.gerund)),
+            ),
         )
 
     def short(self, kind: str, plural: bool, past: bool = False) -> Nodes:
         """Returns the parts of a verb phrase: a verb, perhaps an object."""
-        verb = self.pick([verb for verb in words.INTRANSITIVE * 2 + words.TRANSITIVE if kind in verb.subjects])
+        verbs = words.VERBS["intransitive"] * 2 + words.VERBS["transitive"]
+        verb = self.pick([verb for verb in verbs if kind in verb.subjects])
         rest = self.object_phrase(self.pick(verb.objects)) if verb.objects else ()
         return verb.finite(plural, past) + rest
 
@@ -153,7 +158,7 @@ class Clauses(NounPhrases):
 
     def predicate(self, kind: str, budget: int) -> Predicate:
         """Returns what a subject of this kind may do or be."""
-        person, living = kind == "person", kind in words.LIVING
+        person, living = kind == "person", kind in LIVING
         return self.rule(
             (4 * living, lambda: self.intransitive(kind)),
             (7 * living, lambda: self.transitive(kind, budget)),
@@ -165,11 +170,11 @@ class Clauses(NounPhrases):
         )
 
     def intransitive(self, kind: str) -> Predicate:
-        verb = self.pick([verb for verb in words.INTRANSITIVE if kind in verb.subjects])
+        verb = self.pick([verb for verb in words.VERBS["intransitive"] if kind in verb.subjects])
         return Predicate(verb, self.manner(0.25) + self.place(0.4) + self.time(0.2))
 
     def transitive(self, kind: str, budget: int) -> Predicate:
-        verb = self.pick([verb for verb in words.TRANSITIVE if kind in verb.subjects])
+        verb = self.pick([verb for verb in words.VERBS["transitive"] if kind in verb.subjects])
         what = self.pick(verb.objects)
         if budget > 1 and self.chance(0.15):
             return Predicate(verb, self.with_clause(what, self.number()))  # what followed would belong to the clause
@@ -181,48 +186,48 @@ class Clauses(NounPhrases):
         if kind == "person" and verb.tools and self.chance(0.6):
             adjunct = prepositional("with", self.feature(self.pick(verb.tools)))
         else:
-            adjunct = self.place(0.25 if what in words.MOBILE else 0)
-        return Predicate(verb, object_ + adjunct + self.time(0 if verb.base in words.STATIVE else 0.1))
+            adjunct = self.place(0.25 if what in words.WORDS["mobile"] else 0)
+        return Predicate(verb, object_ + adjunct + self.time(0 if verb.base in words.WORDS["stative"] else 0.1))
 
     def with_place_or_recipient(self) -> Predicate:
         """Returns a verb with two complements: leaves the bag on the table, gives the book to her, gives her a book."""
-        verb = self.pick(words.PLACING + words.CARRYING + words.GIVING)
+        verb = self.pick(words.VERBS["placing"] + words.VERBS["carrying"] + words.VERBS["giving"])
         what = self.pick(verb.objects)
-        if verb in words.GIVING and self.chance(0.5):
+        if verb in words.VERBS["giving"] and self.chance(0.5):
             return Predicate(verb, self.object_phrase("person") + self.determined(what, self.number()))
-        if verb in words.PLACING:
+        if verb in words.VERBS["placing"]:
             preposition, goal = self.pick(("on", "under")), self.determined("furniture", plural=False)
-        elif verb in words.CARRYING:
+        elif verb in words.VERBS["carrying"]:
             preposition, goal = "to", self.determined("building", plural=False)
         else:
             preposition, goal = "to", self.object_phrase("person")
         return Predicate(verb, self.object_phrase(what) + prepositional(preposition, goal))
 
     def with_particle(self) -> Predicate:
-        verb, particle = self.pick(words.WITH_PARTICLE)
-        one, two = phrase("PRT", leaf("RP", particle)), self.object_phrase(self.pick(verb.objects))
+        verb = self.pick(words.VERBS["with particle"])
+        one, two = phrase("PRT", leaf("RP", verb.takes)), self.object_phrase(self.pick(verb.objects))
         return Predicate(verb, one + two if self.chance(0.6) else two + one)
 
     def with_complement(self) -> Predicate:
         """Returns a verb with a clause: says (that) he sleeps, wants (the girl) to sleep, asks the girl to sleep."""
-        verb, takes = self.pick(words.WITH_CLAUSE)
-        if takes == "that":
+        verb = self.pick(words.VERBS["with clause"])
+        if verb.takes == "that":
             return Predicate(verb, self.that_clause(self.clause(0), said=self.chance(0.6)))
         inner = self.predicate("person", 0)
         to = phrase("VP", leaf("TO", "to"), phrase("VP", leaf("VB", inner.verb.base), inner.rest))
-        if takes == "to":
+        if verb.takes == "to":
             return Predicate(verb, phrase("S", to))
         someone = self.object_phrase("person")
-        return Predicate(verb, someone + phrase("S", to) if takes == "someone, to" else phrase("S", someone, to))
+        return Predicate(verb, someone + phrase("S", to) if verb.takes == "someone, to" else phrase("S", someone, to))
 
     def that_clause(self, clause: Nodes, said: bool = True) -> Nodes:
         return phrase("SBAR", leaf("IN", "that") * said, phrase("S", clause))
 
     def description(self, kind: str) -> Nodes:
         """Returns what follows "is"."""
-        adjective = leaf("JJ", self.pick(words.ADJECTIVES[words.DESCRIBED_AS.get(kind, kind)]))
-        living, (where, other) = kind in words.LIVING, words.WHERE.get(kind, ("in", "place"))
-        pair = leaf("JJR", self.pick(words.COMPARATIVES)), leaf("JJ", self.pick(words.PROUD))
+        adjective = leaf("JJ", self.pick(words.ADJECTIVES[kind]))
+        living, (where, other) = kind in LIVING, words.WHERE.get(kind, ("in", "place"))
+        pair = self.word("JJR", "comparatives"), self.word("JJ", "proud")
         return self.rule(
             (2, lambda: phrase("ADJP", adjective)),
             (1, lambda: phrase("ADJP", leaf("RB", "very"), adjective)),
@@ -232,13 +237,13 @@ class Clauses(NounPhrases):
         )
 
     def done_by(self, kind: str) -> Nodes:
-        verb = self.pick([verb for verb in words.TRANSITIVE if kind in verb.objects])
+        verb = self.pick([verb for verb in words.VERBS["transitive"] if kind in verb.objects])
         return phrase("VP", leaf("VBN", verb.participle), prepositional("by", self.object_phrase("person")))
 
     # What may follow a verb and its objects
 
     def manner(self, probability: float) -> Nodes:
-        return phrase("ADVP", leaf("RB", self.pick(words.MANNER))) if self.chance(probability) else ()
+        return phrase("ADVP", self.word("RB", "manner")) if self.chance(probability) else ()
 
     def place(self, probability: float) -> Nodes:
         if not self.chance(probability):
@@ -249,8 +254,8 @@ class Clauses(NounPhrases):
     def time(self, probability: float) -> Nodes:
         if not self.chance(probability):
             return ()
-        part, season = (leaf("NN", self.pick(table)) for table in (words.PARTS_OF_DAY, words.SEASONS))
-        day = leaf("NNP", self.pick(words.DAYS))
+        part, season = (self.word("NN", name) for name in ("parts of day", "seasons"))
+        day = self.word("NNP", "days")
         return self.rule(
             (1, lambda: prepositional("on", phrase("NP", day))),
             (1, lambda: prepositional("in", phrase("NP", leaf("DT", "the"), part))),

@@ -6,22 +6,18 @@ subordinate clauses have it last, where a separable prefix rejoins its verb (ruf
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from .toy_lexicon import BE, CONTRACTIONS
-from .toy_words import (
-    ACCUSATIVE,
+from .ende_words import (
+    BE,
+    CONTRACTIONS,
     DATIVE,
+    ENDINGS,
     NOMINATIVE,
-    PLURAL,
     Adjective,
     Adverb,
     Determiner,
-    F,
-    M,
     Modal,
-    N,
     Noun,
     Preposition,
     Pronoun,
@@ -30,25 +26,8 @@ from .toy_words import (
 
 Order = Literal["subject first", "adverb first", "verb first", "verb last"]
 
-# Endings by gender or plural, for nominative, accusative and dative.
-_CASES = {NOMINATIVE: 0, ACCUSATIVE: 1, DATIVE: 2}
-_DER = {M: ("er", "en", "em"), F: ("e", "e", "er"), N: ("es", "es", "em"), PLURAL: ("e", "e", "en")}
-_EIN = _DER | {M: ("", "en", "em"), N: ("", "", "em")}
-_ARTICLE = {
-    M: ("der", "den", "dem"),
-    F: ("die", "die", "der"),
-    N: ("das", "das", "dem"),
-    PLURAL: ("die", "die", "den"),
-}
-_ADJECTIVE = {
-    "der": {M: ("e", "en", "en"), F: ("e", "e", "en"), N: ("e", "e", "en"), PLURAL: ("en", "en", "en")},
-    "ein": {M: ("er", "en", "en"), F: ("e", "e", "en"), N: ("es", "es", "en"), PLURAL: ("en", "en", "en")},
-    "none": {PLURAL: ("e", "e", "en")},
-}
 
-
-@dataclasses.dataclass(frozen=True)
-class NounPhrase:
+class NounPhrase(NamedTuple):
     """A noun with its determiner and perhaps an adjective."""
 
     noun: Noun
@@ -70,22 +49,21 @@ class NounPhrase:
         return f"{determiner} {rest}"
 
     def to_german(self, case: str) -> str:
-        gender, column = PLURAL if self.plural else self.noun.gender, _CASES[case]
+        gender = "pl" if self.plural else self.noun.gender[0]
         determiner, kind = self.determiner.stem, self.determiner.kind
-        if determiner == "d":
-            determiner = _ARTICLE[gender][column]
-        elif kind != "none":
-            determiner += (_DER if kind == "der" else _EIN)[gender][column]
+        if kind != "none":
+            ending = ENDINGS[determiner if determiner == "d" else kind, gender][case]
+            determiner = ending if determiner == "d" else determiner + ending
         if determiner.startswith("viel"):  # an indefinite number: its adjectives are declined as after none
             kind = "none"
-        adjective = f" {self.adjective.stem}{_ADJECTIVE[kind][gender][column]}" if self.adjective else ""
+        adjective = f" {self.adjective.stem}{ENDINGS[f'after {kind}', gender][case]}" if self.adjective else ""
         return f"{determiner}{adjective} {self._german_noun(case)}"
 
     def _german_noun(self, case: str) -> str:
         if self.plural:
             noun = self.noun.german_plural
             return noun + "n" if case == DATIVE and noun[-1] not in "ns" else noun
-        if self.noun.weak and case != NOMINATIVE:
+        if self.noun.gender == "mw" and case != NOMINATIVE:
             return self.noun.german_plural  # Jungen, Studenten: the same ending as the plural's
         return self.noun.german
 
@@ -93,8 +71,7 @@ class NounPhrase:
 Phrase = NounPhrase | Pronoun
 
 
-@dataclasses.dataclass(frozen=True)
-class Clause:
+class Clause(NamedTuple):
     """A verb and what stands around it; `predicate` belongs to the verb BE alone."""
 
     subject: Phrase
