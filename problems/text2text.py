@@ -11,11 +11,10 @@ from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, pars
 from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size
+from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
 from t2t_lite.registry import register_problem
 
 _METRICS = ("bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper")
-_VOCAB_TYPES = ("bpe", "unigram")
 
 _log = logging.getLogger("t2t_lite")
 
@@ -57,8 +56,10 @@ class Text2text(Problem):
         bleu_tokenize: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
-        _check_choice("vocab_type", vocab_type, _VOCAB_TYPES)
-        _check_choice("metric", metric, _METRICS)
+        check_vocab_type(vocab_type)
+        if metric is not None and metric not in _METRICS:
+            known = ", ".join(_METRICS)
+            raise UsageError(f"--metric={metric} is not one of: {known}.{did_you_mean(metric, _METRICS)}")
         if dev_lines is not None and dev_lines < 1:
             raise UsageError(f"--dev_lines={dev_lines} must be at least 1; it counts the pairs that are held out.")
         self._corpora = parse_corpora(source_dir)
@@ -185,8 +186,3 @@ class Text2text(Problem):
         if message not in self._said:
             self._said.add(message)
             _log.info("%s", message)
-
-
-def _check_choice(name: str, value: str | None, choices: tuple[str, ...]) -> None:
-    if value is not None and value not in choices:
-        raise UsageError(f"--{name}={value} is not one of: {', '.join(choices)}.{did_you_mean(value, choices)}")

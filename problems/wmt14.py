@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from t2t_lite.data.sources import list_names, read_pairs
 from t2t_lite.data.tfds import read_tfds
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size
+from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
 from t2t_lite.registry import register_problem
 
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
@@ -41,6 +41,7 @@ class Wmt14(Problem):
     Args:
         raw_dir: a folder of the files; None: TensorFlow Datasets.
         vocab_size: another size than the paper's.
+        vocab_type: as in Problem.
         clean, clean_max_words, clean_max_ratio: as in Problem.
     """
 
@@ -54,12 +55,14 @@ class Wmt14(Problem):
         clean: bool = False,
         clean_max_words: int | None = None,
         clean_max_ratio: float | None = None,
+        vocab_type: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
+        check_vocab_type(vocab_type)
         check_cleaning(clean, clean_max_words, clean_max_ratio)
-        limits = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio}
-        self._limits = {name: value for name, value in limits.items() if value is not None}
-        for name, value in self._limits.items():
+        given = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio, "vocab_type": vocab_type}
+        self._added = {name: value for name, value in given.items() if value is not None}
+        for name, value in self._added.items():
             setattr(self, name, value)
         self.raw_dir = None if raw_dir is None else os.path.abspath(os.path.expanduser(raw_dir))
         self.vocab_size = vocab_size or self.vocab_size
@@ -91,7 +94,7 @@ class Wmt14(Problem):
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute raw_dir."""
-        return {"raw_dir": self.raw_dir, "vocab_size": self.vocab_size, "clean": self.clean, **self._limits}
+        return {"raw_dir": self.raw_dir, "vocab_size": self.vocab_size, "clean": self.clean, **self._added}
 
     def settings(self) -> dict[str, Any]:
         """As in Problem, without the options, which stand there already."""

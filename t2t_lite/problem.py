@@ -18,14 +18,16 @@ A problem of your own:
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import UsageError, did_you_mean
 
 SPLITS = ("train", "dev", "test")
+VocabType = Literal["bpe", "unigram", "char"]
 _MOST_PIECES = 10_000_000
 
 
@@ -37,7 +39,8 @@ class Problem:
         target_kind: "text", or "tree" where the target is a sentence's tree, linearised (text/linearize.py); the
             source is then its words, separated by spaces. A model's output is made a tree again, repaired if need be.
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
-        vocab_type: "bpe" or "unigram", as SentencePiece trains them. The symbols of trees are taken whole.
+        vocab_type: "bpe", "unigram" or "char" (single characters), as SentencePiece trains them. The symbols of trees
+            are taken whole.
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
@@ -61,7 +64,7 @@ class Problem:
     target_language: str = "target"
     target_kind: Literal["text", "tree"] = "text"
     vocab_size: int = 32000
-    vocab_type: Literal["bpe", "unigram"] = "bpe"
+    vocab_type: VocabType = "bpe"
     shared_vocab: bool = True
     character_coverage: float = 1.0
     metric: str = "bleu"
@@ -166,6 +169,13 @@ def check_vocab_size(size: int | None) -> None:
         raise UsageError(f"--vocab_size={size} is too small; it counts pieces, usually thousands.")
     if size is not None and size > _MOST_PIECES:
         raise UsageError(f"--vocab_size={size} is too large; it counts pieces, at most {_MOST_PIECES:,}.")
+
+
+def check_vocab_type(kind: str | None) -> None:
+    """Raises UsageError if --vocab_type is given and there is none of that name."""
+    choices = typing.get_args(VocabType)
+    if kind is not None and kind not in choices:
+        raise UsageError(f"--vocab_type={kind} is not one of: {', '.join(choices)}.{did_you_mean(kind, choices)}")
 
 
 def check_cleaning(clean: bool, max_words: int | None, max_ratio: float | None) -> None:

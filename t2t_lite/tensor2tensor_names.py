@@ -111,6 +111,7 @@ HPARAMS_SETS: dict[str, Ours] = {
     "transformer_small": Ours("small", "of other sizes"),
     "transformer_parsing_base": Ours("parsing", "4 layers, as in the paper"),
     "transformer_parsing_big": Ours("parsing_semi", "4 layers, as in the paper"),
+    "bytenet_base": Ours("t2t_bytenet"),
 }
 
 _NO_BUCKETS = "about 16 shapes are chosen from the data's lengths"

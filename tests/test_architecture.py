@@ -117,7 +117,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hparams": (
         (
             *("registry", "config", "problem", "text", "metrics"),
-            *(f"models.{family}_hparams" for family in ("convs2s", "rnn", "transformer")),
+            *(f"models.{family}_hparams" for family in ("bytenet", "convs2s", "rnn", "transformer")),
         ),
         ("numpy",),
     ),

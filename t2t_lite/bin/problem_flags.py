@@ -47,7 +47,9 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         help="prepare the data again if their files, the problem's code or settings have changed since; a run that has "
         "checkpoints then goes on with the new data",
     )
-    group.add_argument("--vocab_type", metavar="bpe|unigram", help="text2text: kind of vocabulary; default: bpe")
+    group.add_argument(
+        "--vocab_type", metavar="bpe|unigram|char", help="text2text, wmt14_*: kind of vocabulary; default: bpe"
+    )
     group.add_argument(
         "--separate_vocabularies",
         dest="shared_vocab",

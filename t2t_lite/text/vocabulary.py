@@ -145,7 +145,8 @@ def train_vocabulary(
 
     Args:
         size: pieces wanted, PAD, EOS and UNK included.
-        kind: "bpe", "unigram", or "word" for a vocabulary of whole words, of which there are usually fewer than `size`.
+        kind: "bpe", "unigram"; "char" or "word" for a vocabulary of single characters or of whole words, of which
+            there are usually fewer than `size`.
         character_coverage: share of the characters that get pieces; 1.0 means all of them.
         max_lines, max_chars: bounds of the sample.
 
@@ -153,8 +154,8 @@ def train_vocabulary(
         DataError: no text at all.
         UsageError: `size` is below the number of different characters; `kind` unknown.
     """
-    if kind not in ("bpe", "unigram", "word"):
-        raise UsageError(f"vocab_type={kind!r} is neither 'bpe' nor 'unigram'.")
+    if kind not in ("bpe", "unigram", "char", "word"):
+        raise UsageError(f"vocab_type={kind!r} is not one of: bpe, unigram, char.")
     sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
@@ -180,13 +181,19 @@ def train_vocabulary(
     except RuntimeError as error:
         raise _training_error(error, size) from error
     vocabulary = Vocabulary(model.getvalue())
-    if vocabulary.size < size and kind != "word":
+    _check_size(vocabulary, size, kind)
+    return vocabulary
+
+
+def _check_size(vocabulary: Vocabulary, size: int, kind: str) -> None:
+    if kind == "char" and vocabulary.size > size:
+        raise _too_small(size, vocabulary.size)
+    if kind in ("bpe", "unigram") and vocabulary.size < size:
         _log.warning(
             "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
             size,
             vocabulary.size,
         )
-    return vocabulary
 
 
 def _nothing_passed_over(sample: list[str], kind: str) -> tuple[list[str], dict[str, Any]]:
@@ -194,11 +201,11 @@ def _nothing_passed_over(sample: list[str], kind: str) -> tuple[list[str], dict[
 
     Text that holds neither is trained on as ever, so that it gives the same vocabulary.
     """
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"use_all_vocab": True} if kind == "char" else {}  # not as many as `size` allows alone
     if any(_UNKNOWN_MARK in line for line in sample):
         cut = re.compile(rf"\S*{_UNKNOWN_MARK}\S*" if kind == "word" else _UNKNOWN_MARK)  # words are taken whole
         sample = [cut.sub(" ", line) for line in sample]
-        settings = {} if kind == "word" else {"user_defined_symbols": [_UNKNOWN_MARK]}
+        settings |= {} if kind == "word" else {"user_defined_symbols": [_UNKNOWN_MARK]}
     lacking = {char for line in sample if "<" in line for name in _NAMES.findall(line) for char in name}
     for line in sample if lacking else ():
         lacking.difference_update(_NAMES.sub("", line))
@@ -212,11 +219,15 @@ def _nothing_passed_over(sample: list[str], kind: str) -> tuple[list[str], dict[
 def _training_error(error: RuntimeError, size: int) -> Exception:
     too_small = re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error))
     if too_small:
-        return UsageError(
-            f"vocab_size={size} is too small: the text's characters alone need {too_small[1]} pieces. Give a larger "
-            "vocab_size, or a character_coverage below 1."
-        )
+        return _too_small(size, int(too_small[1]))
     return DataError(f"SentencePiece could not train a vocabulary: {error}")
+
+
+def _too_small(size: int, needed: int) -> UsageError:
+    return UsageError(
+        f"vocab_size={size} is too small: the text's characters alone need {needed} pieces. Give a larger vocab_size, "
+        "or a character_coverage below 1."
+    )
 
 
 def draw_lines(lines: Iterable[str], *, max_lines: int, max_chars: int, seed: int) -> list[str]:

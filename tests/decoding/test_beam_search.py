@@ -12,6 +12,8 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search, length_penalty
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.ensemble import Ensemble
@@ -101,6 +103,12 @@ def _convs2s() -> ConvS2S:
     return model
 
 
+def _bytenet() -> ByteNet:
+    model = ByteNet.from_hparams(ByteNetHParams(num_layers=3, d_model=8, dilations=2, unfold_extra=5), V, V, True)
+    reference.randomise(model, 4, 2.0)
+    return model
+
+
 def _ensemble() -> Ensemble:
     """Of two states: one that is reordered, and one that is full and renewed."""
     return Ensemble([_Searches().model, _rnn(5)])
@@ -117,6 +125,7 @@ RNNS: dict[str, dict[str, Any]] = {
 OTHERS: dict[str, Callable[[], Any]] = {
     **{name: functools.partial(_rnn, **changes) for name, changes in RNNS.items()},
     "convs2s": _convs2s,
+    "bytenet": _bytenet,
     "ensemble": _ensemble,
 }
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.transformer import Transformer
@@ -112,47 +114,55 @@ import jax
 import keras
 import numpy as np
 from t2t_lite import config, registry
-from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 
 assert keras.backend.backend() == "jax"
 stored = dict(np.load(sys.argv[1], allow_pickle=False))
-hparams = config.override(ConvS2SHParams(), str(stored["hparams"]))
-model = registry.MODELS.get("convs2s").from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
-for w in model.weights:
-    w.assign(stored.pop(w.path))
 batch = {"source": stored["source"], "target": stored["target"]}
-call = jax.jit(lambda seed: model(batch, seed=seed))
-logits, wanted = np.asarray(call(None)), stored["logits"]
-np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
-one, again, other = (np.asarray(call(np.array([1, s], "int32"))) for s in (5, 5, 6))
-np.testing.assert_array_equal(one, again)
-assert np.abs(one - other).max() > 1e-3 and np.isfinite(one).all()
+for name in ("convs2s", "bytenet"):
+    model_class = registry.MODELS.get(name)
+    hparams = config.override(config.recipe_class(name)(), str(stored[f"hparams of {name}"]))
+    model = model_class.from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
+    for w in model.weights:
+        w.assign(stored.pop(w.path))
+    call = jax.jit(lambda seed: model(batch, seed=seed))
+    logits, wanted = np.asarray(call(None)), stored[f"logits of {name}"]
+    np.testing.assert_allclose(logits, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    one, again, other = (np.asarray(call(np.array([1, s], "int32"))) for s in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-3 and np.isfinite(one).all()
 
+    def three_steps():
+        fixed, state, step = model.start(model.encode(batch), 1, 3)
+        columns = []
+        for at in range(3):
+            previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
+            column, state = step(previous, at, fixed, state)
+            columns.append(column[:, 0])
+        return columns
 
-def three_steps():
-    fixed, state, step = model.start(model.encode(batch), 1, 3)
-    columns = []
-    for at in range(3):
-        previous = batch["target"][:, at - 1 : at] if at else np.zeros((2, 1), "int32")
-        column, state = step(previous, at, fixed, state)
-        columns.append(column[:, 0])
-    return columns
-
-
-for at, got in enumerate(jax.jit(three_steps)()):
-    np.testing.assert_allclose(np.asarray(got), logits[:, at], rtol=0, atol=1e-5 * np.abs(wanted).max())
-assert not [name for name in stored if "convs2s/" in name]
+    for at, got in enumerate(jax.jit(three_steps)()):
+        np.testing.assert_allclose(np.asarray(got), logits[:, at], rtol=0, atol=1e-5 * np.abs(wanted).max())
+assert not [name for name in stored if "/" in name]
 print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modules)))
 """
 
 
-def test_a_convolutional_model_gives_the_same_numbers(tmp_path: Path) -> None:
+def test_convolutional_models_give_the_same_numbers(tmp_path: Path) -> None:
     batch = {
         "source": np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32"),
         "target": np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32"),
     }
     text = "encoder_layers=16x3+12x4,decoder_layers=16x2+12x3+12x1,d_model=10,d_out=7,max_positions=9"
-    model = ConvS2S.from_hparams(config.override(ConvS2SHParams(), text), V, V, True)
-    convs2s_reference.randomise(model, 2)
-    stored = {**batch, "V": np.array(V), "hparams": np.array(text), "logits": np.asarray(model(batch))}
-    _assert_runs(CONVOLUTIONS, stored | {w.path: np.asarray(w) for w in model.weights}, tmp_path)
+    of_bytenet = "num_layers=2,d_model=6,dilations=2,dropout=0.2"
+    models = {
+        text: ConvS2S.from_hparams(config.override(ConvS2SHParams(), text), V, V, True),
+        of_bytenet: ByteNet.from_hparams(config.override(ByteNetHParams(), of_bytenet), V, V, True),
+    }
+    convs2s_reference.randomise(models[text], 2)
+    reference.randomise(models[of_bytenet], 2)
+    stored = {**batch, "V": np.array(V)}
+    for hparams, model in models.items():
+        logits = np.asarray(model(batch))
+        stored |= {f"hparams of {model.name}": np.array(hparams), f"logits of {model.name}": logits}
+        stored |= {w.path: np.asarray(w) for w in model.weights}
+    _assert_runs(CONVOLUTIONS, stored, tmp_path)

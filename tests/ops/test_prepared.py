@@ -13,6 +13,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn import Rnn
@@ -138,6 +140,12 @@ def _convs2s(seed: int = 4, **changes: Any) -> ConvS2S:
     return model
 
 
+def _bytenet(seed: int = 4, **changes: Any) -> ByteNet:
+    model = ByteNet.from_hparams(ByteNetHParams(num_layers=2, d_model=8, dilations=2, **changes), V, V, True)
+    reference.randomise(model, seed, 2.0)
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "changes"),
     [
@@ -148,6 +156,7 @@ def _convs2s(seed: int = 4, **changes: Any) -> ConvS2S:
         (_rnn, {}),
         (_convs2s, {}),
         (_convs2s, {"precision": "bfloat16"}),
+        (_bytenet, {"wiring": "tensor2tensor"}),
         (_rnn, {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 2}),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),

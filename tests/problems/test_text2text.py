@@ -186,7 +186,7 @@ def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, messa
         ({"source_dir": "x,y:2", "clean": True}, "takes pairs several times, but --clean leaves out all but the first"),
         ({"source_dir": "x,y:0"}, "the weight 0 of y is not a whole number"),
         ({"vocab_size": 3}, "--vocab_size=3 is too small"),
-        ({"vocab_type": "unigramm"}, r"--vocab_type=unigramm is not one of: bpe, unigram\. Did you mean 'unigram'"),
+        ({"vocab_type": "unigramm"}, "unigramm is not one of: bpe, unigram, char. Did you mean 'unigram'"),
         ({"metric": "blue"}, r"--metric=blue is not one of: bleu, .*, chrf, bleu_paper\. Did you mean 'bleu'"),
     ],
 )

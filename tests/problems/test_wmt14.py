@@ -45,6 +45,9 @@ def test_the_settings_of_section_5_1(name: str, target: str, size: int) -> None:
     assert (problem.source_language, problem.target_language) == ("en", target)
     assert (problem.vocab_size, problem.vocab_type, problem.shared_vocab) == (size, "bpe", True)
     assert (problem.default_hparams, problem.metric, problem.clean) == ("base", "bleu", False)
+    over_characters = registry.problem(name, vocab_type="char")
+    assert over_characters.vocab_type == "char"
+    assert over_characters.options() == {**problem.options(), "vocab_type": "char"}
 
 
 def test_tfds_is_asked_for_what_it_calls_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from keras import ops
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
 from t2t_lite.models import base
+from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.cost import CostPerSymbol
 from t2t_lite.models.rnn import Rnn
@@ -217,7 +218,7 @@ def test_what_is_wrong_is_said_of_the_model_itself() -> None:
     ("name", "model", "size"),
     [
         *(("tiny", Transformer, {"num_layers": 1}), ("parsing_small", Transformer, {"num_layers": 1})),
-        *(("rnn_tiny", Rnn, {"num_layers": 1}), ("convs2s_tiny", ConvS2S, {})),
+        *(("rnn_tiny", Rnn, {"num_layers": 1}), ("convs2s_tiny", ConvS2S, {}), ("bytenet_tiny", ByteNet, {})),
     ],
 )
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

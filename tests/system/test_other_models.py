@@ -1,5 +1,6 @@
 """Recipes of other models than the Transformer, as whole commands."""
 
+import itertools
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from t2t_lite import registry
 from tests.checkpoints import assert_same_bits, tensors
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -17,6 +19,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 SIZES = {
     "rnn": "num_layers=1,d_model=32",
     "gnmt": "num_layers=2,d_model=32,encoder=gnmt,wiring=gnmt,attention_score=normed_additive",
+    "bytenet": "num_layers=3,d_model=32",
     "convs2s": "encoder_layers=2x32x3,decoder_layers=32x3+48x2,d_model=32,d_out=32",
 }
 HPARAMS = (
@@ -32,13 +35,26 @@ def a_run(request: Any, run: Run, tmp_path_factory: pytest.TempPathFactory) -> P
     model = "rnn" if name == "gnmt" else name
     folder = tmp_path_factory.mktemp(name) / "run"
     flags = (
-        *("--problem=toy_reverse", f"--hparams_set={model}_tiny", f"--hparams={SIZES[name]},{HPARAMS}"),
+        *_problem(name, folder.parent / "corpus"),
+        *(f"--hparams_set={model}_tiny", f"--hparams={SIZES[name]},{HPARAMS}"),
         f"--output_dir={folder}",
     )
     done = run("trainer", *flags, "--train_steps=40")
     assert f"model:    {model}, hparams set {model}_tiny: " in done.stdout
     assert json.loads((folder / "hparams.json").read_text("utf-8"))["model"] == model
     return folder
+
+
+def _problem(name: str, folder: Path) -> tuple[str, ...]:
+    """ByteNet's is a folder of text, over characters."""
+    if name != "bytenet":
+        return ("--problem=toy_reverse",)
+    folder.mkdir()
+    for split, number in (("train", 400), ("dev", 10)):
+        pairs = itertools.islice(registry.problem("toy_reverse").samples(split), number)
+        for code, lines in zip(("en", "de"), zip(*pairs, strict=True), strict=True):
+            (folder / f"{split}.{code}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return ("--problem=text2text", f"--source_dir={folder}", "--languages=en-de", "--vocab_type=char")
 
 
 def _outputs(done: subprocess.CompletedProcess[str]) -> list[Any]:

@@ -138,6 +138,19 @@ def test_a_size_below_the_number_of_characters() -> None:
         train_vocabulary(["abcdefgh"] * 10, size=5)
 
 
+def test_a_vocabulary_of_characters_has_each_of_them_and_no_more(
+    corpus: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    vocabulary = train_vocabulary(corpus, size=500, kind="char")
+    characters = sorted({char for line in corpus for char in line if char != " "})
+    assert sorted(vocabulary.pieces(range(3, vocabulary.size))) == sorted([*characters, "▁"])
+    assert [vocabulary.decode(ids) for ids in vocabulary.encode_many(corpus[:99])] == corpus[:99]
+    assert caplog.text == ""  # that there are fewer than 500 is no fault
+    _assert_in_graph_is_the_same(vocabulary, [*_ODD_LINES, *corpus[:99]])
+    with pytest.raises(UsageError, match=r"vocab_size=9 is too small: the text's characters alone need \d\d pieces"):
+        train_vocabulary(corpus, size=9, kind="char")
+
+
 def test_character_coverage_leaves_rare_characters_out() -> None:
     lines = [*["abc"] * 1000, "q"]
     assert UNK in train_vocabulary(lines, size=8, character_coverage=0.999).encode("q")
@@ -147,8 +160,8 @@ def test_character_coverage_leaves_rare_characters_out() -> None:
 def test_no_text_and_unknown_kind() -> None:
     with pytest.raises(DataError, match="no text to train a vocabulary on"):
         train_vocabulary(["", "  "], size=100)
-    with pytest.raises(UsageError, match="vocab_type='char' is neither 'bpe' nor 'unigram'"):
-        train_vocabulary(["a"], size=100, kind="char")
+    with pytest.raises(UsageError, match=r"vocab_type='byte' is not one of: bpe, unigram, char\."):
+        train_vocabulary(["a"], size=100, kind="byte")
 
 
 def test_long_lines_and_nul_are_part_of_the_training_text() -> None:
@@ -156,7 +169,7 @@ def test_long_lines_and_nul_are_part_of_the_training_text() -> None:
     assert UNK not in vocabulary.encode("abcd")
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
 def test_what_sentencepiece_passes_over_in_silence_comes_back(kind: str) -> None:
     """Characters that stand in names of special pieces only, and lines with U+2585, its mark for unknown ones."""
     lines = ["ab ba", "a <unk> in </s> b", "<pad>", "\u2585 x\u2585y\u2585\u2585 zz"]

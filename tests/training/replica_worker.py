@@ -16,6 +16,7 @@ from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -53,6 +54,8 @@ def recipe(model: str, dropout: float) -> config.HParams:
         return config.replace(registry.hparams("gru_tiny"), units=32)
     if model in RNNS:
         return RnnHParams(**RNNS[model], d_model=32, dropout=dropout)
+    if model == "bytenet":
+        return ByteNetHParams(num_layers=3, dilations=3, d_model=16, dropout=dropout)
     if model == "convs2s":
         return ConvS2SHParams(encoder_layers="2x32x3", decoder_layers="2x32x3", d_model=32, d_out=32, dropout=dropout)
     return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)

@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.transformer import Transformer
@@ -141,11 +143,22 @@ def computed_convolutions() -> Computed:
     return Computed(ConvS2S.from_hparams(hparams, V, V, True))
 
 
-def test_so_they_do_in_a_convolutional_model(computed_convolutions: Computed) -> None:
-    _assert_same(computed_convolutions(_batch(), 2), computed_convolutions(_batch(), 1))
+@pytest.fixture(scope="module")
+def computed_bytenet() -> Computed:
+    """Of a model whose source gets longer."""
+    keras.utils.set_random_seed(1)
+    return Computed(ByteNet.from_hparams(ByteNetHParams(num_layers=1, d_model=4, dropout=0.2), V, V, True))
 
 
-@pytest.mark.parametrize("name", ["computed", "computed_again", "computed_scaled", "computed_convolutions"])
+@pytest.mark.parametrize("name", ["computed_convolutions", "computed_bytenet"])
+def test_so_they_do_in_a_convolutional_model(name: str, request: pytest.FixtureRequest) -> None:
+    computed: Computed = request.getfixturevalue(name)
+    _assert_same(computed(_batch(), 2), computed(_batch(), 1))
+
+
+@pytest.mark.parametrize(
+    "name", ["computed", "computed_again", "computed_scaled", "computed_convolutions", "computed_bytenet"]
+)
 def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest.FixtureRequest) -> None:
     computed: Computed = request.getfixturevalue(name)
     batch, weights = _batch(), [weight.value for weight in computed.model.trainable_weights]

@@ -1,0 +1,95 @@
+"""ByteNet, of the model `bytenet` (Kalchbrenner et al., 2016), and tensor2tensor's network of that name."""
+
+from t2t_lite import config
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
+from t2t_lite.registry import register_hparams
+
+
+@register_hparams
+def bytenet() -> ByteNetHParams:
+    """ByteNet (Kalchbrenner et al., 2016), En-De over characters: 30 + 30 blocks, d = 800; add --vocab_type=char.
+
+    The sizes, a rate of 3e-4 for Adam, 12 hypotheses and no length penalty are theirs. Batches, updates and lengths are
+    guesses, as they do not say; and so are what models/bytenet_stacks.py names as left open.
+    """
+    return ByteNetHParams(
+        label_smoothing=0.0,
+        adam_beta2=0.999,
+        adam_epsilon=1e-8,
+        schedule="constant",
+        learning_rate=3e-4,
+        warmup_steps=1,
+        max_length=512,
+        train_steps=500_000,
+        beam_size=12,
+        length_penalty=0.0,
+        extra_length=100,
+    )
+
+
+@register_hparams
+def t2t_bytenet() -> ByteNetHParams:
+    """tensor2tensor's bytenet_base: 4 + 4 blocks of 4 dilated convolutions of 768, dropout 0.2.
+
+    Of models/bytenet.py and basic_params1, on one GPU. Deviations: a sentence has columns of its own, 1.5 for each
+    symbol, not those of the batch up to a multiple of 50; whole symbols are not dropped (symbol_dropout); no weight
+    decay; the learning rate begins with a line of 3,000 updates, not with an exponential.
+    """
+    return ByteNetHParams(
+        wiring="tensor2tensor",
+        num_layers=4,
+        d_model=768,
+        dilations=4,
+        unfold_factor=1.5,
+        dropout=0.2,
+        adam_beta1=0.85,
+        adam_beta2=0.997,
+        adam_epsilon=1e-6,
+        schedule="constant",
+        learning_rate=1e-4,  # 0.05, times 0.002 for Adam
+        warmup_steps=3000,
+        clip_norm=2.0,
+        label_smoothing_over="others",
+        batch_tokens=2048,
+        train_steps=250_000,
+    )
+
+
+@register_hparams
+def bytenet_tiny() -> ByteNetHParams:
+    """5 + 5 blocks, d = 128: learns toy_ende in a few minutes. With equation (3)."""
+    return ByteNetHParams(
+        num_layers=5,
+        d_model=128,
+        clip_norm=5.0,
+        batch_tokens=2048,
+        max_length=64,
+        learning_rate_factor=0.5,
+        warmup_steps=200,
+        train_steps=1400,
+        log_every=50,
+        eval_every=700,
+        save_every=100,
+        keep_checkpoints=5,
+        average_checkpoints=5,
+    )
+
+
+@register_hparams
+def multi30k_bytenet() -> ByteNetHParams:
+    """10 + 10 blocks, d = 128, dropout 0.3: Multi30k En-De with the batches, updates and search of `multi30k`."""
+    return config.replace(
+        bytenet_tiny(),
+        num_layers=10,
+        dropout=0.3,
+        batch_tokens=8192,
+        max_length=128,
+        learning_rate_factor=1.0,
+        warmup_steps=2000,
+        train_steps=4000,
+        eval_every=500,
+        keep_checkpoints=10,
+        average_checkpoints=10,
+        beam_size=5,
+        length_penalty=1.2,
+    )

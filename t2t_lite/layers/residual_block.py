@@ -1,0 +1,73 @@
+"""A residual block of convolutions, each of which is given a ReLU of normalised inputs (ByteNet, Figure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.dilated_convolution import DilatedConvolution
+from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.layer_norm import LayerNorm
+
+Widen = Callable[[DilatedConvolution, Any], Any]
+
+
+class Size(NamedTuple):
+    """The size of a convolution; as `DilatedConvolution` has it."""
+
+    inputs: int
+    outputs: int
+    width: int = 1
+    dilation: int = 1
+
+
+class ResidualBlock(keras.layers.Layer):
+    """x + Dropout(f_n(... f_1(x))), f_i(x) = conv_i(ReLU(LayerNorm(x))).
+
+    Args:
+        sizes: of the convolutions.
+        dropout: share of what is added that training drops.
+        normalised: what is added is normalised as well, and convolutions have no biases, which a norm would undo
+            (tensor2tensor).
+
+    Attributes:
+        convolutions: in order.
+
+    Call arguments:
+        x: [..., T, C].
+        widen: gives a convolution its inputs [..., T + span, I], of what it has at the T positions.
+        seed: int32 [2], or None for inference.
+
+    Returns:
+        [..., T, C].
+    """
+
+    def __init__(self, sizes: Sequence[Size], dropout: float, normalised: bool = False, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        policy = self.dtype_policy
+        self.sizes = list(sizes)
+        self.norms = [LayerNorm(dtype=policy, name=f"norm_{i}") for i in range(len(sizes))]
+        self.convolutions = [
+            DilatedConvolution(*size, bias=not normalised, dtype=policy, name=f"convolution_{i}")
+            for i, size in enumerate(sizes)
+        ]
+        self.last_norm = LayerNorm(dtype=policy, name="last_norm") if normalised else None
+        self.dropout = Dropout(dropout, name="dropout")
+
+    def build(self, x_shape: Any = None) -> None:
+        for size, norm, convolution in zip(self.sizes, self.norms, self.convolutions, strict=True):
+            norm.build((None, size.inputs))
+            convolution.build()
+        if self.last_norm is not None:
+            self.last_norm.build((None, self.sizes[-1].outputs))
+
+    def call(self, x: Any, widen: Widen, seed: Any = None) -> Any:
+        added = x
+        for norm, convolution in zip(self.norms, self.convolutions, strict=True):
+            added = convolution(widen(convolution, ops.relu(norm(added))))
+        if self.last_norm is not None:
+            added = self.last_norm(added)
+        return x + self.dropout(added, seed=seed)

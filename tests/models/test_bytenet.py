@@ -1,0 +1,187 @@
+"""ByteNet against NumPy; padding, the future and the order of a beam change nothing."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config, registry
+from t2t_lite.errors import UsageError
+from t2t_lite.models.base import Model, check_model
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
+from tests import bytenet_reference, model_checks, reference
+
+V = 20
+TINY = ByteNetHParams(num_layers=2, d_model=6, dilations=2, dropout=0.3)
+SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")  # 6, 4 and 3 columns
+TARGET = np.array([[4, 8, 1, 0, 0, 0, 0], [6, 5, 4, 3, 12, 9, 1], [2, 7, 7, 1, 0, 0, 0]], "int32")
+BATCH = {"source": SOURCE, "target": TARGET}
+T2T: dict[str, Any] = {"wiring": "tensor2tensor"}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "even": {"kernel_width": 2, "unfold_factor": 1.0, "unfold_extra": 1},
+    "tensor2tensor": {**T2T, "unfold_factor": 1.5},
+    "no_width": {"kernel_width": 1, "num_layers": 1},  # a state of nothing
+}
+
+
+def _model(hparams: ByteNetHParams = TINY, sizes: tuple[int, int] = (V, V)) -> ByteNet:
+    model = ByteNet.from_hparams(hparams, *sizes, sizes[0] == sizes[1])
+    reference.randomise(model, 1)
+    return model
+
+
+def _plain(model: ByteNet, hparams: ByteNetHParams) -> bytenet_reference.ByteNet:
+    sizes = (hparams.num_layers, hparams.kernel_width, hparams.dilations)
+    unfolding = (str(hparams.unfold_factor), hparams.unfold_extra)
+    return bytenet_reference.ByteNet(reference.weights_of(model), *sizes, *unfolding, hparams.wiring == "tensor2tensor")
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def hparams(request: Any) -> ByteNetHParams:
+    return config.replace(TINY, **VARIANTS[request.param])
+
+
+@pytest.fixture(scope="module")
+def model(hparams: ByteNetHParams) -> ByteNet:
+    return _model(hparams)
+
+
+def _pairs() -> list[tuple[int, np.ndarray, np.ndarray]]:
+    return [(i, s[s > 0], t[t > 0]) for i, (s, t) in enumerate(zip(SOURCE, TARGET, strict=True))]
+
+
+def test_logits_equal_the_equations(model: ByteNet, hparams: ByteNetHParams) -> None:
+    logits = np.asarray(model(BATCH))
+    assert logits.dtype == np.float32
+    for i, source, target in _pairs():
+        reference.assert_close(logits[i, : len(target)], _plain(model, hparams)(source, target), 1e-5)
+
+
+def test_two_vocabularies() -> None:
+    model = _model(TINY, (31, V))
+    wanted = _plain(model, TINY)(np.array([30, 25, 1]), np.array([4, 1]))
+    got = model({"source": np.array([[30, 25, 1]]), "target": np.array([[4, 1]])})
+    reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
+
+
+def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: ByteNet) -> None:
+    spec = tf.TensorSpec([None, None], tf.int32)
+    call = tf.function(lambda s, t: model({"source": s, "target": t}), input_signature=[spec, spec], autograph=False)
+    padding = ((0, 2), (0, 3))  # rows of nothing but padding, too
+    logits = np.asarray(call(np.pad(SOURCE, padding), np.pad(TARGET, padding)))
+    assert np.isfinite(logits).all()
+    for i, source, target in _pairs():
+        alone = np.asarray(call(source[None], target[None]))
+        np.testing.assert_allclose(logits[i, : len(target)], alone[0], rtol=0, atol=2e-5)
+
+
+def test_a_later_target_changes_no_earlier_logits(model: ByteNet) -> None:
+    before = np.asarray(model(BATCH))
+    changed = TARGET.copy()
+    changed[:, 2] = 11
+    after = np.asarray(model({"source": SOURCE, "target": changed}))
+    np.testing.assert_array_equal(after[:, :3], before[:, :3])
+    assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
+
+
+def test_columns_end_with_those_of_a_sentence() -> None:
+    """n symbols have 1.2 n columns, rounded up, whatever the batch; 5 are 6, not 7 by a rounding error."""
+    model = _model()
+    columns = np.asarray(model.encode({"source": np.pad(SOURCE, ((0, 0), (0, 5)))}))
+    assert columns.shape == (3, 12, 12)
+    assert [int(np.abs(row).max(-1).nonzero()[0].max()) + 1 for row in columns] == [6, 4, 3]
+    lengths = np.arange(1, 2000)
+    assert model.unfolding.columns(lengths).tolist() == [-(-6 * n // 5) for n in lengths.tolist()]
+
+
+def test_a_decoder_position_reads_the_column_at_it() -> None:
+    """With convolutions of width 1, a symbol of the source changes the logits at its own position alone."""
+    model = _model(config.replace(TINY, kernel_width=1))
+    changed = SOURCE.copy()
+    changed[0, 2] = 14
+    logits, other = (np.asarray(model({"source": source, "target": TARGET})) for source in (SOURCE, changed))
+    assert np.flatnonzero(np.abs(logits[0] - other[0]).max(-1)).tolist() == [2]
+
+
+def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: ByteNet) -> None:
+    model_checks.assert_steps_equal_columns(model, SOURCE, V)
+    _, state, _ = model.start(model.encode({"source": SOURCE}), 4, 7)
+    spans = [convolution.span for convolution in model.decoder.convolutions() if convolution.span]
+    assert [value.shape[:3] for value in state] == [(3, 4, span) for span in spans]
+
+
+@pytest.mark.parametrize("changes", [{"num_layers": 1}, {**T2T, "num_layers": 1}])
+def test_the_count_of_flops_is_that_of_the_products_in_the_graph(changes: dict[str, Any]) -> None:
+    model_checks.assert_cost_is_counted(_model(config.replace(TINY, **changes)), 4, 7)
+
+
+def test_dropout_depends_on_the_seed_alone() -> None:
+    model = _model()
+    seeds = [np.array([1, n], "int32") for n in (5, 5, 6)]
+    one, again, other = (np.asarray(model(BATCH, seed=seed)) for seed in seeds)
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-2
+    none = _model(config.replace(TINY, dropout=0.0))
+    np.testing.assert_array_equal(none(BATCH, seed=seeds[0]), none(BATCH))
+
+
+@pytest.mark.parametrize("changes", [{}, T2T])
+def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
+    hparams = config.replace(TINY, dropout=0.0, **changes)
+    exact, rounded = _model(hparams), _model(config.replace(hparams, precision="bfloat16"))
+    assert {w.dtype for w in rounded.weights} == {"float32"}
+    assert rounded.hidden(BATCH).dtype == tf.bfloat16
+    fixed, state, step = rounded.start(rounded.encode(BATCH), 2, 5)
+    logits, after = step(np.zeros((3, 2), "int32"), 0, fixed, state)
+    assert {value.dtype for value in (*state, *after)} == {tf.bfloat16}
+    assert logits.dtype == tf.float32
+    wanted = np.asarray(exact(BATCH), np.float64)
+    reference.assert_close(np.asarray(rounded(BATCH)), wanted, 2**-4)
+    reference.assert_close(np.asarray(logits[:, 0]), wanted[:, 0], 2**-4)
+
+
+def _body(hparams: ByteNetHParams) -> int:
+    """Parameters of all blocks, and of what joins and ends them; of all but the three tables."""
+    d, n, k = hparams.d_model, hparams.num_layers, hparams.kernel_width
+    if hparams.wiring == "paper":
+        return 2 * n * ((4 + k) * d**2 + 12 * d) + 2 * 4 * d  # and a norm of 2 d at the end of each side
+    block = 2 * d + hparams.dilations * (k * d**2 + 2 * d)
+    return 2 * n * block + k * 2 * d * d + 2 * d
+
+
+def test_the_number_of_parameters_is_the_formulas(hparams: ByteNetHParams, model: ByteNet) -> None:
+    assert model.count_params() == _body(hparams) + 3 * V * model.encoder.channels
+    assert 0.5 * model.count_params() < hparams.parameters(V) <= model.count_params()
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "whole"),
+    [
+        ("bytenet", 60 * 4_489_600 + 2 * 4 * 800, 274_182_400),  # 7 d^2 + 12 d a block; 1,000 symbols
+        ("t2t_bytenet", 60_225_024, 62_529_024),  # what tensor2tensor 1.15.7 reports of 1,000 symbols
+    ],
+)
+def test_recipes_have_the_published_numbers_of_parameters(name: str, body: int, whole: int) -> None:
+    hparams = registry.hparams(name)
+    assert isinstance(hparams, ByteNetHParams)
+    assert _body(hparams) == body
+    assert body + 3 * 1000 * hparams.d_model * (2 if name == "bytenet" else 1) == whole
+
+
+def test_convolutions_that_reach_too_far_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match="kernel_width=3, dilations=20 give a convolution over 1,048,577 positions; at"
+    ):
+        config.override(TINY, "dilations=20")
+    with pytest.raises(UsageError, match="unfold_factor=0.5 must be at least 1"):
+        config.override(TINY, "unfold_factor=0.5")
+
+
+def test_it_keeps_the_contract() -> None:
+    check_model("bytenet", registry.MODELS.get("bytenet"))
+    assert issubclass(ByteNet, Model)
+    assert not ByteNet.packs
+    assert ByteNet.attention_kinds == ()
