@@ -64,7 +64,7 @@ def measure(name: str, runs: Sequence[Run], usr_dir: str | None) -> Row:
     split = "test" if "test" in store.splits() else "dev"
     problem = run.spec.make_problem()
     metric = bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
-    found = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+    found = Evaluator(run.model, store, run.translator, metric)(split)
     sources, references = store.text(split)
     start = time.perf_counter()  # the evaluation has traced what the search needs
     outputs = run.translator.translate(sources)

@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
     )
-    if args.tree is not None and run.translator.tree_text is None:
+    if args.tree is not None and run.translator.outputs.is_text:
         raise UsageError(f"--tree: {args.output_dir} writes text, not trees.")
     sentences = attend(run.translator, texts, args.target)
     _choose_attention(args, type(run.model).__name__, sentences[0])

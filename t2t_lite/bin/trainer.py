@@ -153,11 +153,10 @@ def _check_metric(spec: RunSpec) -> None:
     from t2t_lite.metrics import bleu
 
     problem = spec.make_problem()
-    if problem.metric != "evalb":
-        bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
-        note = bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
-        if note:
-            print(note, flush=True)
+    problem.make_metric()
+    note = bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
+    if note:
+        print(note, flush=True)
 
 
 def _devices(args: argparse.Namespace) -> Devices:

@@ -64,6 +64,14 @@ class GraphText(tf.Module):
         pieces = tf.ragged.boolean_mask(ids, ~ended & (ids != PAD))
         return utf_8(self._tokenizer.detokenize(pieces))  # byte pieces may end in the middle of a character
 
+    def source(self, inputs: Any) -> Any:
+        """string [B] -> string [B]: as the model is to see them; of text, as they are."""
+        return inputs
+
+    def output(self, ids: Any, inputs: Any) -> Any:
+        """int32 [B, N], string [B] as `source` gives -> string [B]: the outputs, here the text of the ids."""
+        return self.decode(ids)
+
     def pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N]: the name of each piece, EOS included; "" for PAD."""
         return tf.where(tf.equal(ids, PAD), "", self._tokenizer.id_to_string(ids))

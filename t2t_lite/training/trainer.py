@@ -92,10 +92,8 @@ class Trainer:
                 schedule=self.schedule,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
-        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
-        self.evaluate = Evaluator(
-            self.model, store, self._translator, problem.metric, problem.evalb, problem.bleu_tokenize
-        )
+        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, outputs=store.outputs)
+        self.evaluate = Evaluator(self.model, store, self._translator, problem.make_metric())
 
     def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
         """Restores the newest checkpoint, or where there is none the weights of another run.
