@@ -1,4 +1,4 @@
-"""What the commands share: flags that name a run, error messages, exit statuses."""
+"""Shared parts of the commands: flags that name a run, error messages, exit statuses."""
 
 from __future__ import annotations
 

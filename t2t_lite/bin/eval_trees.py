@@ -1,4 +1,4 @@
-"""Scores of parse trees for t2t-lite-eval: EVALB's parameters, and what is said of sentences in error."""
+"""Scores of parse trees for t2t-lite-eval: EVALB's parameters, and messages about sentences in error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An output file that grows block by block and gets its name when it is whole; a stopped command goes on with it."""
+"""Output file that grows block by block and gets its name when it is complete; --resume continues it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model card of what a command has opened: a run, or an ensemble of runs."""
+"""Model card of an open run or ensemble."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vocabulary given with --vocabulary instead of trained on the text: where it comes from, and whether it fits."""
+"""Vocabularies given with --vocabulary instead of trained on the text: loading them and checking their coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prepare: a problem's text to a vocabulary and a token store, once."""
+"""Preparation of data: a problem's text becomes a vocabulary and a token store, once."""
 
 from __future__ import annotations
 

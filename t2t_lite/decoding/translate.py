@@ -1,4 +1,4 @@
-"""Lines of text in, lines of text out: sorted by length, searched in batches, put back in order."""
+"""Translation of lines: sorted by length, decoded in batches, put back in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Hypothesis:
 
 
 class LineTranslator(abc.ABC):
-    """What all translators share: lines are cut, sorted by length, decoded in batches and put back in order.
+    """Base class of translators: cuts lines, sorts them by length, decodes batches and restores the order.
 
     Args:
         source_vocabulary: what the lines are cut and sorted by.
@@ -135,7 +135,7 @@ class LineTranslator(abc.ABC):
             )
 
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Line numbers that are decoded together; longest first, so that memory runs out at once or never.
+        """Yields the line numbers of each batch; longest first, so that memory runs out at once or never.
 
         Where several batches are under way, they share `batch_tokens`, and the lines.
         """

@@ -1,4 +1,4 @@
-"""Writes a version of an exported model: a folder with a number, which is there whole or not at all."""
+"""Writer of a version of an exported model: a folder with a number, complete or absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""model_card.json: what a model is, what it was trained on and how well it does, beside the model itself."""
+"""model_card.json: what a model is, its training data and its scores."""
 
 from __future__ import annotations
 

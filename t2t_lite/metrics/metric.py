@@ -1,4 +1,4 @@
-"""What a score is, and what computes it: sacreBLEU's counts, on lines that a metric may prepare first."""
+"""Score and Metric: sacreBLEU's counts, on lines that a metric may prepare first."""
 
 from __future__ import annotations
 

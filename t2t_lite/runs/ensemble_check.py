@@ -1,4 +1,4 @@
-"""Which runs can be an ensemble: what their files say of vocabularies, languages and search; needs no TensorFlow."""
+"""Check whether runs can be an ensemble, by their vocabularies, languages and search; needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_members(folders: Sequence[str], specs: Sequence[RunSpec]) -> None:
 
 
 def notices(folders: Sequence[str], specs: Sequence[RunSpec], given: Iterable[str]) -> list[str]:
-    """Returns sentences on what users may not have meant: a run named twice, other problems, another search.
+    """Returns warnings about likely mistakes: a run named twice, different problems, different search settings.
 
     Args:
         folders, specs: as `check_members`.

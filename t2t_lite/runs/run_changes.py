@@ -1,4 +1,4 @@
-"""Which settings of a run may change when it goes on, and whether a checkpoint is of the run as its files have it."""
+"""Check of the settings that change when a run resumes, and of a checkpoint against the run's files."""
 
 from __future__ import annotations
 

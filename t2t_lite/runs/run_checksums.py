@@ -1,4 +1,4 @@
-"""Checksums of a run's small files: a changed bit in one of them would give other words, or go on with another recipe.
+"""Checksums of a run's small files: a changed bit in one could give other words or another recipe.
 
 hparams.json and problem.json each hold `sha256`, which is of all their other entries; problem.json holds `files`, the
 checksums of the vocabularies and of tags.json; and each checkpoint holds a record of recipe, problem and files.

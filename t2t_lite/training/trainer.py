@@ -1,4 +1,4 @@
-"""A whole run: data, model, training, averaging, the test set."""
+"""Trainer of a whole run: data, model, training, averaging and the score of the test set."""
 
 from __future__ import annotations
 
@@ -176,12 +176,12 @@ class Trainer:
 
     @property
     def first_step(self) -> int:
-        """The update that `run` begins with."""
+        """The first update that `run` makes."""
         return self._step + 1
 
     @property
     def devices(self) -> str:
-        """What trains, in words."""
+        """The name of the devices."""
         return device_text(self.strategy, self.workers.count)
 
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
@@ -211,7 +211,7 @@ class Trainer:
         return Updates(step_function, stream, self.schedule, bad_batches, report, log_every, ahead=on_gpus())
 
     def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
-        """The shape of micro-batches that takes the most memory."""
+        """Returns the shape of the micro-batch that takes the most memory."""
         shapes = micro_batch_shapes(self.spec.hparams, plan)
         return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
 
