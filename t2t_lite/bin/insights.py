@@ -76,7 +76,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 
 def _run(args: argparse.Namespace) -> int:
-    # Before TensorFlow and the model: what is wrong shows at once.
+    # Before TensorFlow and the model, so that mistakes show at once.
     if len(cli.run_folders(args.output_dir)) > 1:
         raise UsageError(
             f"--output_dir={args.output_dir} is an ensemble: the attention of several models has no mean to show. Give "

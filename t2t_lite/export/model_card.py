@@ -101,7 +101,7 @@ def _first_line(problem: Problem) -> str:
 
 
 def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the data lay on somebody's machine is nobody else's business; its folder's name may say what it is."""
+    """Returns options with the paths of folders cut to their names: paths of a machine are private."""
     return {
         name: os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
         for name, value in options.items()

@@ -33,7 +33,7 @@ _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
 
 
 class ServedModel(tf.Module):
-    """What is saved: no sentence's outputs depend on the others in its batch, but for rounding.
+    """Module that is saved: a sentence's outputs do not depend on others in its batch, except for rounding.
 
     Rounding: the last digits of floating-point sums depend on how many rows are computed together. In float32 that
     changes scores in the 6th digit; bfloat16 and int8 round between the layers, which makes more of it.
@@ -147,7 +147,7 @@ class ServedModel(tf.Module):
         source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
         same = tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
-        with tf.control_dependencies([same]):  # or the next operation might be the first to complain
+        with tf.control_dependencies([same]):  # else another operation might report the error first
             there = source.row_lengths() > 0
         source, target = _dense(source, there), _ended(_dense(target, there))
         values, tokens = log_probs(self._translator.model, source, target)

@@ -1,4 +1,4 @@
-"""Text to piece ids and back inside a graph: what a vocabulary does outside, with TensorFlow Text's ops.
+"""Vocabularies inside a graph: text to piece ids and back, with TensorFlow Text's ops.
 
 Legend: B texts, N pieces.
 """

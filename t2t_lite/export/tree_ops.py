@@ -1,4 +1,4 @@
-"""Sentences in and bracketed trees out inside a graph: what text/tree_text.py does outside, in core TensorFlow ops.
+"""Trees inside a graph: text/tree_text.py in core TensorFlow ops.
 
 A tree over given words is a set of nested spans, each from the number of words before its phrase to that at its end.
 One loop finds where phrases end, a bracket at a time and all sentences at once; the rest is done for all at once.

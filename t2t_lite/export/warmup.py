@@ -30,7 +30,7 @@ def write_warmup(
 ) -> None:
     """Writes short and long texts, alone and in a batch, for serving_default; one text for each other signature.
 
-    The texts are pieces of the vocabularies: no sentence of the training data leaves the house.
+    The texts are pieces of the vocabularies: no sentence of the training data is exported.
 
     Args:
         signatures: those of the export, by name.

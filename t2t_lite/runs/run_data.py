@@ -1,4 +1,4 @@
-"""The prepared data of a run: with the run's vocabulary, and the same as its checkpoints were trained on."""
+"""Prepared data of a run, checked against its vocabulary and its checkpoints."""
 
 from __future__ import annotations
 
