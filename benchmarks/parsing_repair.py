@@ -26,8 +26,7 @@ def main() -> int:
 
     run = open_run(args.output_dir)
     sources, symbols = run.store().text(args.split)
-    trees = run.translator.tree_text
-    gold = [trees.reference(*pair) for pair in zip(sources, symbols, strict=True)]
+    gold = [run.translator.outputs.reference(*pair) for pair in zip(sources, symbols, strict=True)]
     found = [hypotheses[0] for hypotheses in run.translator.translate(sources)]
     whole = [(right, h.text) for right, h in zip(gold, found, strict=True) if not h.repaired]
     print(f"{run.checkpoint}, {args.split}: {len(found) - len(whole)} of {len(found)} outputs repaired")

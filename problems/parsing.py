@@ -22,10 +22,12 @@ from typing import Any
 
 from t2t_lite.data.sources import list_names, read_lines
 from t2t_lite.errors import DataError
+from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
 from t2t_lite.text.linearize import linearize
+from t2t_lite.text.tree_codec import TreeCodec
 from t2t_lite.text.trees import Tree, normalize, read_trees
 
 from . import augment
@@ -43,9 +45,10 @@ class ParsingProblem(Problem):
     default_hparams = "parsing"
     source_language = "en"
     target_language = "tree"
-    target_kind = "tree"
+    codec = TreeCodec()
     shared_vocab = False
     metric = "evalb"
+    evalb: Parameters | None = None  # None: those of COLLINS.prm, which are for the Penn Treebank's tags
 
     def trees(self, split: str) -> Iterator[Tree]:
         """Yields the trees of a split, as the treebank has them."""
@@ -54,6 +57,15 @@ class ParsingProblem(Problem):
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (words, symbols) of the trees that hold words."""
         return (pair for pair in map(as_pair, self.trees(split)) if pair is not None)
+
+    def make_metric(self) -> Bracketing:
+        return Bracketing(self.evalb)
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | self._prm()
+
+    def _prm(self) -> dict[str, Any]:
+        return {} if self.evalb is None else {"prm": self.evalb.as_dict()}
 
 
 def as_pair(tree: Tree) -> tuple[str, str] | None:
@@ -113,6 +125,8 @@ class Treebank(FolderProblem):
             self.evalb = read_parameters(read_lines(prm), prm)
         elif prm is not None:
             self.evalb = Parameters.from_dict(prm)
+        if self.evalb is not None:
+            self.codec = TreeCodec(self.evalb.delete_label)
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         pairs = super().samples(split)
@@ -140,8 +154,7 @@ class Treebank(FolderProblem):
 
     def options(self) -> dict[str, Any]:
         # Not the file's path: it may change, or be gone when the run is opened.
-        prm = {} if self.evalb is None else {"prm": self.evalb.as_dict()}
-        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **prm}
+        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **self._prm()}
 
     def _file(self, split: str) -> Path | None:
         folder = Path(self.source_dir)

@@ -39,7 +39,7 @@ RATE = Range(0, 1e38)  # of float32
 
 
 class Meta(NamedTuple):
-    """What `field` says beside type and default."""
+    """Metadata of a field besides its type and default."""
 
     meaning: str = ""
     within: Range | None = None

@@ -1,4 +1,4 @@
-"""Files that outlive a crash: written aside, forced onto the disk, put in place by a rename; and who may write them."""
+"""Atomic and durable files: written beside their place, forced onto the disk, renamed; and locks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError:  # not a Unix system
 
 
 def sync(path: Path) -> None:
-    """Returns when a file, or the names in a folder, are on the disk."""
+    """Waits until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -75,13 +75,13 @@ def _remove_stale(path: Path) -> None:
 
 
 def staging_dir(folder: Path) -> Path:
-    """Where this process may write what is to stand in `folder`; see `file_lock`."""
+    """Returns the staging folder in which this process writes what will become `folder`; see `file_lock`."""
     return folder.with_name(f".{folder.name}.partial-{os.getpid()}")
 
 
 @contextlib.contextmanager
 def file_lock(folder: Path) -> Iterator[None]:
-    """Waits until no other process writes `folder`; then removes what a killed one has left beside it."""
+    """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
     with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends

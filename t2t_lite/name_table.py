@@ -1,4 +1,4 @@
-"""A table of registered things, by name: looked up with a did-you-mean, imported only when asked for."""
+"""Registry of things by name: lookup with a did-you-mean, import on first use."""
 
 from __future__ import annotations
 

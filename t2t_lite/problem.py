@@ -22,9 +22,13 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.text.codec import Codec
+
+if TYPE_CHECKING:
+    from t2t_lite.metrics.metric import CorpusMetric
 
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
@@ -36,18 +40,15 @@ class Problem:
 
     Class attributes to override:
         source_language, target_language: names of the two sides, such as "en" and "de".
-        target_kind: "text", or "tree" where the target is a sentence's tree, linearised (text/linearize.py); the
-            source is then its words, separated by spaces. A model's output is made a tree again, repaired if need be.
+        codec: how targets are learned and outputs read: as text, or as trees (text/tree_codec.py).
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
-        vocab_type: "bpe", "unigram" or "char" (single characters), as SentencePiece trains them. The symbols of trees
-            are taken whole.
+        vocab_type: "bpe", "unigram" or "char" (single characters), as SentencePiece trains them. The codec may choose
+            another for the targets.
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
-            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "bleu_paper" (as the paper's
-            authors computed BLEU; target_language must be "de", "en" or "fr") or "evalb" (labelled F1 of trees).
-        evalb: how "evalb" compares trees, and by which tags it leaves words out (metrics.evalb_parameters.Parameters);
-            None: by the parameters of COLLINS.prm, which are for the Penn Treebank's tags.
+            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf" or "bleu_paper" (as the paper's
+            authors computed BLEU; target_language must be "de", "en" or "fr"). `make_metric` makes it.
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
@@ -62,13 +63,12 @@ class Problem:
     default_hparams: ClassVar[str] = "base"
     source_language: str = "source"
     target_language: str = "target"
-    target_kind: Literal["text", "tree"] = "text"
+    codec: Codec = Codec()
     vocab_size: int = 32000
     vocab_type: VocabType = "bpe"
     shared_vocab: bool = True
     character_coverage: float = 1.0
     metric: str = "bleu"
-    evalb: Any = None
     clean: bool = False
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
@@ -91,6 +91,12 @@ class Problem:
         """
         return None
 
+    def make_metric(self) -> CorpusMetric:
+        """Returns the metric by its name; UsageError where it cannot be computed."""
+        from t2t_lite.metrics import bleu
+
+        return bleu.metric(self.metric, self.target_language, self.bleu_tokenize)
+
     def options(self) -> dict[str, Any]:
         """Constructor arguments that make this problem again, JSON-ready; written to problem.json.
 
@@ -110,10 +116,7 @@ class Problem:
             "shared_vocab": self.shared_vocab,
             "character_coverage": self.character_coverage,
         }
-        if self.target_kind != "text":
-            settings["target_kind"] = self.target_kind
-        if self.evalb is not None:
-            settings["prm"] = self.evalb.as_dict()
+        settings |= self.codec.settings
         if self.clean:
             settings |= {name: getattr(self, name) for name in ("clean", "clean_max_words", "clean_max_ratio")}
         return settings
@@ -125,7 +128,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
     Raises:
         UsageError: `forward` gives trees.
     """
-    if forward.target_kind == "tree":
+    if not forward.codec.is_text:
         raise UsageError(f"There is no {forward.name}_rev: {forward.name} gives trees, from which no text is made.")
 
     class Reversed(Problem):

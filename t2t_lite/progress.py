@@ -46,7 +46,7 @@ class Progress:
         self.close()
 
     def close(self) -> None:
-        """Takes the bar away, or writes the last line if there were others; a second call does nothing."""
+        """Removes the bar, or writes the last line if there were others; a second call does nothing."""
         if self._bar is not None:
             self._bar.close()
         elif self._lines:

@@ -1,4 +1,4 @@
-"""Names for things: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES.
+"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES.
 
 Registered by decorator and looked up by name; the modules that register the built-in names are imported on the
 first look-up, so that importing this module is cheap.

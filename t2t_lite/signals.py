@@ -67,7 +67,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Signals are only noted, for who looks at `received` when it can save; at the end they raise `Stopped`."""
+        """Context in which signals are only recorded in `received`; at its end they raise `Stopped`."""
         self._install()  # again: TensorFlow has one of its own for SIGTERM where processes form a job
         with self._mode(True):
             yield
@@ -75,13 +75,13 @@ class StopSignals:
 
     @contextlib.contextmanager
     def immediate(self) -> Iterator[None]:
-        """Inside of `deferred`: they raise `Stopped` again; one that was noted before does so here."""
+        """Context inside of `deferred` in which signals raise `Stopped`, also one recorded before."""
         with self._mode(False):
             self.check()
             yield
 
     def check(self) -> None:
-        """Raises `Stopped` if a signal was noted."""
+        """Raises `Stopped` if a signal was recorded."""
         if self.received:
             raise Stopped(self.received, _INTERRUPTED)
 

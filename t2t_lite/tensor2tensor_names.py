@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Ours(NamedTuple):
-    """What replaces a name of tensor2tensor: `name`, "" where nothing does; `note` is what differs, or why."""
+    """Our name for one of tensor2tensor's: `name`, "" if there is none; `note` is what differs, or why."""
 
     name: str
     note: str = ""

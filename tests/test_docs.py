@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.bin import completion
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
@@ -70,3 +71,16 @@ def test_files_that_a_page_names_exist(page: str) -> None:
         assert (ROOT / name).exists(), name
     for link in set(re.findall(r"\]\(([^)#:]+)[^)]*\)", text)):
         assert (ROOT / "docs" / link).is_file(), link
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/from_tensor2tensor.md"])
+def test_each_command_is_on_the_pages_that_list_them(page: str) -> None:
+    rows = [line for line in (ROOT / page).read_text(encoding="utf-8").split("\n") if line.startswith("|")]
+    assert [name for name in completion.COMMANDS if not any(f"`{name}" in row for row in rows)] == []
+
+
+def test_no_page_says_that_what_is_there_is_not_there_yet() -> None:
+    """Training over machines, importing a model, imports from Python: each page once said that there were none."""
+    stale = re.compile(r"(?i)not there yet|one machine only|no python api|checkpoints cannot be (?:read|imported)")
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert [page.name for page in pages if stale.search(page.read_text(encoding="utf-8"))] == []

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,28 @@ ROOT = Path(__file__).resolve().parent.parent
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that a wheel would hold, built from this tree."""
     folder = tmp_path_factory.mktemp("built")
-    command = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
+    _setup(ROOT, "build_py", "--build-lib", str(folder))
     return folder
 
 
+def _setup(root: Path, *command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--quiet", *command],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
-    shipped = {str(path.relative_to(built)) for path in built.rglob("*") if path.is_file()}
+    shipped = set(_files(built))
     tree = {str(path.relative_to(ROOT)) for path in (ROOT / "t2t_lite").rglob("*.py")}
     for name in ("problems", "hparams"):
         tree |= {f"t2t_lite/{path.relative_to(ROOT)}" for path in (ROOT / name).rglob("*.py")}
@@ -33,6 +48,23 @@ def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
     }
     tables = {f"t2t_lite/problems/toy/{name}.txt" for name in ("ende", "treebank")}
     assert shipped == tree | pages | tables | {"t2t_lite/py.typed"}
+
+
+def test_a_source_archive_builds_the_same(built: Path, tmp_path: Path) -> None:
+    _setup(ROOT, "egg_info", "--egg-base", str(tmp_path), "sdist", "--dist-dir", str(tmp_path))
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        assert not any(member.issym() or member.islnk() for member in tar)
+        tar.extractall(tmp_path, filter="data")
+    (unpacked,) = (path.parent for path in tmp_path.glob("*/setup.py"))
+    _setup(unpacked, "build_py", "--build-lib", str(tmp_path / "again"))
+    assert _files(tmp_path / "again") == _files(built)
+
+
+def test_a_checkout_has_no_symlinks() -> None:
+    """Where there are none, as in an archive unpacked by Python, a link would be a file with a path in it."""
+    folders = (ROOT / name for name in ("t2t_lite", "problems", "hparams", "tests", "docs", "examples"))
+    assert [str(path) for folder in folders for path in folder.rglob("*") if path.is_symlink()] == []
 
 
 def test_a_module_is_found_under_its_one_name(built: Path) -> None:

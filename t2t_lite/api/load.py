@@ -97,9 +97,8 @@ class LoadedRun(Loaded):
         key = tuple(sorted(search.items()))
         if key not in self._made:
             hparams = config.replace(self._run.spec.hparams, **search)
-            trees = self._run.translator.tree_text
             self._made[key] = Translator.from_hparams(
-                self._run.model, *self._run.vocabularies, hparams, trees=None if trees is None else trees.table
+                self._run.model, *self._run.vocabularies, hparams, outputs=self._run.translator.outputs
             )
         return self._made[key]
 

@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
-    """Opens the run with the newest of `paths` that can be read; `average` names the others."""
+    """Opens the run with the newest readable checkpoint of `paths`; `average` names the others."""
     from t2t_lite.runs.checkpoint import DamagedError
     from t2t_lite.runs.open_run import open_run
 

@@ -1,4 +1,4 @@
-"""What the commands share: flags that name a run, error messages, exit statuses."""
+"""Shared parts of the commands: flags that name a run, error messages, exit statuses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
     the user can change is said in a sentence, without a traceback.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("t2t_lite").setLevel(logging.INFO)
@@ -66,7 +66,7 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
     except KeyboardInterrupt as stopped:
         return _fail(interrupted, 143 if isinstance(stopped, Terminated) else 130)
     except BrokenPipeError:
-        # The reader of our output has gone; nothing is left to say, and Python's own farewell would fail as well.
+        # The reader of the output is gone; Python's flush at exit would fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -80,7 +80,7 @@ def _fail(message: str, status: int) -> int:
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow and finds its devices, without the page of notices that it prints while doing so.
+    """Imports TensorFlow and finds its devices, and hides the notices that it prints.
 
     No setting silences them all: some are written before its logging has started. They are shown if the import fails.
     """
@@ -123,7 +123,7 @@ def quiet() -> Iterator[None]:
 
 
 def _notices() -> IO[bytes]:
-    """Opens a file that nobody sees: in memory where the system can, as there may be no folder for temporary files."""
+    """Opens an unnamed file: in memory if the system can, as there may be no folder for temporary files."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("t2t-lite-notices"), "w+b")
     return tempfile.TemporaryFile()
@@ -168,7 +168,7 @@ def run_folders(output_dir: str) -> list[str]:
 
 
 def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) -> None:
-    """Makes the code that the run in --output_dir names that of --usr_dir, where --trust_run says so.
+    """With --trust_run, sets --usr_dir to the code that the run in --output_dir names.
 
     Args:
         folders: of the runs; None: --output_dir is one.

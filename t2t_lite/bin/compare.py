@@ -116,7 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
     problem = problem_flags.problem_from(args)
-    if problem.metric == "evalb":
+    if not problem.codec.is_text:
         raise UsageError(f"--problem={args.problem} writes trees; t2t-lite-compare scores text.")
     for entry in args.sets:
         registry.HPARAMS.check(entry.hparams_set)

@@ -85,7 +85,7 @@ def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> 
     metric = bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
 
     def scored(run: Any, split: str) -> Scores:
-        return Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+        return Evaluator(run.model, store, run.translator, metric)(split)
 
     found = scored(opened, split)
     sources, references = store.text(split)

@@ -34,11 +34,11 @@ def shell_code(shell: str) -> str:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Writes how the line that the shell asks about may go on, and ends the process."""
+    """Writes the completions of the line that the shell asks about, and ends the process."""
     try:
         import argcomplete
     except ImportError:
-        raise SystemExit(1) from None  # in the middle of somebody's typing: nothing is completed, and nothing said
+        raise SystemExit(1) from None  # during typing: complete nothing and print nothing
     completers: dict[str, Any] = {name: _names(function) for name, function in _NAMES.items()}
     for action in parser._actions:
         if action.dest in completers and (action.dest != "model" or parser.prog == COMMANDS[0]):

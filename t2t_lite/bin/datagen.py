@@ -1,4 +1,4 @@
-"""t2t-lite-datagen: prepares a problem's vocabulary and token store, and tells what its batches would hold."""
+"""t2t-lite-datagen: prepares a problem's vocabulary and token store, and describes its batches."""
 
 from __future__ import annotations
 

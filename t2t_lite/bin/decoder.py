@@ -97,7 +97,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 
 def _run(args: argparse.Namespace) -> int:
-    # Before TensorFlow and the model: what is wrong shows at once.
+    # Before TensorFlow and the model, so that mistakes show at once.
     shard = line_source.parse_shard(args.shard or "1/1")
     folders = [] if args.saved_model else cli.check_runs(args)
     if args.saved_model is not None:
@@ -168,7 +168,7 @@ def _translate(
 
 
 def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
-    """Where the output goes; --resume opens what a stopped command has left."""
+    """Returns the output stream; with --resume, that of a stopped command."""
     if args.output is None or (os.path.exists(args.output) and not os.path.isfile(args.output)):  # such as /dev/null
         return Stream(args.output)
     left = PartialOutput.left(args.output)
@@ -187,7 +187,7 @@ def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
 
 
 def _open(args: argparse.Namespace, folders: Sequence[str]) -> tuple[LineTranslator, str, list[str]]:
-    """Returns what translates, a name of its weights by their content, and the lines of --split."""
+    """Returns the translator, a name of its weights by content, and the lines of --split."""
     if args.saved_model is not None:
         exported = _open_export(args)
         return exported, _content(exported.folder / "variables" / "variables.index"), []

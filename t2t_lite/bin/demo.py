@@ -64,7 +64,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.demo.app import check_installed, make_app
     from t2t_lite.demo.server import listen, serve
 
-    # Before TensorFlow and the model: what is wrong shows at once.
+    # Before TensorFlow and the model, so that mistakes show at once.
     check_installed()
     with listen(args.host, args.port) as listener:
         backend = _backend(args)

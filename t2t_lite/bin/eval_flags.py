@@ -1,4 +1,4 @@
-"""The flags of t2t-lite-eval, and which of them go together."""
+"""Flags of t2t-lite-eval, and the check of combinations."""
 
 from __future__ import annotations
 

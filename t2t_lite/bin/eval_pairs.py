@@ -1,4 +1,4 @@
-"""t2t-lite-eval --score: how probable a run finds each of the translations that are given."""
+"""t2t-lite-eval --score: log-probabilities of given translations."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ def score_run(args: argparse.Namespace) -> int:
     folders = cli.check_runs(args)
     problem = read_run(folders[0], args.usr_dir).make_problem()
     # Faults show before the minutes of decoding.
-    trees = problem.metric == "evalb"
+    trees = not problem.codec.is_text
     _check_kind(args, trees)
-    parameters = eval_trees.parameters(args, problem.evalb)
     metrics = [] if trees else _metrics(args, problem)
+    parameters = eval_trees.parameters(args, problem.make_metric() if trees else None)
     cli.load_tensorflow()  # not for --help, nor for files
     threads.set_inter_op_parallelism()
     from t2t_lite.training.evaluate_run import evaluate_run

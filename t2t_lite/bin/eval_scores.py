@@ -1,4 +1,4 @@
-"""Which scores t2t-lite-eval computes, and how it prints them."""
+"""Scores that t2t-lite-eval computes and prints."""
 
 from __future__ import annotations
 

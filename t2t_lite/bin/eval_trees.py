@@ -1,4 +1,4 @@
-"""Scores of parse trees for t2t-lite-eval: EVALB's parameters, and what is said of sentences in error."""
+"""Scores of parse trees for t2t-lite-eval: EVALB's parameters, and messages about sentences in error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
+    from t2t_lite.metrics.metric import CorpusMetric
 
 _SHOWN = 10  # sentences in error that are listed of a run
 
@@ -37,12 +38,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parameters(args: argparse.Namespace, default: Parameters | None = None) -> Parameters:
-    """Returns the parameters that the flags ask for; without --prm, `default` or those of COLLINS.prm."""
+def parameters(args: argparse.Namespace, metric: CorpusMetric | None = None) -> Parameters:
+    """Returns the parameters that the flags ask for; without --prm, those of a run's metric or of COLLINS.prm."""
     from t2t_lite.data.sources import read_lines
+    from t2t_lite.metrics.bracketing import Bracketing
 
     given = None if args.prm is None else read_parameters(read_lines(args.prm), args.prm)
-    found = given or default or Parameters()
+    found = given or (metric.parameters if isinstance(metric, Bracketing) else Parameters())
     return dataclasses.replace(found, unlabelled=found.unlabelled or bool(args.count_unlabelled))
 
 

@@ -70,7 +70,7 @@ def make_parser() -> cli.Parser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    # Before TensorFlow and the model: what is wrong shows at once.
+    # Before TensorFlow and the model, so that mistakes show at once.
     folders = cli.run_folders(args.output_dir)
     if len(folders) > 1:
         _check_ensemble(args)

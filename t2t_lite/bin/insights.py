@@ -76,7 +76,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 
 def _run(args: argparse.Namespace) -> int:
-    # Before TensorFlow and the model: what is wrong shows at once.
+    # Before TensorFlow and the model, so that mistakes show at once.
     if len(cli.run_folders(args.output_dir)) > 1:
         raise UsageError(
             f"--output_dir={args.output_dir} is an ensemble: the attention of several models has no mean to show. Give "
@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
     )
-    if args.tree is not None and run.translator.tree_text is None:
+    if args.tree is not None and run.translator.outputs.is_text:
         raise UsageError(f"--tree: {args.output_dir} writes text, not trees.")
     sentences = attend(run.translator, texts, args.target)
     _choose_attention(args, type(run.model).__name__, sentences[0])

@@ -1,4 +1,4 @@
-"""Lines that a command reads: in blocks of a fixed size from a file, or as they come from a pipe or a terminal."""
+"""Input lines of a command: in blocks of a fixed size from a file, or as they arrive from a pipe or a terminal."""
 
 from __future__ import annotations
 

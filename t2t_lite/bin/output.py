@@ -1,4 +1,4 @@
-"""Output of the commands: checks of where it goes, files written whole, lines of translations."""
+"""Output of the commands: checks of paths, atomic files, lines of translations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser of all commands: whole names only, each flag once, and an answer to names that do not exist."""
+"""Parser of all commands: whole names only, each flag once, did-you-mean for unknown names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from t2t_lite.errors import UsageError, did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes flags by their whole names only, and says which one a misspelt flag may have meant.
+    """Parser that takes flags by their whole names only, with a did-you-mean for misspelt ones.
 
     A flag given twice is an error that names both values, except with `action="append"`: those flags accumulate.
 

@@ -1,4 +1,4 @@
-"""An output file that grows block by block and gets its name when it is whole; a stopped command goes on with it."""
+"""Output file that grows block by block and gets its name when it is complete; --resume continues it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PartialOutput:
             self._lock()
             if resume and self._state.exists():
                 self._read_state()
-            self._file.truncate(self._bytes)  # what a kill in the middle of a block has left
+            self._file.truncate(self._bytes)  # the rest of a block whose writing was killed
             self._file.seek(self._bytes)
         except BaseException:
             self._file.close()
@@ -104,7 +104,7 @@ class PartialOutput:
         self._state.unlink(missing_ok=True)
 
     def _lock(self) -> None:
-        """Keeps other commands from the file until this process ends."""
+        """Locks the file against other commands until this process ends."""
         try:
             if fcntl is not None:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

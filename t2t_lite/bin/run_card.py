@@ -1,4 +1,4 @@
-"""The model card of what a command has opened: a run, or an ensemble of runs."""
+"""Model card of an open run or ensemble."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
     checkpoints there is none.
     """
-    from t2t_lite.metrics import bleu
-    from t2t_lite.metrics.bracketing import Bracketing
+    from t2t_lite.metrics.metric import signature
     from t2t_lite.runs.report import read_metrics
     from t2t_lite.runs.run_dir import read_run
     from t2t_lite.runs.scores_file import describe_weights, scores_of
@@ -56,19 +55,13 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     weights = describe_weights(run.checkpoint)["path"]
     if not as_trained or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
         return found
-    metric = (
-        Bracketing(problem.evalb)
-        if problem.metric == "evalb"
-        else bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
-    )
-    signature = metric.score(["(S (X a))"], ["(S (X a))"]).signature
     lines = intervals_of(run.spec.hparams).eval_lines
     return found + [
         {
             "split": "dev",
             "metric": problem.metric,
             "value": value,
-            "signature": signature,
+            "signature": signature(problem.make_metric()),
             "weights": weights,
             **({"lines": lines} if lines else {}),
         }

@@ -132,7 +132,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
         cli.load_tensorflow()
         from t2t_lite.training.recipe import recipe_devices
 
-        recipe_devices(spec.hparams, _devices(args))  # what cannot be is said before the data, which may take long
+        recipe_devices(spec.hparams, _devices(args))  # errors first: preparing the data may take long
     try:
         with StopSignals() as stop, _only_writer(args, cluster):
             trainer = _make_trainer(args, spec)
@@ -153,11 +153,10 @@ def _check_metric(spec: RunSpec) -> None:
     from t2t_lite.metrics import bleu
 
     problem = spec.make_problem()
-    if problem.metric != "evalb":
-        bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
-        note = bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
-        if note:
-            print(note, flush=True)
+    problem.make_metric()
+    note = bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
+    if note:
+        print(note, flush=True)
 
 
 def _devices(args: argparse.Namespace) -> Devices:
@@ -193,7 +192,7 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
 
 
 def _spec(args: argparse.Namespace) -> RunSpec:
-    """What to run: from the flags, or from the run in --output_dir where the flags leave it open."""
+    """Returns the settings of the run: from the flags, or from the run in --output_dir if a flag is not given."""
     from t2t_lite.optimizers.choices import check_choices
     from t2t_lite.runs.run_changes import check_same
     from t2t_lite.runs.run_dir import (

@@ -1,4 +1,4 @@
-"""What a server's refusal means for the user: a sentence, an exit status, and whether to try again.
+"""Errors of a server: a sentence for the user, an exit status, and whether to retry.
 
 Both protocols end here: gRPC's codes are mapped to HTTP's as the server itself maps them
 (model_servers/http_server.cc of TensorFlow Serving 2.20).

@@ -1,4 +1,4 @@
-"""From a server's outputs to hypotheses; what has another form than t2t-lite-exporter's is refused."""
+"""Conversion of a server's outputs to hypotheses; outputs of another form than t2t-lite-exporter's are refused."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def choose_buckets(
 
 
 def assign(source_lengths: Array, target_lengths: Array, buckets: list[Bucket]) -> Array:
-    """Index of the first bucket, and so the smallest, that each pair fits. int [n], int [n] -> int16 [n]."""
+    """Returns the index of the first (smallest) bucket that each pair fits. int [n], int [n] -> int16 [n]."""
     index = np.full(len(source_lengths), -1, np.int16)
     for i in reversed(range(len(buckets))):
         index[(source_lengths <= buckets[i].source_length) & (target_lengths <= buckets[i].target_length)] = i
@@ -55,7 +55,7 @@ def assign(source_lengths: Array, target_lengths: Array, buckets: list[Bucket]) 
 
 
 def next_bucket(buckets: list[Bucket], i: int) -> int | None:
-    """The next bucket that holds whatever bucket `i` holds; None for the last."""
+    """Returns the next bucket that can hold all pairs of bucket `i`, or None for the last."""
     for j in range(i + 1, len(buckets)):
         if (
             buckets[j].source_length >= buckets[i].source_length
@@ -66,7 +66,7 @@ def next_bucket(buckets: list[Bucket], i: int) -> int | None:
 
 
 def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
-    """Batches of each bucket in one epoch, when what does not fill a batch moves up.
+    """Returns the batches of each bucket in one epoch; pairs left over move to the next larger bucket.
 
     Args:
         bucket_of: int [n], each pair's bucket, from `assign`.

@@ -1,4 +1,4 @@
-"""What a process that this one has started does first."""
+"""Start of a child process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import threading
 
 
 def follow_parent() -> None:
-    """Leaves Ctrl-C to the parent process, which ends its children, and ends with it however it ends."""
+    """Ignores Ctrl-C, which the parent process handles, and ends the process when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    # A parent that was killed tells nobody: its children would wait for work for ever.
+    # A killed parent sends no message: its children would wait for work for ever.
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -37,7 +37,7 @@ _PARTITION = 1 << 21  # pairs whose hashes are compared at once, in some 100 MB
 
 
 class Cleaner:
-    """Judges pairs once, and then leaves out of the same pairs what it found, as often as they are read.
+    """Cleaner: judges all pairs once, then filters the same pairs each time they are read.
 
     The verdicts are 8 bytes a pair in a file: first the reason or else the pair's hash, in which doubles are then found
     by one part of all hashes after another.
@@ -72,7 +72,7 @@ class Cleaner:
                 self.counts[reason] += int(np.count_nonzero(block == verdict))
 
     def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields those of the pairs that are not left out; DataError if they are not as many as were judged."""
+        """Yields the pairs that are kept; DataError if their number differs from that of the judged ones."""
         stream = iter(pairs)
         for _, block in self._blocks():
             for keep in (block >= len(REASONS)).tolist():

@@ -1,4 +1,4 @@
-"""Corpora of a problem: their folders with weights, and their two languages, as flags give them."""
+"""Corpora of a problem as flags name them: folders with weights, and two languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File names of a corpus: which files of a folder are the training, dev and test data of two languages."""
+"""File names of a corpus: the training, dev and test files of two languages in a folder."""
 
 from __future__ import annotations
 

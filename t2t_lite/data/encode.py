@@ -1,4 +1,4 @@
-"""Pairs of lines to arrays of ids, in this process or in several, in the order of the pairs and in bounded memory."""
+"""Encoding of pairs as arrays of ids, in one or several processes, in order and in bounded memory."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _encode_in_processes(
 
 
 def _files(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> tuple[tuple[str, bytes], ...]:
-    """Kind and bytes of each vocabulary; one where they are shared."""
+    """Returns kind and bytes of each vocabulary, once if shared."""
     shared = vocabularies[0] is vocabularies[1]
     return tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2])
 

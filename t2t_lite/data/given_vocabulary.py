@@ -1,4 +1,4 @@
-"""A vocabulary given with --vocabulary instead of trained on the text: where it comes from, and whether it fits."""
+"""Vocabularies given with --vocabulary instead of trained on the text: loading them and checking their coverage."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.store import SIDES
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.text import sentencepiece_model, vocabulary_files
-from t2t_lite.text.tree_text import NOT_OF_TREES
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import FILES, KINDS, load_pair
 
@@ -49,30 +48,10 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
     return load_pair(path)
 
 
-def check_kind(problem: Problem, vocabularies: Vocabularies) -> None:
-    """Raises UsageError if a problem of trees is given vocabularies that do not take symbols whole."""
-    if problem.target_kind != "tree":
-        return
-    source, target = vocabularies
-    if not isinstance(target, Vocabulary):
-        raise UsageError(f"{problem.name}: {NOT_OF_TREES}")
-    kind = sentencepiece_model.kind(target)
-    if source is target or kind != "word":
-        what = "one vocabulary for both sides" if source is target else f"a target vocabulary of the kind {kind!r}"
-        raise UsageError(
-            f"{problem.name} gives trees, whose symbols need a vocabulary of their own, of whole words; --vocabulary "
-            f"names {what}. Give a run that was trained on trees."
-        )
-
-
 def check_coverage(problem: Problem, splits: dict[str, Any]) -> None:
-    """Warns of text that given vocabularies do not know; trees must not hold an unknown symbol in training."""
+    """Warns of text that given vocabularies do not know; DataError where the problem's codec allows none."""
     facts = splits["train"]
-    if problem.target_kind == "tree" and facts["target"]["unknown"]:
-        raise DataError(
-            f"The training trees of {problem.name} hold {facts['target']['unknown']:,} symbols that the given "
-            "vocabulary does not have, so that a model could not learn them. Leave --vocabulary out."
-        )
+    problem.codec.check_unknown(problem.name, facts["target"]["unknown"])
     shares = {side: facts[side]["unknown"] / facts[side]["ids"] for side in SIDES}
     for side, share in shares.items():
         if share > _RARE:

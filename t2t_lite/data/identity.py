@@ -1,4 +1,4 @@
-"""Identity of prepared data: whether a store is what a problem would give now. Content decides, never a path.
+"""Identity of prepared data: whether a store equals what a problem would give now. Content decides, not paths.
 
 The manifest, which is equal on every machine, holds the problem's settings and the checksum of its text. Reading all of
 the text at each start would take long, so what it was read from is looked at first: the checksums of the source files,
@@ -31,7 +31,7 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What `compare` found.
+    """Result of `compare`.
 
     Attributes:
         changes: what differs, a line each; none: the store can be used.
@@ -98,7 +98,7 @@ def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, p
 
 
 def refusal(folder: Path, found: Comparison) -> str:
-    """The message about a store that differs."""
+    """Returns the message about a store that differs."""
     shown = [
         *found.changes[:_SHOWN],
         *([f"  and {len(found.changes) - _SHOWN} more"] if found.changes[_SHOWN:] else []),
@@ -154,7 +154,7 @@ def _shown(checksums: list[str] | None) -> str:
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """Puts the options beside the other settings; a setting that an option has set is named once."""
+    """Merges the options with the other settings; a setting that an option sets is named once."""
     return {**settings.get("options", {}), **{k: v for k, v in settings.items() if k != "options"}}
 
 

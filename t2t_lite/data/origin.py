@@ -60,7 +60,7 @@ class Origin:
 
 
 def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = None) -> Origin:
-    """Looks at what a problem is made from now.
+    """Returns the present origin of a problem.
 
     Args:
         known: what it was made from before; spares the reading of files with the same path, size and time.

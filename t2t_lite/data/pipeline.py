@@ -1,4 +1,4 @@
-"""Planned batches to padded arrays, made ahead of the training step by a thread.
+"""Pipeline from planned batches to padded arrays, which a thread makes ahead of the training step.
 
 Token ids are small next to what a step computes, so every replica is handed the whole batch and takes its part
 (training/step.py); nothing here knows how many devices there are.
@@ -25,7 +25,7 @@ _AHEAD = 4  # batches made before they are asked for
 
 
 class Plan(Protocol):
-    """What the pipeline asks of a plan."""
+    """The interface of a plan that the pipeline uses."""
 
     steps_per_epoch: int
 

@@ -1,4 +1,4 @@
-"""Which pairs form batch N: pure NumPy, a function of (lengths, seed, step) and of nothing that ran before.
+"""Plan of batches: which pairs form batch N, as a function of (lengths, seed, step) alone, in NumPy.
 
 Every pair is used once per epoch, in an order shuffled over the whole data set. Pairs of like lengths share a
 bucket, whose batches all have one shape. What is left over in a bucket moves up to the next larger one, so that at

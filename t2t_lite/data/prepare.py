@@ -1,4 +1,4 @@
-"""prepare: a problem's text to a vocabulary and a token store, once."""
+"""Preparation of data: a problem's text becomes a vocabulary and a token store, once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem
-from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagCounts
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
@@ -67,7 +66,7 @@ def prepare(
         return store
     splits = _checked_splits(problem)  # before anything is written
     if vocabularies is not None:
-        given_vocabulary.check_kind(problem, vocabularies)
+        problem.codec.check_vocabularies(problem.name, *vocabularies)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -139,11 +138,9 @@ def _write(
     for name, vocabulary in files.items():
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
-    tags = TagCounts(WSJ.deleted if problem.evalb is None else problem.evalb.delete_label)
+    learner = problem.codec.learner()
     for split in splits:
-        text = small[split] if split in small else train.read()
-        if problem.target_kind == "tree" and split == "train":
-            text = tags.watch(text)
+        text = small[split] if split in small else learner.watch(train.read())
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         if split in small:
@@ -153,11 +150,8 @@ def _write(
             train.say_marks()
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
-    table = tags.table()
-    if table is not None:
-        writer.file(TAGS_FILE).write(table.to_json().encode())
-        for split, pairs in small.items():
-            table.check_gold(split, pairs)
+    for name, learned in learner.files(small).items():
+        writer.file(name).write(learned.encode())
     writer.finish(
         {
             "made_by": f"t2t-lite {__version__}",
@@ -190,8 +184,8 @@ def _train_vocabularies(problem: Problem, text: TrainingText, progress: Progress
     if problem.shared_vocab:
         vocabulary = train(slice(None), problem.vocab_type)
         return vocabulary, vocabulary
-    target_kind = "word" if problem.target_kind == "tree" else problem.vocab_type
-    return train(slice(0, 1), problem.vocab_type), train(slice(1, 2), target_kind)
+    target_type = problem.codec.target_vocab_type(problem.vocab_type)
+    return train(slice(0, 1), problem.vocab_type), train(slice(1, 2), target_type)
 
 
 def _write_ids(

@@ -1,4 +1,4 @@
-"""The text that a problem gives: its pairs checked, counted and summed up; the training pairs that are used."""
+"""Text of a problem: its pairs are checked and counted, and a checksum is made; cleaning of training pairs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TextChecksum:
         self.count = 0
 
     def add(self, pair: Pair) -> None:
-        """Takes in one more pair."""
+        """Adds a pair."""
         self._digest.update(f"{pair[0]}\n{pair[1]}\n".encode("utf-8", "surrogatepass"))
         self.count += 1
 
@@ -101,7 +101,7 @@ class TrainingText:
             )
 
     def say_marks(self) -> None:
-        """Warns of a character that is not kept. Known when all have been read."""
+        """Warns of a character that is not kept; call it after all pairs have been read."""
         if self._marked:
             _log.warning(
                 "%s training pairs hold %s (U+2581), which is SentencePiece's own mark for a space: it is read as a "

@@ -1,4 +1,4 @@
-"""What the batches of a plan hold: sentences, tokens and padding (section 5.1), for t2t-lite-datagen --describe."""
+"""Statistics of a plan's batches: sentences, tokens and padding (section 5.1), for t2t-lite-datagen --describe."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.text import vocabulary_files
-from t2t_lite.text.tag_table import TAGS_FILE, TagTable, load_table
+from t2t_lite.text.codec import Codec, Outputs, codec_of
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 VERSION = 1
@@ -108,14 +108,17 @@ class Store:
         """SHA-256 of all that is prepared, equal for equal text, settings and vocabularies."""
         return hashlib.sha256(json.dumps(self.manifest["files"], sort_keys=True).encode()).hexdigest()
 
+    @property
+    def codec(self) -> Codec:
+        return codec_of(self.manifest["settings"])
+
     @functools.cached_property
-    def tag_table(self) -> TagTable | None:
-        """The tags that the words of trees may have, see `load_table`; None where targets are text."""
-        if self.manifest["settings"].get("target_kind") != "tree":
-            return None
-        if TAGS_FILE in self.manifest["files"]:
-            self._small_file(TAGS_FILE)  # compares its checksum
-        return load_table(self.folder)
+    def outputs(self) -> Outputs:
+        """How outputs of a model of these data are read."""
+        for name in self.codec.file_names:
+            if name in self.manifest["files"]:
+                self._small_file(name)  # compares its checksum
+        return self.codec.outputs(self.folder, self.target_vocabulary)
 
     def splits(self) -> tuple[str, ...]:
         """The splits in this store, such as ("train", "dev")."""

@@ -21,7 +21,7 @@ from t2t_lite.files import file_lock, staging_dir, sync
 
 
 class StoreWriter:
-    """A store in the making. `finish` puts it in place; leaving the `with` block without that removes it.
+    """Writer of a store. `finish` puts it in place; leaving the `with` block without that removes it.
 
     Args:
         folder: where the store is to be; its parent exists. A store that is there already is replaced.
@@ -72,7 +72,7 @@ class StoreWriter:
 
 
 def recover(folder: Path) -> None:
-    """Puts a store back of which a process that was to replace it was killed between the two renames."""
+    """Restores a store whose replacement was killed between the two renames."""
     if _replaced(folder).exists() and not folder.exists():
         with file_lock(folder):
             if not folder.exists():  # a process may have been just between the two
@@ -136,7 +136,7 @@ class _File:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """Gives an error of the system, which is that of a full disk, the name of the file."""
+        """Adds the file's name to a system error, such as that of a full disk."""
         try:
             yield
         except OSError as error:

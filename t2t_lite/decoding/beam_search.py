@@ -141,7 +141,7 @@ class _Search:
         return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
 
     def _reported(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
-        """The result with what has been found of the sentences there still are."""
+        """Returns the result, updated with the hypotheses of the sentences still in the batch."""
         ids, scores = (
             tf.tensor_scatter_nd_update(old, fixed["rows"][:, None], new)
             for old, new in zip(result, self._ranked(beams), strict=True)
@@ -220,5 +220,5 @@ def _with_symbol(ids: Any, index: Any, symbols: Any) -> Any:
 
 
 def _any_length(value: Any) -> tf.TensorShape:
-    """Sentences leave; other sizes stay, unless the graph does not know them."""
+    """Shapes in which only the number of sentences may change, besides sizes unknown to the graph."""
     return tf.TensorShape([None, *value.shape[1:]] if len(value.shape) else [])

@@ -1,4 +1,4 @@
-"""The log-probability that a model gives to a target that is given, for each pair of lines."""
+"""Log-probabilities of given targets, for each pair of lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class PairScore:
-    """Of one pair: the natural logarithm of the target's probability, and of how many pieces (EOS too) it is the sum.
+    """Score of one pair: the log-probability (natural) of the target, and the number of its pieces, EOS included.
 
     Both are 0 where the source is blank; a blank target is its end symbol.
     """

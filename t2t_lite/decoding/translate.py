@@ -1,4 +1,4 @@
-"""Lines of text in, lines of text out: sorted by length, searched in batches, put back in order."""
+"""Translation of lines: sorted by length, decoded in batches, put back in order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
-from t2t_lite.text.linearize import sentence
-from t2t_lite.text.tag_table import TagTable
-from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.codec import Outputs
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
@@ -40,7 +38,7 @@ class Hypothesis:
 
 
 class LineTranslator(abc.ABC):
-    """What all translators share: lines are cut, sorted by length, decoded in batches and put back in order.
+    """Base class of translators: cuts lines, sorts them by length, decodes batches and restores the order.
 
     Args:
         source_vocabulary: what the lines are cut and sorted by.
@@ -137,7 +135,7 @@ class LineTranslator(abc.ABC):
             )
 
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Line numbers that are decoded together; longest first, so that memory runs out at once or never.
+        """Yields the line numbers of each batch; longest first, so that memory runs out at once or never.
 
         Where several batches are under way, they share `batch_tokens`, and the lines.
         """
@@ -158,10 +156,9 @@ class Translator(LineTranslator):
         source_vocabulary, target_vocabulary: its vocabularies.
         beam_size, length_penalty, extra_length: see `beam_search`.
         max_source_length, batch_tokens: see `LineTranslator`.
-        trees: the model writes linearised trees; outputs are the trees, in brackets, over the words of the input.
+        outputs: how the model's outputs are read, as prepared data or a run have it; None: as text.
 
     Attributes:
-        tree_text: makes the trees; None where outputs are text.
         prepack: see `beam_search`; to be set before the first translation, and not for a graph that is exported.
     """
 
@@ -176,13 +173,13 @@ class Translator(LineTranslator):
         extra_length: int,
         max_source_length: int,
         batch_tokens: int,
-        trees: TagTable | None = None,
+        outputs: Outputs | None = None,
     ) -> None:
         super().__init__(
             source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
         )
         self.model, self.target_vocabulary = model, target_vocabulary
-        self.tree_text = None if trees is None else TreeText(target_vocabulary, trees)
+        self.outputs = outputs or Outputs()
         self.length_penalty, self.extra_length = length_penalty, extra_length
         self.prepack = False
         # One graph for all shapes.
@@ -196,7 +193,7 @@ class Translator(LineTranslator):
         target: AnyVocabulary,
         hparams: HParams,
         *,
-        trees: TagTable | None = None,
+        outputs: Outputs | None = None,
     ) -> Translator:
         """Decoding as the recipe says."""
         return cls(
@@ -208,7 +205,7 @@ class Translator(LineTranslator):
             extra_length=hparams.extra_length,
             max_source_length=hparams.max_source_length,
             batch_tokens=hparams.decode_batch_tokens,
-            trees=trees,
+            outputs=outputs,
         )
 
     @property
@@ -238,13 +235,11 @@ class Translator(LineTranslator):
 
     def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:
         """Returns the output for a line of which the search found the pieces `ids` [T]."""
-        text, repaired = self.target_vocabulary.decode(ids.tolist()), False
-        if self.tree_text is not None:
-            text, repaired = self.tree_text.tree(line, text)
+        text, repaired = self.outputs.output(line, self.target_vocabulary.decode(ids.tolist()))
         return Hypothesis(text, float(score), repaired)
 
     def source(self, line: str) -> str:
-        return super().source(line) if self.tree_text is None else sentence(line)
+        return self.outputs.source(line, self.source_vocabulary)
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What translates for the page: a trained run, an exported model, or a server."""
+"""Backends of the page: a trained run, an exported model, or a server."""
 
 from __future__ import annotations
 

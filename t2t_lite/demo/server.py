@@ -1,4 +1,4 @@
-"""The socket that the page is served from, and the server on it."""
+"""Socket and server of the page."""
 
 from __future__ import annotations
 

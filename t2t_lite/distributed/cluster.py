@@ -1,4 +1,4 @@
-"""Which machines train together: the standard environment variable TF_CONFIG, read strictly."""
+"""Cluster: the machines that train together, from the environment variable TF_CONFIG, read strictly."""
 
 from __future__ import annotations
 

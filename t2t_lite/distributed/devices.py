@@ -1,4 +1,4 @@
-"""Which devices train, and whether XLA compiles."""
+"""Devices of a training, and whether XLA compiles."""
 
 from __future__ import annotations
 

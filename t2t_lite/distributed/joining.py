@@ -1,4 +1,4 @@
-"""Joining a cluster: its workers wait for each other, and say for whom, before TensorFlow connects them.
+"""Joining a cluster: workers wait for each other, and report for whom, before TensorFlow connects them.
 
 TensorFlow waits as well, but for an hour, without a word, and without an ear for signals.
 """

@@ -1,4 +1,4 @@
-"""What the processes that train together tell each other, beside gradients. Alone, a process agrees with itself."""
+"""Messages between the processes of a training, besides gradients. Alone, a process agrees with itself."""
 
 from __future__ import annotations
 

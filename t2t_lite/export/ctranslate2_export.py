@@ -25,7 +25,6 @@ from t2t_lite.export.export import new_version, write_card
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
 README_FILE = "README.txt"
@@ -53,15 +52,14 @@ def export_ctranslate2(
     spec = _spec(translator)
     spec.validate()
     spec.optimize(quantization=precision)
-    text = translator.tree_text
     vocabularies = by_file(translator.source_vocabulary, translator.target_vocabulary)
 
     def write(folder: Path) -> None:
         spec.save(str(folder))
         for name, vocabulary in vocabularies.items():
             vocabulary.save(folder / name)
-        if text is not None and text.table.learned:
-            (folder / TAGS_FILE).write_text(text.table.to_json(), encoding="utf-8")
+        for name, text in translator.outputs.files().items():
+            (folder / name).write_text(text, encoding="utf-8")
         (folder / README_FILE).write_text(readme(translator, list(vocabularies)), encoding="utf-8")
         write_card(folder, {**card, "ctranslate2": {"version": ctranslate2.__version__, "precision": precision}})
 

@@ -104,7 +104,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     alpha = translator.length_penalty
     trained = isinstance(translator.source_vocabulary, Vocabulary)
     text = (_README if trained else _README_IMPORTED) + _PENALTY
-    return (text if translator.tree_text is None else text + _README_OF_TREES).format(
+    return (text if translator.outputs.is_text else text + _README_OF_TREES).format(
         source=vocabularies[0],
         target=vocabularies[-1],
         beam_size=translator.beam_size,

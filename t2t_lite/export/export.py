@@ -1,4 +1,4 @@
-"""Writes a version of an exported model: a folder with a number, which is there whole or not at all."""
+"""Writer of a version of an exported model: a folder with a number, complete or absent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from t2t_lite.export.export_folder import CARD_FILE, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
 from t2t_lite.files import sync
-from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary_files import by_file
 
 
@@ -75,8 +74,8 @@ def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_ba
     extra.mkdir()
     for name, vocabulary in by_file(source, target).items():
         vocabulary.save(assets / name)
-    if served.tag_table is not None:  # for people; the graph has it inside
-        (assets / TAGS_FILE).write_text(served.tag_table.to_json(), encoding="utf-8")
+    for name, text in served.outputs.files().items():  # for people; the graph has them inside
+        (assets / name).write_text(text, encoding="utf-8")
     write_card(assets, {**card, "signatures": _described(served.signatures)})
     write_warmup(extra / WARMUP_FILE, source, target, served.signatures, warmup_batch_size)
 

@@ -1,4 +1,4 @@
-"""Translates lines with an exported model, which brings its vocabularies, its weights and its search along."""
+"""Translator that uses an exported model, with its vocabularies, weights and search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""model_card.json: what a model is, what it was trained on and how well it does, beside the model itself."""
+"""model_card.json: what a model is, its training data and its scores."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import tensorflow as tf
 from t2t_lite import __version__, config
 from t2t_lite.config import HParams
 from t2t_lite.decoding.translate import Translator
-from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.metrics.metric import signature
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
-from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.codec import Outputs
 
 _LICENCE = (
     "t2t-lite is licensed under Apache-2.0; it lays no claim to models made with it. What may be done with this model "
@@ -80,7 +80,7 @@ def model_card(
             side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}
             for side, vocabulary in (("source", translator.source_vocabulary), ("target", translator.target_vocabulary))
         },
-        **({} if translator.tree_text is None else {"trees": _trees(translator.tree_text, problem)}),
+        **({} if translator.outputs.is_text else {"trees": _trees(translator.outputs, problem)}),
         "versions": {
             "python": ".".join(map(str, sys.version_info[:3])),
             "tensorflow": tf.__version__,
@@ -92,8 +92,8 @@ def model_card(
     }
 
 
-def _trees(text: TreeText, problem: Problem) -> dict[str, str]:
-    return {"tags": text.table.describe(), "evalb": Bracketing(problem.evalb).signature}
+def _trees(outputs: Outputs, problem: Problem) -> dict[str, str]:
+    return {**outputs.describe(), problem.metric: signature(problem.make_metric())}
 
 
 def _first_line(problem: Problem) -> str:
@@ -101,7 +101,7 @@ def _first_line(problem: Problem) -> str:
 
 
 def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the data lay on somebody's machine is nobody else's business; its folder's name may say what it is."""
+    """Returns options with the paths of folders cut to their names: paths of a machine are private."""
     return {
         name: os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
         for name, value in options.items()

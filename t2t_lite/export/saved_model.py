@@ -21,7 +21,8 @@ from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.ops.int8_product import assert_exact
-from t2t_lite.text.tag_table import TagTable
+from t2t_lite.text.codec import Outputs
+from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 # Attention has layers x heads x queries x keys numbers for a text of a few bytes.
@@ -32,7 +33,7 @@ _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
 
 
 class ServedModel(tf.Module):
-    """What is saved: no sentence's outputs depend on the others in its batch, but for rounding.
+    """Module that is saved: a sentence's outputs do not depend on others in its batch, except for rounding.
 
     Rounding: the last digits of floating-point sums depend on how many rows are computed together. In float32 that
     changes scores in the 6th digit; bfloat16 and int8 round between the layers, which makes more of it.
@@ -65,8 +66,8 @@ class ServedModel(tf.Module):
         source, target = self.vocabularies
         self._source = GraphText(source)
         self._target = self._source if target is source else GraphText(target)
-        text = translator.tree_text
-        self._trees = None if text is None else GraphTrees(text.words, text.table)
+        outputs = translator.outputs
+        self._text = GraphTrees(outputs.words, outputs.table) if isinstance(outputs, TreeText) else self._target
         model = translator.model
         members = model.members().items()
         self._weights = {
@@ -83,10 +84,9 @@ class ServedModel(tf.Module):
         return self._translator.source_vocabulary, self._translator.target_vocabulary
 
     @property
-    def tag_table(self) -> TagTable | None:
-        """The tags that words may have; None where outputs are text, or the table was not learned."""
-        text = self._translator.tree_text
-        return text.table if text is not None and text.table.learned else None
+    def outputs(self) -> Outputs:
+        """How the model's outputs are read."""
+        return self._translator.outputs
 
     @functools.cached_property
     def signatures(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class ServedModel(tf.Module):
         source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
         same = tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
-        with tf.control_dependencies([same]):  # or the next operation might be the first to complain
+        with tf.control_dependencies([same]):  # else another operation might report the error first
             there = source.row_lengths() > 0
         source, target = _dense(source, there), _ended(_dense(target, there))
         values, tokens = log_probs(self._translator.model, source, target)
@@ -181,14 +181,14 @@ class ServedModel(tf.Module):
         """string [B] -> string [B]: as the model is to see them."""
         # The server checks no shapes: a single string would run, and give odd answers.
         inputs = tf.ensure_shape(inputs, [None])
-        return inputs if self._trees is None else self._trees.sentences(inputs)
+        return self._text.source(inputs)
 
     def _encoded(self, inputs: Any) -> Any:
         return self._source.encode(inputs, self.max_source_length)
 
     def _decoded(self, ids: Any, inputs: Any) -> Any:
         """int32 [B, T], string [B] as read -> string [B]."""
-        return self._target.decode(ids) if self._trees is None else self._trees.trees(ids, inputs)
+        return self._text.output(ids, inputs)
 
     @property
     def _max_target_length(self) -> int:

@@ -1,4 +1,4 @@
-"""Subwords inside a graph: what `SubwordVocabulary` does outside, in core TensorFlow and one TensorFlow Text operation.
+"""Subwords inside a graph: `SubwordVocabulary` in core TensorFlow and one TensorFlow Text operation.
 
 Legend: B texts, N ids of a text, C characters of all texts, W tokens of all texts.
 """

@@ -1,4 +1,4 @@
-"""Text to piece ids and back inside a graph: what a vocabulary does outside, with TensorFlow Text's ops.
+"""Vocabularies inside a graph: text to piece ids and back, with TensorFlow Text's ops.
 
 Legend: B texts, N pieces.
 """
@@ -63,6 +63,14 @@ class GraphText(tf.Module):
         ended = tf.cumsum(tf.cast(tf.equal(ids, EOS), tf.int32), axis=1) > 0
         pieces = tf.ragged.boolean_mask(ids, ~ended & (ids != PAD))
         return utf_8(self._tokenizer.detokenize(pieces))  # byte pieces may end in the middle of a character
+
+    def source(self, inputs: Any) -> Any:
+        """string [B] -> string [B]: as the model is to see them; of text, as they are."""
+        return inputs
+
+    def output(self, ids: Any, inputs: Any) -> Any:
+        """int32 [B, N], string [B] as `source` gives -> string [B]: the outputs, here the text of the ids."""
+        return self.decode(ids)
 
     def pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N]: the name of each piece, EOS included; "" for PAD."""

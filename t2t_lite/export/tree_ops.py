@@ -1,4 +1,4 @@
-"""Sentences in and bracketed trees out inside a graph: what text/tree_text.py does outside, in core TensorFlow ops.
+"""Trees inside a graph: text/tree_text.py in core TensorFlow ops.
 
 A tree over given words is a set of nested spans, each from the number of words before its phrase to that at its end.
 One loop finds where phrases end, a bracket at a time and all sentences at once; the rest is done for all at once.
@@ -54,19 +54,19 @@ class GraphTrees(tf.Module):
         self._graph_tags = _GraphTags(self._tags, table)
 
     @staticmethod
-    def sentences(texts: Any) -> Any:
+    def source(texts: Any) -> Any:
         """string [B] -> string [B]: as `linearize.sentence`; bytes that are no UTF-8 become U+FFFD."""
         texts = utf_8(texts)
         for pattern, written in ((r"\(", "-LRB-"), (r"\)", "-RRB-"), (r"[ \t\n\r\f\v]+", " ")):
             texts = tf.strings.regex_replace(texts, pattern, written)
         return tf.strings.strip(texts)
 
-    def trees(self, ids: Any, sentences: Any) -> Any:
-        """int32 [B, T], string [B] -> string [B]: the trees that `TreeText.tree` makes; "" of blank sentences.
+    def output(self, ids: Any, sentences: Any) -> Any:
+        """int32 [B, T], string [B] -> string [B]: the trees that `TreeText.output` makes; "" of blank sentences.
 
         Args:
             ids: of the symbols; what follows EOS is not read, and PAD, UNK and what is no symbol is left out.
-            sentences: as `sentences` gives them.
+            sentences: as `source` gives them.
         """
         # Steps too small for a GPU: it would wait for each.
         with tf.device("CPU:0"):

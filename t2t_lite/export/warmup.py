@@ -1,4 +1,4 @@
-"""Requests that a server answers before it calls a version ready, so that the first user does not wait for that.
+"""Warm-up requests, which a server answers before it reports a version as ready.
 
 TensorFlow Serving reads them as PredictionLog messages. They are put together here from their field numbers
 (tensorflow_serving/apis: prediction_log.proto, predict.proto, model.proto), for the package that holds these messages
@@ -30,7 +30,7 @@ def write_warmup(
 ) -> None:
     """Writes short and long texts, alone and in a batch, for serving_default; one text for each other signature.
 
-    The texts are pieces of the vocabularies: no sentence of the training data leaves the house.
+    The texts are pieces of the vocabularies: no sentence of the training data is exported.
 
     Args:
         signatures: those of the export, by name.

@@ -1,4 +1,4 @@
-"""What an import has found, for whoever asked for it."""
+"""Report of an import."""
 
 from __future__ import annotations
 

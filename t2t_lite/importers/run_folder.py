@@ -1,4 +1,4 @@
-"""Writes an imported model as a run, which every command opens; it is there whole or not at all."""
+"""Writer of an imported model as a run, which every command opens; the run is complete or absent."""
 
 from __future__ import annotations
 

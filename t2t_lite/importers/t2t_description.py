@@ -1,4 +1,4 @@
-"""What a tensor2tensor checkpoint is: sizes and kinds, from the shapes, compared with the hparams."""
+"""Sizes and kinds of a tensor2tensor model, from the shapes in its checkpoint, compared with the hparams."""
 
 from __future__ import annotations
 

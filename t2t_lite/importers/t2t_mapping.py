@@ -1,4 +1,4 @@
-"""Where each variable of tensor2tensor's Transformer goes: a table of names.
+"""Table that maps tensor2tensor's variables to ours.
 
 Heads are blocks of columns on both sides, so that no matrix is permuted.
 """

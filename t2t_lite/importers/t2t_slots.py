@@ -1,4 +1,4 @@
-"""What tensor2tensor's optimizer remembers in a checkpoint, as the slots of ours: with them a training goes on.
+"""Optimizer state in a tensor2tensor checkpoint, converted to our slots, so that training can continue.
 
 Its `adam` is LazyAdam, which moves only the rows that a sparse gradient names. But it makes the gradients of embeddings
 dense before; only those of relative positions are sparse. So LazyAdam is Adam, except for distances that no two symbols

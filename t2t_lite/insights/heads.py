@@ -1,4 +1,4 @@
-"""What heads do, as numbers: how spread out their weights are and how far they look, over some sentences.
+"""Statistics of attention heads: how spread out their weights are and how far they look, over some sentences.
 
 "Individual attention heads clearly learn to perform different tasks" (section 4): then these numbers differ.
 """

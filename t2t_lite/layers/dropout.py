@@ -14,7 +14,7 @@ _LEVELS = 2**24  # a power of two, so that all are equally likely
 
 
 def fold_in(seed: Any, index: int | Any) -> Any:
-    """Derives the seed of part number `index` from the seed of the whole.
+    """Returns the seed of part number `index`, derived from the seed of the whole.
 
     Args:
         seed: int32 [2], a `Seed`, or None for no dropout.
@@ -31,7 +31,7 @@ def fold_in(seed: Any, index: int | Any) -> Any:
 
 
 class Seed(abc.ABC):
-    """What may stand for a seed int32 [2], its `values`, where masks are not simply drawn from it."""
+    """Replacement for a seed int32 [2], its `values`, where masks are not drawn from it directly."""
 
     values: Any
 
@@ -45,7 +45,7 @@ class Seed(abc.ABC):
 
 
 class _GivenSeed(keras.random.SeedGenerator):
-    """Hands a tensor to keras.random, which takes only ints and SeedGenerators."""
+    """Seed generator that passes a tensor to keras.random, which takes only ints and SeedGenerators."""
 
     def __init__(self, seed: Any) -> None:  # no super().__init__: it would create a variable
         self._seed = seed

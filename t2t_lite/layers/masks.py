@@ -1,4 +1,4 @@
-"""What may attend to what, as numbers added to the attention scores: 0 where allowed, -1e9 where not.
+"""Attention masks, as numbers added to the scores: 0 where attention is allowed, -1e9 where not.
 
 The paper sets illegal scores to minus infinity (section 3.2.3). exp(-1e9) is 0 in float32 as well, and a row in
 which nothing is allowed (the empty rows that fill a batch) gives a uniform distribution rather than NaN.
@@ -23,12 +23,12 @@ def bias(allowed: Any) -> Any:
 
 
 def padding_bias(ids_BS: Any) -> Any:
-    """Hides padding. int [B, S] -> float32 [B, 1, 1, S]."""
+    """Mask of padding. int [B, S] -> float32 [B, 1, 1, S]."""
     return bias(ops.not_equal(ids_BS, PAD))[:, None, None, :]
 
 
 def causal_bias(length: Any) -> Any:
-    """Hides the future (section 3.2.3). int T -> float32 [T, T].
+    """Mask of the future (section 3.2.3). int T -> float32 [T, T].
 
     Of two axes: where no gradient is wanted, oneDNN adds a bias of four axes within the product, and takes a hundred
     times as long if the batch's is of size 1 and the lengths' are not.
@@ -38,12 +38,12 @@ def causal_bias(length: Any) -> Any:
 
 
 def near(query_at: Any, key_at: Any, window: int, causal: bool) -> Any:
-    """Which keys restricted self-attention sees (section 4): |i - j| <= window // 2. int [...] -> bool [...]."""
+    """Keys that restricted self-attention sees (section 4): |i - j| <= window // 2. int [...] -> bool [...]."""
     distance, reach = key_at - query_at, window // 2
     return ops.logical_and(distance >= -reach, distance <= (0 if causal else reach))
 
 
 def segment_bias(query_segments_BT: Any, key_segments_BS: Any) -> Any:
-    """Keeps the pairs of a packed row apart (0 is padding). int [B, T], int [B, S] -> float32 [B, 1, T, S]."""
+    """Mask that separates the pairs of a packed row (0 is padding). int [B, T], int [B, S] -> float32 [B, 1, T, S]."""
     same = ops.equal(query_segments_BT[:, :, None], key_segments_BS[:, None, :])
     return bias(ops.logical_and(same, key_segments_BS[:, None, :] > 0))[:, None]

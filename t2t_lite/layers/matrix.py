@@ -1,4 +1,4 @@
-"""A weight matrix that multiplies: what may stand in a variable's place while nothing is trained.
+"""Weight matrix that multiplies: a replacement for a variable while nothing is trained.
 
 A layer's class names in `MATRICES` the weights in whose place one may stand, and their axes: I is summed over, O are
 outputs. A class derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the

@@ -1,4 +1,4 @@
-"""What layers that are made of layers have in common."""
+"""Mixin for layers that consist of layers."""
 
 from __future__ import annotations
 

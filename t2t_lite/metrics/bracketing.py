@@ -270,12 +270,11 @@ class Bracketing:
     """Labelled F1 as a metric beside BLEU and the like; without `parameters`, by those of COLLINS.prm."""
 
     def __init__(self, parameters: Parameters | None = None) -> None:
-        self._parameters = parameters or Parameters()
-        self.signature = f"evalb|{self._parameters.signature}"
+        self.parameters = parameters or Parameters()
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> TreeScore:
         """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as of `evaluate`."""
-        return evaluate(references, hypotheses, self._parameters).score()
+        return evaluate(references, hypotheses, self.parameters).score()
 
 
 def evaluate(gold: Sequence[str], test: Sequence[str], parameters: Parameters | None = None) -> Evaluation:

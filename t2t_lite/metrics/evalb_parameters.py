@@ -1,4 +1,4 @@
-"""EVALB's parameter files (.prm): what to leave out of the comparison of two trees, and what to take for the same."""
+"""EVALB's parameter files (.prm): what to leave out of the comparison of two trees, and what counts as equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What labelled bracketing adds up to, per sentence and in total, as numbers and in the columns that EVALB prints."""
+"""Results of labelled bracketing, per sentence and in total, as numbers and in EVALB's columns."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What a score is, and what computes it: sacreBLEU's counts, on lines that a metric may prepare first."""
+"""Score and Metric: sacreBLEU's counts, on lines that a metric may prepare first."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -34,6 +34,19 @@ class Score:
     def as_dict(self) -> dict[str, Any]:
         """Returns the attributes, JSON-ready."""
         return dataclasses.asdict(self)
+
+
+class CorpusMetric(Protocol):
+    """What a problem's metric must have."""
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str], /) -> Score:
+        """Returns the score of line N of the hypotheses against line N of the references."""
+
+
+def signature(metric: CorpusMetric) -> str:
+    """Returns how a metric computes its scores, which it says with each: here of a line that is text and a tree."""
+    line = ["(S (X a))"]
+    return metric.score(line, line).signature
 
 
 class Metric:

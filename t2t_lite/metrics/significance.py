@@ -1,4 +1,4 @@
-"""Is one output better than another on the same references? sacreBLEU's two paired tests.
+"""Significance of the difference of two outputs: sacreBLEU's two paired tests.
 
 The bootstrap (Koehn, EMNLP 2004) draws corpora with replacement; approximate randomisation (Riezler and Maxwell, 2005)
 swaps lines of the two outputs.

@@ -1,4 +1,4 @@
-"""How attention layers are watched while a model runs, for pictures of their weights."""
+"""Recording of attention weights while a model runs, for pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from t2t_lite.layers.attention import MultiHeadAttention
 
 @contextlib.contextmanager
 def watched(layers: Sequence[MultiHeadAttention]) -> Iterator[list[Any]]:
-    """Gives a list that fills with the weights [B, H, T, S] of each layer, in the order of their calls."""
+    """Context whose list receives the weights [B, H, T, S] of each layer, in the order of their calls."""
     weights: list[Any] = []
     try:
         for layer in layers:

@@ -1,4 +1,4 @@
-"""The contract of a model: what training, search, export and the other commands ask of one.
+"""Contract of a model: the members that training, search, export and the other commands use.
 
 A model is a Keras model that derives from `Model` and has its abstract members; the others have defaults. It is
 registered by name (`@register_model`), and checked when a run starts.

@@ -1,4 +1,4 @@
-"""What encoder and decoder have in common: sub-layers of one kind, and a stack of N layers that are made of them."""
+"""Parts shared by encoder and decoder: a factory of sub-layers, and a stack of N layers."""
 
 from __future__ import annotations
 

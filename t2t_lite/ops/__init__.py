@@ -1,1 +1,1 @@
-"""Speed: operations that TensorFlow has not, or not as fast, and fast forms of what the layers define."""
+"""Fast operations that TensorFlow lacks, and fast forms of what the layers define."""

@@ -1,4 +1,4 @@
-"""Weights of eight bits: a quarter of float32's bytes to read, and products of integers.
+"""Int8 weights: a quarter of float32's bytes to read, and products of integers.
 
 A matrix [I, O] is kept as round(127 w / max |w|), with a maximum for each column; each row that it is multiplied with
 is rounded in the same way when it comes. So the product of a row depends on no other row.
@@ -26,7 +26,7 @@ from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
 
 _log = logging.getLogger("t2t_lite")
-_LEAST_SHARE = 0.9  # below that it would be called int8 and be little smaller
+_LEAST_SHARE = 0.9  # below that, int8 would save little
 _TINY = 1e-30  # instead of the largest of zeros
 
 
@@ -77,7 +77,7 @@ class Int8Matrix(Matrix):
 
 
 def quantize(model: Any) -> None:
-    """Puts an `Int8Matrix` in the place of each matrix of a model, which from then on can only be run.
+    """Replaces each matrix of a model by an `Int8Matrix`; the model can then no longer be trained.
 
     Logs the share of the model's matrices that is int8 then; vectors and tables that are only looked up do not count.
 

@@ -64,7 +64,7 @@ def _types(tensors: list[Any]) -> AttrValue:
 
 
 def check_machine() -> None:
-    """Raises UsageError where a model of int8 weights would not run, or not as it should."""
+    """Raises UsageError if int8 models do not run, or not correctly, on this machine."""
     if tf.config.list_physical_devices("GPU"):
         raise UsageError("Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here.")
     try:
@@ -76,7 +76,7 @@ def check_machine() -> None:
 
 
 def assert_exact() -> None:
-    """Makes a graph fail where `check_machine` would: an exported model does not know where it will run."""
+    """Adds the check of `check_machine` to a graph: an exported model does not know where it will run."""
     tf.debugging.Assert(_exact(), [_NOT_HERE])
 
 

@@ -98,7 +98,7 @@ class LayerCache:
 
 
 def init(memory: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, steps: Any) -> State:
-    """Nothing remembered, and room for `steps` steps or a block of them.
+    """Returns an empty cache with room for `steps` steps or a block of them.
 
     `memory`: keys and values [B, H, S, E] of the layers' cross-attention, as wide.
     """
@@ -115,22 +115,22 @@ def init(memory: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, steps: A
 
 
 def reorder(state: State, parents: Any) -> State:
-    """The state in which hypothesis k continues hypothesis parents[:, k] (int32 [B, K]); no slot is copied."""
+    """Returns the state in which hypothesis k continues hypothesis parents[:, k] (int32 [B, K]); no slot is copied."""
     return {**state, "owner": tf.gather(state["owner"], parents, batch_dims=1)}
 
 
 def is_full(state: State) -> Any:
-    """Whether there is no room for another step, bool scalar."""
+    """Returns whether there is no room for another step, bool scalar."""
     return state["count"] >= tf.shape(state["owner"])[2]
 
 
 def compact(state: State, steps: Any) -> State:
-    """Without the slots that no hypothesis looks at, and with room for `steps` more steps or a block of them."""
+    """Returns a state without unused slots, with room for `steps` more steps or a block of them."""
     seen = tf.reduce_any(state["owner"], 1)
     count = tf.reduce_max(tf.math.count_nonzero(seen, 1, dtype=tf.int32))
     _, kept = tf.math.top_k(tf.cast(seen, tf.int32), count)  # in their old order; fewer than `count` may be seen
     room = [[0, 0], [0, 0], [0, _capacity(steps, state["owner"].shape[1])]]
-    copied = tf.pad(kept, room[1:])  # anything may be in the room, as nobody sees it before it is written
+    copied = tf.pad(kept, room[1:])  # uninitialised: a slot is masked until it is written
     return {
         "count": count,
         "owner": tf.pad(tf.gather(state["owner"], kept, axis=2, batch_dims=1), room),

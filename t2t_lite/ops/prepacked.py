@@ -1,4 +1,4 @@
-"""Weights that are final: what oneDNN makes of a matrix before it multiplies is kept from one search to the next.
+"""Prepacked weights: the layout that oneDNN makes of a matrix before a product is kept between searches.
 
 For the few rows of a search's step that takes up to as much time as the product itself.
 

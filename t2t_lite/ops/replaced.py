@@ -12,7 +12,7 @@ _LOCK = threading.RLock()  # of two graphs of a model that are traced at a time,
 
 @contextlib.contextmanager
 def replaced(attributes: Mapping[Any, Mapping[str, Any]]) -> Iterator[None]:
-    """Gives layers other attributes, by name, and takes them back at the end; Keras tracks none of them."""
+    """Replaces attributes of layers by name, and restores them at the end; Keras does not track the replacements."""
     missing = object()
     with _LOCK:
         old = {layer: {name: vars(layer).get(name, missing) for name in new} for layer, new in attributes.items()}

@@ -1,4 +1,4 @@
-"""Processors: all of them for one operation after the other, or one for each of several operations at a time.
+"""Threads: all processors for one operation at a time, or one processor for each of several operations.
 
 TensorFlow does the first by itself. A Transformer's operations are short, and to hand each of them out to threads and
 to wait for the last takes up to a quarter of the time. The second does without, where there is enough to do that does
@@ -41,7 +41,7 @@ def set_inter_op_parallelism(at_most: int | None = None) -> None:
 
 
 def as_on(num_parallel: int, per_operation: int) -> bool:
-    """Computes from now on as where `num_parallel()` and `per_operation()` were these, on any machine.
+    """Fixes `num_parallel()` and `per_operation()` for all further computation, on any machine.
 
     Sums are cut as there, so results are the same to the last bit. How many processors then do the work changes none.
 
@@ -102,5 +102,5 @@ def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -
 
 
 def processors() -> int:
-    """How many are computed for: those there are, or as many as `as_on` has settled."""
+    """Returns the number of processors to compute for: the machine's, or what `as_on` has set."""
     return available_cpus() if _settled is None else _settled

@@ -1,4 +1,4 @@
-"""The largest of very many numbers.
+"""Top-k of large arrays.
 
 Earns (benchmarks/notebook.md): 30 ms of a step of D1.
 """

@@ -1,1 +1,1 @@
-"""The optimizers, one per file; each registers itself when it is first asked for."""
+"""Optimizers, one per file; each registers itself on first use."""

@@ -1,4 +1,4 @@
-"""Optimizer: what every optimizer does alike, so that one of its own is a file with an update rule in it."""
+"""Base class of optimizers; a subclass is a file with an update rule."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class DamagedError(DataError):
 
 
 class GoneError(DataError):
-    """A checkpoint that was there a moment ago."""
+    """A checkpoint that was removed while it was being read."""
 
 
 class Checkpoints:
@@ -254,7 +254,7 @@ def variable_key(*names: str) -> str:
 
 
 def unreadable(path: str, error: Exception) -> DataError:
-    """What to raise where a checkpoint cannot be read: GoneError or DamagedError, with the reason."""
+    """Returns the error for a checkpoint that cannot be read, GoneError or DamagedError, with the reason."""
     missing = checkpoint_files.missing_file(path)
     if missing and missing.endswith(".index"):
         return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")

@@ -27,7 +27,7 @@ def list_checkpoints(folder: Path) -> list[str]:
 
 
 def list_traces(folder: Path) -> list[str]:
-    """Paths of all of which any file is there, oldest first: whole checkpoints and what is left of others."""
+    """Returns the paths of checkpoints with at least one file, oldest first: whole ones and remains of others."""
     names = os.listdir(folder) if folder.is_dir() else []
     steps = {int(found[1]) for name in names if (found := _FILE.fullmatch(name))}
     return [str(folder / f"{NAME}-{step}") for step in sorted(steps)]
@@ -86,7 +86,7 @@ def finish_moves(folder: Path) -> None:
 
 
 def quarantine(path: str) -> None:
-    """Renames a checkpoint's files to ....damaged, where they are in nobody's way."""
+    """Renames a checkpoint's files to ....damaged, so that they are no longer used."""
     for file in _files(path):
         with contextlib.suppress(FileNotFoundError):  # a running trainer may have removed it
             os.replace(file, f"{file}.damaged")

@@ -1,4 +1,4 @@
-"""What a person sees of a training: a bar on a terminal, a line of plain text per report where stderr is a file."""
+"""Console output of a training: a bar on a terminal, a line of plain text per report if stderr is a file."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Console:
         print(f"step {step:,} of {self._train_steps:,}: {text}{left}", file=sys.stderr, flush=True)
 
     def add_paused(self, seconds: float) -> None:
-        """Notes seconds that went into evaluations and checkpoints."""
+        """Records the seconds spent on evaluations and checkpoints."""
         self._paused += seconds
 
     def say(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which runs can be an ensemble: what their files say of vocabularies, languages and search; needs no TensorFlow."""
+"""Check whether runs can be an ensemble, by their vocabularies, languages and search; needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 from t2t_lite import config
 from t2t_lite.errors import UsageError
-from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary_files import load_pair
 from t2t_lite.runs.run_dir import RunSpec
 
@@ -38,15 +37,16 @@ def check_members(folders: Sequence[str], specs: Sequence[RunSpec]) -> None:
             raise UsageError(
                 f"{folders[0]} and {folder} cannot be an ensemble: the one is from {does}, the other from {does_too}."
             )
-        if _tags(folders[0]) != _tags(folder):
-            raise UsageError(
-                f"{folders[0]} and {folder} cannot be an ensemble: their {TAGS_FILE} differ, with which trees "
-                "are repaired."
-            )
+        for name in spec.make_problem().codec.file_names:
+            if _content(folders[0], name) != _content(folder, name):
+                raise UsageError(
+                    f"{folders[0]} and {folder} cannot be an ensemble: their {name} differ, with which outputs are "
+                    "repaired."
+                )
 
 
 def notices(folders: Sequence[str], specs: Sequence[RunSpec], given: Iterable[str]) -> list[str]:
-    """Returns sentences on what users may not have meant: a run named twice, other problems, another search.
+    """Returns warnings about likely mistakes: a run named twice, different problems, different search settings.
 
     Args:
         folders, specs: as `check_members`.
@@ -72,12 +72,12 @@ def notices(folders: Sequence[str], specs: Sequence[RunSpec], given: Iterable[st
     return found
 
 
-def _tags(folder: str) -> bytes | None:
-    path = Path(folder) / TAGS_FILE
+def _content(folder: str, name: str) -> bytes | None:
+    path = Path(folder) / name
     return path.read_bytes() if path.is_file() else None
 
 
 def _does(spec: RunSpec) -> str:
     problem = spec.make_problem()
-    trees = " (trees)" if problem.target_kind == "tree" else ""
+    trees = "" if problem.codec.is_text else " (trees)"
     return f"{problem.source_language!r} to {problem.target_language!r}{trees}"

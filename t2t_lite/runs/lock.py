@@ -1,4 +1,4 @@
-"""One trainer per folder: a lock that the system takes back when its process ends, however it ends."""
+"""Lock that allows one trainer per folder; the system releases it when the process ends, however it ends."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
-from t2t_lite.text.tag_table import load_table
 from t2t_lite.text.vocabulary_files import AnyVocabulary, load_pair
 from t2t_lite.runs.checkpoint import Checkpoints, find
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
@@ -113,8 +112,8 @@ def open_run(
     step = checkpoints.load_weights(path)
     if precision == "int8":
         quantize(model)
-    trees = load_table(output_dir) if spec.make_problem().target_kind == "tree" else None
-    translator = Translator.from_hparams(model, source, target, hparams, trees=trees)
+    outputs = spec.make_problem().codec.outputs(output_dir, target)
+    translator = Translator.from_hparams(model, source, target, hparams, outputs=outputs)
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 
@@ -138,8 +137,6 @@ def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsem
     search = {name: getattr(first.spec.hparams, name) for name in DECODING}
     runs = [first, *(open_run(folder, **{**options, **search}) for folder in output_dirs[1:])]
     runs.sort(key=lambda run: str(describe_weights(run.checkpoint)["checksum"]))
-    model, trees = Ensemble([run.model for run in runs]), first.translator.tree_text
-    translator = Translator.from_hparams(
-        model, *first.vocabularies, first.spec.hparams, trees=None if trees is None else trees.table
-    )
+    model, outputs = Ensemble([run.model for run in runs]), first.translator.outputs
+    translator = Translator.from_hparams(model, *first.vocabularies, first.spec.hparams, outputs=outputs)
     return OpenEnsemble(first, tuple(runs), model, translator)

@@ -1,4 +1,4 @@
-"""Which evaluation is the best: the higher score, and of equal scores the lower loss."""
+"""Ranking of evaluations: by higher score, then by lower loss."""
 
 from __future__ import annotations
 

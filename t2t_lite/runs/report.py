@@ -1,4 +1,4 @@
-"""What a training reports: gathers updates for metrics.jsonl, TensorBoard and the console."""
+"""Reports of a training: metrics.jsonl, TensorBoard and the console."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Report:
     def add(
         self, step: int, batch: Mapping[str, np.ndarray], loss: float, grad_norm: float, learning_rate: float
     ) -> None:
-        """Notes one update."""
+        """Records one update."""
         self._step, self._learning_rate = step, learning_rate
         self._losses.append(loss)
         self._norms.append(grad_norm)
@@ -87,7 +87,7 @@ class Report:
         self._console.update(step, (batch["source"].shape, batch["target"].shape))
 
     def skip(self, step: int, skipped: int) -> None:
-        """Notes that the update of `step` was not applied; it is number `skipped` of such."""
+        """Records that the update of `step` was not applied; `skipped` counts such updates."""
         self._write({"step": step, SKIPPED: skipped})
         self._console.update(step)
 
@@ -152,7 +152,7 @@ class Report:
         self._console.add_paused(seconds)
 
     def add_waited(self, seconds: float) -> None:
-        """Notes that the training waited so long for a batch."""
+        """Records how long the training waited for a batch."""
         self._waited += seconds
 
     def _clear(self) -> None:

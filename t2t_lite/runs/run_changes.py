@@ -1,4 +1,4 @@
-"""Which settings of a run may change when it goes on, and whether a checkpoint is of the run as its files have it."""
+"""Check of the settings that change when a run resumes, and of a checkpoint against the run's files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from t2t_lite.runs.run_dir import RunSpec
 def check_same(
     old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str], *, reset_optimizer: bool = False
 ) -> None:
-    """Raises UsageError with the differences, if `new` would not go on as `old` would have.
+    """Raises UsageError with the differences between `old` and `new` that change the updates.
 
     Args:
         reset_optimizer: the optimizer's settings may differ.
@@ -46,7 +46,7 @@ def make_record(spec: RunSpec) -> dict[str, Any]:
 
 
 def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: bool) -> None:
-    """Raises DataError if the checkpoint `path` was trained otherwise than the run's files have it.
+    """Raises DataError if the checkpoint `path` was trained with other settings than the run's files say.
 
     Args:
         record: the checkpoint's.
@@ -62,7 +62,7 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
     changes += [
         f"  {name}: checksum {theirs[name][:12]}... -> {ours[name][:12]}..."
         for name in sorted(theirs.keys() & ours.keys())
-        if theirs[name] != ours[name] and name.endswith(".model")  # tags are for the output, and may be learned again
+        if theirs[name] != ours[name] and name.endswith(".model")  # tags concern outputs only, and may be learned again
     ]
     if changes:
         raise DataError(
@@ -83,7 +83,7 @@ def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
     before, after = config.to_dict(old.hparams), config.to_dict(new.hparams)
     declared = config.fields(type(old.hparams)) | config.fields(type(new.hparams))
     names = before.keys() | after.keys()
-    if old.model != new.model:  # what only one of them reads, or each with choices of its own, says nothing more
+    if old.model != new.model:  # a field that only one of them reads needs no line of its own
         names = {name for name in names if config.same_field(name, type(old.hparams), type(new.hparams))}
     return changes + [
         f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"

@@ -1,4 +1,4 @@
-"""Checksums of a run's small files: a changed bit in one of them would give other words, or go on with another recipe.
+"""Checksums of a run's small files: a changed bit in one could give other words or another recipe.
 
 hparams.json and problem.json each hold `sha256`, which is of all their other entries; problem.json holds `files`, the
 checksums of the vocabularies and of tags.json; and each checkpoint holds a record of recipe, problem and files.
@@ -15,7 +15,6 @@ from typing import Any
 
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
-from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary_files import by_file
 
 SHA256 = "sha256"
@@ -42,9 +41,8 @@ def file_checksums(store: Store) -> dict[str, str]:
     """Returns the checksums of the files that a run takes from its data: its vocabularies and, if learned, its tags."""
     vocabularies = by_file(store.source_vocabulary, store.target_vocabulary)
     found = {name: vocabulary.checksum for name, vocabulary in vocabularies.items()}
-    if store.tag_table is not None and store.tag_table.learned:
-        found[TAGS_FILE] = hashlib.sha256(store.tag_table.to_json().encode()).hexdigest()
-    return found
+    learned = store.outputs.files().items()
+    return found | {name: hashlib.sha256(text.encode()).hexdigest() for name, text in learned}
 
 
 def check_files(folder: str | os.PathLike[str], files: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The prepared data of a run: with the run's vocabulary, and the same as its checkpoints were trained on."""
+"""Prepared data of a run, checked against its vocabulary and its checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.text import vocabulary_files
-from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
 from t2t_lite.runs.run_checksums import check_files, file_checksums
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
@@ -47,8 +46,8 @@ def prepare_run_data(
         DataError: the checkpoints were trained on other data, or the run's vocabulary is damaged; also as `prepare`.
     """
     trained = has_weights(output_dir)
-    if trained:  # the tags are written again
-        check_files(output_dir, {name: known for name, known in (spec.files or {}).items() if name != TAGS_FILE})
+    if trained:  # what else is learned is written again
+        check_files(output_dir, {name: known for name, known in (spec.files or {}).items() if name in FILES})
     if again and trained and spec.vocabulary is None:
         spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
     vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
@@ -91,7 +90,7 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # left by a start that came to nothing
-        for name in (*FILES, TAGS_FILE):
+        for name in (*FILES, *store.codec.file_names):
             (Path(output_dir) / name).unlink(missing_ok=True)
     for name, vocabulary in by_file(source, target).items():
         path = Path(output_dir) / name
@@ -101,16 +100,17 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
                 "as it was, or give another --output_dir."
             )
         replace_file(path, vocabulary.data)
-    if store.tag_table is not None and store.tag_table.learned:
-        _write_tags(Path(output_dir) / TAGS_FILE, store.tag_table.to_json())
+    for name, text in store.outputs.files().items():
+        _write_learned(Path(output_dir) / name, text)
 
 
-def _write_tags(path: Path, text: str) -> None:
+def _write_learned(path: Path, text: str) -> None:
     if has_weights(path.parent) and not (path.exists() and path.read_text(encoding="utf-8") == text):
         _log.warning(
-            "From here on the trees of %s are repaired with the tags of its data as they are now; they are not those "
-            "with which its scores were computed so far.",
+            "From here on outputs of %s are read with the %s of its data as they are now; it is not the one with which "
+            "its scores were computed so far.",
             path.parent,
+            path.name,
         )
     replace_file(path, text)
 

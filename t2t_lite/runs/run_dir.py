@@ -180,7 +180,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
 
 
 def _check_names(output_dir: str | os.PathLike[str], problem: str, hparams_set: str, model: str) -> None:
-    """Raises UsageError, which names all that nothing registers, where the hparams set is not registered."""
+    """Raises UsageError with all names that are not registered, if the hparams set is one of them."""
     if hparams_set in registry.HPARAMS:
         return
     names = (
@@ -196,7 +196,7 @@ def _check_names(output_dir: str | os.PathLike[str], problem: str, hparams_set: 
 
 
 def recorded_code(output_dir: str | os.PathLike[str]) -> str | None:
-    """Returns the folder of the user's own code that a run names, for who trusts the run; None: it names none."""
+    """Returns the folder of the user's own code that a run names, or None; import it only if the run is trusted."""
     code: str | None = _read_problem(output_dir)["usr_dir"] if has_run(output_dir) else None
     return code
 
@@ -207,7 +207,7 @@ def absolute(usr_dir: str | None) -> str | None:
 
 
 def no_run(output_dir: str | os.PathLike[str]) -> str:
-    """What to say where there is no hparams.json."""
+    """Returns the error for a folder without hparams.json."""
     if has_weights(output_dir):
         return (
             f"{output_dir} holds checkpoints, but no {HPARAMS_FILE}, which says how they were trained. Put it back "

@@ -42,7 +42,7 @@ def recorded(
     computed: Mapping[str, object] | None = None,
     writes: bool = True,
 ) -> Iterator[None]:
-    """Notes in run.json that the trainer has started, and at the end of the context how it ended.
+    """Context that records in run.json the trainer's start and how it ended.
 
     The caller holds the run's lock: an older entry without an end is of a process that is gone.
 

@@ -48,7 +48,7 @@ class SavedState:
             self.parts[_MEMORY] = self._memory
 
     def gather(self) -> None:
-        """Before saving: brings the variables up to date."""
+        """Updates the variables before a save."""
         if self._optimizer is not None:
             self._start.assign(self._optimizer.start)
         if self._schedule is not None and self._memory:
@@ -56,14 +56,14 @@ class SavedState:
                 self._memory[name].assign(value)
 
     def clear(self) -> None:
-        """Before reading: sets what a checkpoint may lack to what holds then."""
+        """Sets defaults before a read for what a checkpoint may lack."""
         if self._optimizer is not None:
             self._start.assign(0)
         for name, variable in self._memory.items():
             variable.assign(-1 if name == _HEARD else self._fresh[name])
 
     def hand_out(self, step: int) -> None:
-        """After reading the checkpoint of `step`: tells optimizer and schedule what was in it."""
+        """Passes what the checkpoint of `step` held to optimizer and schedule."""
         if self._optimizer is not None:
             self._optimizer.start = int(self._start.numpy())
         if self._schedule is not None and self._memory:

@@ -1,4 +1,4 @@
-"""test.scores.json and dev.scores.json: the newest scores of a split, and of exactly which weights they are.
+"""test.scores.json and dev.scores.json: the newest scores of a split, with the weights they belong to.
 
 {"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
 "weights": {"path", "step", "checksum"}, "decoding": {...}, "hypotheses", "date", "version"}
@@ -75,7 +75,7 @@ def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any
 
 
 def scores_of(output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the scores in the run's files that are of these very weights, decoded in this very way.
+    """Returns the scores in the run's files that belong to exactly these weights and this decoding.
 
     Each has split, metric, value, signature and weights (the path of `checkpoint` in the run's folder).
     """
@@ -104,7 +104,7 @@ def summary(record: Mapping[str, Any]) -> str:
 
 
 def scores_path(output_dir: str | os.PathLike[str], split: str) -> Path:
-    """Where the scores of a split are."""
+    """Returns the path of the scores of a split."""
     return Path(output_dir) / f"{split}.scores.json"
 
 

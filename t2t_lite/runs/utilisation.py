@@ -1,4 +1,4 @@
-"""What a training costs in FLOPs of the model (models/flops.py), and how much of the devices' speed that is.
+"""FLOPs of a training (models/flops.py), and the share of the devices' speed that it reaches.
 
 Counted are real tokens, not padding, each pair by its own lengths; the pairs of a packed row are counted one by one,
 as if each stood in a row of its own. What a device computes on padding, or between the pairs of a row, is lost
@@ -55,7 +55,7 @@ def planned_flops(sizes: Sizes, split: TokenSplit, plan: Plan, steps: int) -> in
 
 
 def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> float:
-    """How many FLOPs all devices of `strategy` do in a second of nothing but matrix products.
+    """Returns the FLOPs per second of all devices of `strategy` in plain matrix products.
 
     Measured for a fraction of a second: the best of some products of square matrices of `dtype`, as TensorFlow computes
     them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count as often as the first. On CPUs as many
@@ -63,7 +63,7 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
     and count once. Work of others on the machine makes it an underestimate.
     """
     gpu = on_gpus()
-    # Enough to fill a GPU; on a CPU short enough to be done before another process gets its turn.
+    # Large enough to fill a GPU; on a CPU, short enough to finish before a process switch.
     sizes, repeats = ((4096,), 10) if gpu else ((384, 512), 1)
     multiply = tf.function(lambda a, b: tf.linalg.matmul(a, b), autograph=False)
 

@@ -1,4 +1,4 @@
-"""Verifies a run before it is opened or goes on: its files by checksums, a checkpoint by its record of the run."""
+"""Verification of a run before it is opened or resumed: files by checksums, a checkpoint by its record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {"problem": str, "options": dict, "model": str, "hparams": dict, "files
 
 
 def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) -> str | None:
-    """Raises DataError unless a run's files are as they were written, and the checkpoint `path` was trained with them.
+    """Raises DataError unless a run's files are unchanged and the checkpoint `path` was trained with them.
 
     Returns:
         A sentence that says what could not be verified; None: everything was.

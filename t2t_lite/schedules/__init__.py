@@ -1,1 +1,1 @@
-"""The schedules, one per file; each registers itself when it is first asked for."""
+"""Schedules, one per file; each registers itself on first use."""

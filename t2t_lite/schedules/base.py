@@ -1,4 +1,4 @@
-"""Schedule: the learning rate by step, and by evaluations on dev where it listens to them."""
+"""Base class of schedules: the learning rate by step, and by evaluations on dev if it listens to them."""
 
 from __future__ import annotations
 

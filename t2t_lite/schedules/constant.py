@@ -1,4 +1,4 @@
-"""Up in a line to learning_rate, and there it stays; warmup_steps=1 is without a way up."""
+"""Constant learning_rate after a linear warm-up; warmup_steps=1 has no warm-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Up in a line to learning_rate, then down with the root of the step: fairseq's inverse_sqrt."""
+"""Linear warm-up to learning_rate, then decay by the root of the step: fairseq's inverse_sqrt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equation (3) of the paper: up in a line, then down with the root of the step (section 5.3)."""
+"""Equation (3) of the paper: linear warm-up, then decay by the root of the step (section 5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tensor2tensor's three kinds of vocabulary have in common: a file, PAD and EOS, no unknown piece of their own."""
+"""Base class of tensor2tensor's three kinds of vocabulary: a file, PAD and EOS, no unknown piece of their own."""
 
 from __future__ import annotations
 

@@ -1,21 +1,17 @@
-"""Trees where everything else is lines of text: what a parser's model reads and writes, and what its user sees."""
+"""Outputs of a parser: what its model reads and writes, and the trees that its user sees."""
 
 from __future__ import annotations
 
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import UNK
+from t2t_lite.text.codec import Outputs
 from t2t_lite.text.linearize import repair, restore, sentence, tag_punctuation
-from t2t_lite.text.tag_table import WSJ, TagTable
+from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
-NOT_OF_TREES = (
-    "Trees need a vocabulary of whole symbols, which t2t-lite trains; one that was imported from tensor2tensor is for "
-    "text only."
-)
 
-
-class TreeText:
+class TreeText(Outputs):
     """Makes trees of what a model writes.
 
     Args:
@@ -29,22 +25,25 @@ class TreeText:
         UsageError: the vocabulary is imported; its pieces are not symbols.
     """
 
+    is_text = False
+
     def __init__(self, vocabulary: AnyVocabulary, table: TagTable = WSJ) -> None:
-        if not isinstance(vocabulary, Vocabulary):
-            raise UsageError(NOT_OF_TREES)
-        self.words = vocabulary.words()
+        self.words = own_vocabulary(vocabulary).words()
         self._known = frozenset(self.words[UNK + 1 :])
         self.table = table
 
-    def tree(self, line: str, output: str) -> tuple[str, bool]:
-        """Returns the tree of a model's output over the words of a line, and whether the output had to be repaired.
+    def source(self, line: str, vocabulary: AnyVocabulary) -> str:
+        return sentence(line)
+
+    def output(self, line: str, written: str) -> tuple[str, bool]:
+        """Returns the tree of a model's symbols over the words of a line, and whether they had to be repaired.
 
         A line without words has no tree: "".
         """
         words = sentence(line)
         if not words:
             return "", False
-        tree, repairs = repair(output.split(" "), words.split(" "), self._known, self.table)
+        tree, repairs = repair(written.split(" "), words.split(" "), self._known, self.table)
         tree, changed = tag_punctuation(tree, self.table)
         return str(tree), bool(repairs or changed)
 
@@ -53,3 +52,19 @@ class TreeText:
         # Where tags were learned, TAG may be one of the treebank's own.
         table = None if self.table.learned else self.table
         return str(restore(target.split(" "), sentence(line).split(" "), table))
+
+    def files(self) -> dict[str, str]:
+        return {TAGS_FILE: self.table.to_json()} if self.table.learned else {}
+
+    def describe(self) -> dict[str, str]:
+        return {"tags": self.table.describe()}
+
+
+def own_vocabulary(vocabulary: AnyVocabulary) -> Vocabulary:
+    """Returns a vocabulary that t2t-lite trained; UsageError for another."""
+    if not isinstance(vocabulary, Vocabulary):
+        raise UsageError(
+            "Trees need a vocabulary of whole symbols, which t2t-lite trains; one that was imported from tensor2tensor "
+            "is for text only."
+        )
+    return vocabulary

@@ -1,4 +1,4 @@
-"""What a recipe will do before it does it: its values, the model by parts, epochs, hours, batches, memory."""
+"""The text of --describe: a recipe's values, the model by parts, epochs, hours, batches and memory."""
 
 from __future__ import annotations
 

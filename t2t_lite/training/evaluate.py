@@ -16,11 +16,8 @@ from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
-from t2t_lite.metrics import bleu
-from t2t_lite.metrics.bracketing import Bracketing
-from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.metrics.evalb_report import TreeScore
-from t2t_lite.metrics.metric import Score
+from t2t_lite.metrics.metric import CorpusMetric, Score
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
@@ -88,26 +85,14 @@ class Evaluator:
         model: a `models.base.Model`.
         store: the prepared data.
         translator: decodes with the same model.
-        metric: one of metrics.bleu.METRICS, or "evalb".
-        evalb: the parameters of "evalb"; None: those of COLLINS.prm.
-        bleu_tokenize: BLEU's tokeniser; None: as the target language has it.
+        metric: as `Problem.make_metric` has it.
 
     Attributes:
         guessing_loss: that of a model to which all pieces are equally likely.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        store: Store,
-        translator: Translator,
-        metric: str,
-        evalb: Parameters | None = None,
-        bleu_tokenize: str | None = None,
-    ) -> None:
-        self._store, self._translator = store, translator
-        language = store.manifest["settings"]["target_language"]
-        self._metric = Bracketing(evalb) if metric == "evalb" else bleu.metric(metric, language, bleu_tokenize)
+    def __init__(self, model: Any, store: Store, translator: Translator, metric: CorpusMetric) -> None:
+        self._store, self._translator, self._metric = store, translator, metric
 
         def sums(source: Any, target: Any) -> tuple[Any, Any]:
             batch = {"source": source, "target": target}
@@ -131,8 +116,7 @@ class Evaluator:
         sources = [source for source, _ in pairs]
         with Progress(len(pairs), " lines", f"translating {split}") as bar:
             hypotheses = [h[0] for h in self._translator.translate(sources, progress=bar)]
-        trees = self._translator.tree_text
-        references = [target if trees is None else trees.reference(source, target) for source, target in pairs]
+        references = [self._translator.outputs.reference(*pair) for pair in pairs]
         texts = [h.text for h in hypotheses]
         score = self._metric.score(texts, references)
         repaired = sum(h.repaired for h in hypotheses)

@@ -40,7 +40,7 @@ def evaluate_run(
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")
     problem = run.spec.make_problem()
-    scores = Evaluator(run.model, store, run.translator, problem.metric, problem.evalb, problem.bleu_tokenize)(split)
+    scores = Evaluator(run.model, store, run.translator, problem.make_metric())(split)
     return RunScores(
         run.checkpoint,
         split,

@@ -1,4 +1,4 @@
-"""What a training will need, beside what there is: hours, at a rate that was measured, and memory."""
+"""Estimate of the hours and the memory that a training needs, and of the memory that there is."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def check_memory(hparams: HParams, vocab_size: int) -> None:
 
 
 def memory_there() -> tuple[int, str]:
-    """Returns the bytes of memory that a training can have on one device, and whose they are."""
+    """Returns the memory available to a training on one device, in bytes, and the name of that memory."""
     if on_gpus():
         from tensorflow.python.client import device_lib
 

@@ -1,4 +1,4 @@
-"""The weights that a training ends with: the mean of its last checkpoints, or the best one where dev says so."""
+"""Choice of a run's final weights: the mean of the last checkpoints, or the best one if it scores better on dev."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def choose_weights(
 
 
 def _load_best(output_dir: str | os.PathLike[str], checkpoints: Checkpoints) -> str | None:
-    """Loads the best weights, and returns their path; None: there are none that can be read."""
+    """Loads the best weights and returns their path, or None if there are none that can be read."""
     for path in reversed(list_checkpoints(output_dir, BEST)):
         if checkpoints.try_weights(path, "the end of the run is made without it"):
             return path

@@ -64,7 +64,7 @@ def loss_and_gradients(
 
 
 def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:
-    """The gradient of the softmax layer's table, whose rows may be looked up, too; to add their part takes memory."""
+    """Gradient of the softmax table, including that of its rows used as embeddings, which takes memory to add."""
     if of_lookups is None:
         return of_table
     if not isinstance(of_lookups, tf.IndexedSlices):

@@ -1,4 +1,4 @@
-"""What the last bits of a run's weights depend on: noted in run.json, kept where it can be when the run goes on.
+"""What the last bits of a run's weights depend on: recorded in run.json, and restored where possible on resume.
 
 Sums are added up in parts, and another cut gives other last bits. On CPUs it follows from the number of blocks of rows
 that are computed side by side and of the threads of an operation, not from how many processors then work at them: so a
@@ -72,7 +72,7 @@ def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bo
 
 
 def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[str, Any]) -> list[str]:
-    """What to say of the last bits when a run goes on with `first_step`, computed as `now`; before run.json is written.
+    """Returns the message about last bits for a run that resumes at `first_step`; call it before run.json is written.
 
     Nothing where all is as before.
     """
@@ -101,7 +101,7 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
 
 
 def _until(output_dir: str | os.PathLike[str], step: int) -> dict[str, Any]:
-    """The entry of run.json of the start that made `step`; empty where none did."""
+    """Returns run.json's entry of the start that made `step`; empty if there is none."""
     for entry in reversed(read_starts(output_dir)):
         first = entry.get("first_step")
         if isinstance(first, int) and first <= step:

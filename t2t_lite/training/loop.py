@@ -25,7 +25,7 @@ _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """How often what happens, in steps where nothing else is said; 0 is never, but for eval_every."""
+    """Intervals of logging, evaluation and saving, in steps unless noted; 0 is never, except for eval_every."""
 
     train_steps: int
     eval_every: int
@@ -44,7 +44,7 @@ class Intervals:
 
 
 class Evaluations:
-    """Scores dev, keeps the best weights, and knows when no better ones come any more.
+    """Evaluations of dev during training: scores, the best weights, and early stopping.
 
     The chief makes them; the other workers call the same methods and receive the result.
 
@@ -72,7 +72,7 @@ class Evaluations:
         return self._intervals.evaluates(step) and bool(self._workers.broadcast(step not in self._scores))
 
     def make(self, step: int, stop: StopSignals) -> None:
-        """Makes it, or leaves it to the next start if a signal comes."""
+        """Evaluates, or leaves that to the next start if a signal comes."""
         with self._report.pause(), contextlib.suppress(Stopped):
             if self._workers.is_chief:
                 self._make(step, stop)
@@ -80,7 +80,7 @@ class Evaluations:
         self.tell_schedule()
 
     def tell_schedule(self) -> None:
-        """Tells a schedule that listens what it has not heard: of evaluations at multiples of eval_every.
+        """Gives a listening schedule the evaluations that it has not seen yet, those at multiples of eval_every.
 
         The one after the last step counts for nothing, as the run may go on to a later one.
         """
@@ -115,7 +115,7 @@ class Evaluations:
             )
 
     def stale(self) -> int:
-        """How many there were without progress, if that is enough to stop; else 0."""
+        """Returns the number of evaluations without progress if it is enough to stop, else 0."""
         since = evaluations_without_progress(self._scores.values())
         return int(self._workers.broadcast(since if 0 < self._intervals.early_stopping <= since else 0))
 
@@ -133,7 +133,7 @@ class Loop:
     workers: Workers
 
     def run(self, first_step: int) -> None:
-        """Trains from `first_step` to the last step, or until neither dev score nor dev loss improves.
+        """Trains from `first_step` to the last step, or until neither the dev score nor the dev loss improves.
 
         Raises:
             Stopped: a signal came; the step that was being made is done and saved.
@@ -172,7 +172,7 @@ class Loop:
         return self.stop.received > 0 if self.workers.count == 1 else step > self.updates.asked_to_stop
 
     def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:
-        """Evaluates where it is time to; returns whether `step` is the last one, and whether a signal came."""
+        """Evaluates if an evaluation is due; returns whether `step` is the last one, and whether a signal came."""
         last = step == self.intervals.train_steps
         if last:
             self.updates.finish()

@@ -1,4 +1,4 @@
-"""A step whose loss or gradient is not finite: what is left out, and what is written down before the run ends."""
+"""Guard against steps whose loss or gradient is not finite: it skips them, or reports one and ends the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Batch = Mapping[str, np.ndarray]
 
 
 class NonFiniteGuard:
-    """Callable for the loop: leaves a bad batch out while that is tolerated, then writes a report and raises.
+    """Skips bad batches while they are tolerated; then writes a report and raises. The loop calls it.
 
     Args:
         output_dir: the report is OUTPUT_DIR/bad_step_N.json.
@@ -87,7 +87,7 @@ class NonFiniteGuard:
 def diagnose(
     step_function: TrainStep, model: keras.Model, store: Store, pairs: np.ndarray, step: int, batch: Batch
 ) -> dict[str, Any]:
-    """Makes the micro-batches of a step once more, and looks at those whose loss or gradients are not finite.
+    """Computes the micro-batches of a step again and describes those whose loss or gradients are not finite.
 
     Args:
         store: what the batch is made of.
@@ -153,7 +153,7 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
 
 @contextlib.contextmanager
 def _watched(model: keras.Model) -> Iterator[list[tuple[str, Any]]]:
-    """Gives a list that fills with (path, greatest absolute output) of the layers while a graph is traced."""
+    """Context whose list receives (path, greatest absolute output) of each layer while a graph is traced."""
     seen: list[tuple[str, Any]] = []
 
     def watched(layer: Any) -> Callable[..., Any]:
@@ -198,7 +198,7 @@ def _worst(norms: Mapping[str, float]) -> dict[str, float]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no word for numbers that are not finite: they become "nan", "inf" and "-inf"."""
+    """Replaces numbers that are not finite by "nan", "inf" and "-inf", as JSON has none for them."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

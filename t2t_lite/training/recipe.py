@@ -25,12 +25,12 @@ from t2t_lite.training.step import TrainStep
 
 
 def set_seed(hparams: HParams) -> None:
-    """Seeds the weights that are made next."""
+    """Seeds the random initial weights of the model that is built next."""
     keras.utils.set_random_seed(hparams.seed % 2**32)
 
 
 def prepare_processors(hparams: HParams) -> None:
-    """Shares out a CPU's processors as the recipe's micro-batches allow; before TensorFlow has touched its devices."""
+    """Sets up threads on a CPU as the recipe's micro-batches allow; call it before TensorFlow uses its devices."""
     share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
 
 
@@ -42,7 +42,7 @@ def recipe_computed_with(
 
 
 def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
-    """The batches of a recipe over `split`."""
+    """Returns the plan of a recipe's batches over `split`."""
     return pipeline.make_plan(
         split,
         batch_tokens=hparams.batch_tokens,
@@ -56,7 +56,7 @@ def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
 def make_batches(
     hparams: HParams, split: TokenSplit, plan: BucketPlan | PackedPlan, first_step: int
 ) -> Generator[pipeline.Batch, None, None]:
-    """The batches of `plan` from `first_step` on."""
+    """Yields the batches of `plan` from `first_step` on."""
     return pipeline.batches(
         split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first_step
     )
@@ -86,17 +86,17 @@ def batch_limits(hparams: HParams) -> tuple[int, int, int]:
 
 
 def number_to_average(hparams: HParams) -> int:
-    """How many of the last checkpoints the recipe averages, at least 1."""
+    """Returns how many of the last checkpoints the recipe averages, at least 1."""
     return max(hparams.average_checkpoints, 1)
 
 
 def number_to_keep(hparams: HParams) -> int:
-    """How many of the newest checkpoints stay."""
+    """Returns how many of the newest checkpoints are kept."""
     return max(hparams.keep_checkpoints, number_to_average(hparams))
 
 
 def intervals_of(hparams: HParams) -> Intervals:
-    """How often the recipe evaluates and saves."""
+    """Returns how often the recipe evaluates and saves."""
     return Intervals(
         train_steps=hparams.train_steps,
         eval_every=hparams.eval_every,
@@ -110,7 +110,7 @@ def intervals_of(hparams: HParams) -> Intervals:
 def make_step(
     hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
 ) -> TrainStep:
-    """The update; `fill` as in `Devices`. UsageError: packed rows for a model that cannot read them."""
+    """Returns the step; `fill` as in `Devices`. UsageError: packing with a model that cannot read packed rows."""
     if hparams.packing and not model.packs:
         raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
     return TrainStep(

@@ -1,4 +1,4 @@
-"""What a training says before the first update: model, devices, data, time and where the figures go."""
+"""The lines printed before the first update: model, devices, data, time and where the figures go."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str |
 
 
 def device_text(strategy: tf.distribute.Strategy, workers: int) -> str:
-    """Names what trains, such as "2 x NVIDIA H100" or "CPU, 8 processors" or "CPU, 2 of 8 processors".
+    """Returns the name of the devices, such as "2 x NVIDIA H100" or "CPU, 8 processors" or "CPU, 2 of 8 processors".
 
     Args:
         workers: the number of processes.

@@ -38,7 +38,7 @@ class StepResult(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """What Python tells the graph of an update, in one array: target tokens of the global batch, whether to stop, and
+    """Inputs of an update besides the batch, in one array: target tokens of the global batch, whether to stop, and
     whether to be left out where the update before was. The optimizer's numbers come after it."""
 
     tokens: float
@@ -110,7 +110,7 @@ class TrainStep:
         stop: bool = False,
         after_bad: bool = True,
     ) -> StepResult:
-        """Begins update number `step`, from 1; a GPU goes on with it after the return.
+        """Starts update number `step`, from 1; a GPU still works on it after the return.
 
         Where loss or gradient norm is not finite it is not applied.
 
@@ -141,12 +141,12 @@ class TrainStep:
             return StepResult(*newest.numpy().tolist())
 
     def warm_up(self, rows: int, source_length: int, target_length: int) -> None:
-        """Makes forward and backward passes over full micro-batches of this shape, and no update.
+        """Runs forward and backward passes over full micro-batches of this shape without an update.
 
-        Weights, moments and all later updates stay as they are; only memory is taken as it will be.
+        Weights, moments and later updates do not change; only the memory is allocated that training will need.
 
         Raises:
-            TrainingError: it does not suffice.
+            TrainingError: there is not enough memory.
         """
         lengths = {"source": source_length, "target": target_length}
         batch = {
@@ -163,7 +163,7 @@ class TrainStep:
         return self._micro_gradients(_part(batch, index), self._step_seed(step), index, tokens)
 
     def micro_logits(self, batch: Mapping[str, Any], step: Any, index: Any) -> Any:
-        """Logits of the same micro-batch and dropout, which the loss makes by itself; to look at."""
+        """Returns the logits of the same micro-batch with the same dropout, for inspection."""
         return self._model(_part(batch, index), seed=fold_in(self._step_seed(step), index))
 
     def _step_seed(self, step: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A whole run: data, model, training, averaging, the test set."""
+"""Trainer of a whole run: data, model, training, averaging and the score of the test set."""
 
 from __future__ import annotations
 
@@ -92,10 +92,8 @@ class Trainer:
                 schedule=self.schedule,
             )
         problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
-        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, trees=store.tag_table)
-        self.evaluate = Evaluator(
-            self.model, store, self._translator, problem.metric, problem.evalb, problem.bleu_tokenize
-        )
+        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, outputs=store.outputs)
+        self.evaluate = Evaluator(self.model, store, self._translator, problem.make_metric())
 
     def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
         """Restores the newest checkpoint, or where there is none the weights of another run.
@@ -178,12 +176,12 @@ class Trainer:
 
     @property
     def first_step(self) -> int:
-        """The update that `run` begins with."""
+        """The first update that `run` makes."""
         return self._step + 1
 
     @property
     def devices(self) -> str:
-        """What trains, in words."""
+        """The name of the devices."""
         return device_text(self.strategy, self.workers.count)
 
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
@@ -213,7 +211,7 @@ class Trainer:
         return Updates(step_function, stream, self.schedule, bad_batches, report, log_every, ahead=on_gpus())
 
     def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
-        """The shape of micro-batches that takes the most memory."""
+        """Returns the shape of the micro-batch that takes the most memory."""
         shapes = micro_batch_shapes(self.spec.hparams, plan)
         return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
 

@@ -1,4 +1,4 @@
-"""One update after the other; the result of each is looked at while a GPU works on the next."""
+"""Sequence of updates: the result of each is checked while a GPU works on the next one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Updates:
         self.asked_to_stop = math.inf  # the first step known after which a process wished to stop
 
     def make(self, step: int, *, stop: bool) -> None:
-        """Begins update `step`, and looks at the one before, or at this one where it is not `ahead`.
+        """Starts update `step` and checks the one before, or this one if not `ahead`.
 
         Args:
             stop: whether this process wishes to stop.
@@ -64,7 +64,7 @@ class Updates:
             self.finish()
 
     def finish(self) -> None:
-        """Waits for the newest update, and looks at it; raises as `make`."""
+        """Waits for the newest update and checks it; raises as `make`."""
         if self._open:
             self._look(self._step_function.outcome())
 

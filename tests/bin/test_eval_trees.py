@@ -66,7 +66,7 @@ def test_the_trees_of_a_perfect_model_score_100_with_0_in_error(name: str, tmp_p
     text = TreeText(
         train_vocabulary([symbols for _, symbols in counts.watch(pairs)], size=99, kind="word"), counts.table()
     )
-    written = [text.tree(*(as_pair(parse(line)) or ("", "")))[0] for line in TAG_SETS[name].dev]
+    written = [text.output(*(as_pair(parse(line)) or ("", "")))[0] for line in TAG_SETS[name].dev]
     (tmp_path / "written").write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
     done = evaluate(f"--gold={folder / 'dev.trees'}", f"--test={tmp_path / 'written'}", f"--prm={folder / 'evalb.prm'}")
     assert done.stderr == ""

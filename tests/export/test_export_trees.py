@@ -17,6 +17,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.text import trees
 from t2t_lite.text.linearize import sentence
 from t2t_lite.text.tag_table import WSJ, TagCounts, load_table
+from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
 from tests.export.conftest import EXPORTED, Exported
@@ -36,7 +37,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     source, target = train_vocabulary(sources, size=200), train_vocabulary(targets, size=200, kind="word")
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
-    translator = Translator.from_hparams(model, source, target, HPARAMS, trees=counts.table())
+    translator = Translator.from_hparams(model, source, target, HPARAMS, outputs=TreeText(target, counts.table()))
     served = ServedModel(translator, SIGNATURES)
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])
@@ -100,4 +101,4 @@ def test_another_engine_is_said_to_give_symbols(parser: Exported, tmp_path: Path
     readme = (version / "README.txt").read_text()
     assert "prints the symbols of a tree" in readme
     for folder in (version, parser.version / "assets"):
-        assert load_table(folder) == parser.translator.tree_text.table
+        assert load_table(folder) == parser.translator.outputs.table

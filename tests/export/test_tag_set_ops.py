@@ -37,7 +37,7 @@ def trees(symbols: Sequence[str], table: TagTable, rows: Sequence[Sequence[str]]
     graph = GraphTrees(symbols, table)
     signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.string)]
     run = tf.function(
-        lambda ids, texts: graph.trees(ids, graph.sentences(texts)), input_signature=signature, autograph=False
+        lambda ids, texts: graph.output(ids, graph.source(texts)), input_signature=signature, autograph=False
     )
     return [tree.decode() for tree in run(tf.transpose(padded), tf.constant(texts)).numpy()]
 

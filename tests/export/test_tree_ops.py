@@ -55,7 +55,7 @@ class Module(tf.Module):
         self.trees = tf.function(self._trees, input_signature=signature, autograph=False)
 
     def _trees(self, ids: Any, texts: Any) -> Any:
-        return self.graph_trees.trees(ids, self.graph_trees.sentences(texts))
+        return self.graph_trees.output(ids, self.graph_trees.source(texts))
 
 
 def making(run: Callable[..., Any]) -> Make:
@@ -182,7 +182,7 @@ def test_an_empty_batch_has_no_trees(module: Module, length: int) -> None:
     ],
 )
 def test_sentences_are_as_a_parser_reads_them(module: Module, make: Make, text: bytes, sentence: str) -> None:
-    (found,) = module.graph_trees.sentences(tf.constant([text])).numpy()
+    (found,) = module.graph_trees.source(tf.constant([text])).numpy()
     assert found.decode() == sentence == lin.sentence(text.decode("utf-8", "replace"))
     leaves = " ".join(f"(XX {word})" for word in sentence.split(" "))
     assert make([[]], [text]) == [f"(TOP {leaves})" if sentence else ""]

@@ -174,7 +174,7 @@ def _tags(data: bytes) -> None:
 
 def _symbols(trees: TreeText, data: bytes) -> None:
     line, _, output = _text(data).partition("\n")
-    text, _ = trees.tree(line, output)
+    text, _ = trees.output(line, output)
     assert not text or str(parse(text)) == text
     tree, _ = repair(output.split(" "), line.split(" "))
     assert parse(str(tree)) == tree

@@ -59,7 +59,7 @@ def _subjects(problem: Problem, split: str) -> list[str]:
 def test_the_settings_of_section_6_3(name: str, options: dict[str, str], size: int, hparams: str) -> None:
     problem = registry.problem(name, source_dir="x", **options)  # and looks for nothing yet
     assert (problem.vocab_size, problem.default_hparams) == (size, hparams)
-    assert (problem.target_kind, problem.shared_vocab, problem.metric) == ("tree", False, "evalb")
+    assert (problem.settings()["target_kind"], problem.shared_vocab, problem.metric) == ("tree", False, "evalb")
     again = registry.problem(name, **problem.options())
     assert again.settings() == problem.settings()
     assert registry.problem(name, source_dir="x", vocab_size=500, **options).settings()["vocab_size"] == 500
@@ -276,8 +276,7 @@ def test_a_treebank_names_its_parameters_of_evalb(tmp_path: Path) -> None:
     again = registry.problem("treebank", **options)
     assert (again.evalb, again.options(), again.settings()) == (problem.evalb, problem.options(), problem.settings())
     store = prepare(problem, tmp_path / "data", num_workers=1)
-    assert store.tag_table is not None
-    assert store.tag_table.deleted == {"TOP", "PU"}
+    assert store.outputs.table.deleted == {"TOP", "PU"}
     with pytest.raises(UsageError, match="prepared with other settings:\n  prm: "):
         prepare(plain, tmp_path / "data", num_workers=1)
 
@@ -305,9 +304,9 @@ def test_prepared_data_hold_the_tags_of_their_words(tmp_path: Path) -> None:
     damaged = (store.folder / "tags.json").read_text(encoding="utf-8").replace('"XX": 4', '"XX": 5')
     (store.folder / "tags.json").write_text(damaged, encoding="utf-8")
     with pytest.raises(DataError, match=r"tags\.json is damaged: its checksum"):
-        _ = open_store(store.folder).tag_table
+        _ = open_store(store.folder).outputs
     text = registry.problem("toy_reverse", train_size=20)
-    assert prepare(text, tmp_path / "data", num_workers=1).tag_table is None
+    assert prepare(text, tmp_path / "data", num_workers=1).outputs.files() == {}
 
 
 def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -319,6 +318,6 @@ def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pyt
     del manifest["files"]["tags.json"]
     (store.folder / "manifest.json").write_text(json.dumps(manifest))
     caplog.clear()
-    assert prepare(problem, tmp_path / "data").tag_table is WSJ
+    assert prepare(problem, tmp_path / "data").outputs.table is WSJ
     messages = [message for message in caplog.messages if not message.startswith("Data prepared on ")]
     assert [message.partition(" it was")[0] for message in messages] == [f"{store.folder} has no tags.json:"]

@@ -67,10 +67,10 @@ def test_other_languages_and_tags_are_refused(tmp_path: Path, vocabularies: tupl
     specs = [_run(tmp_path / "a", one), _run(tmp_path / "b", one, problem="toy_ende")]
     with pytest.raises(UsageError, match=r"the one is from 'forward' to 'backward', the other from 'en' to 'de'\.$"):
         _check(tmp_path, *specs)
-    specs[1] = _run(tmp_path / "b", one)
+    specs = [_run(tmp_path / name, one, problem="toy_parsing") for name in ("a", "b")]
     _check(tmp_path, *specs)
     (tmp_path / "b" / TAGS_FILE).write_text("{}", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"a and .*b cannot be an ensemble: their tags.json differ, with which trees"):
+    with pytest.raises(UsageError, match=r"a and .*b cannot be an ensemble: their tags.json differ, with which out"):
         _check(tmp_path, *specs)
     shutil.copy(tmp_path / "b" / TAGS_FILE, tmp_path / "a")
     _check(tmp_path, *specs)

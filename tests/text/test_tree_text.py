@@ -30,7 +30,7 @@ def symbols() -> Vocabulary:
     ],
 )
 def test_trees(symbols: Vocabulary, line: str, output: str, tree: str, repaired: bool) -> None:
-    assert TreeText(symbols).tree(line, output) == (tree, repaired)
+    assert TreeText(symbols).output(line, output) == (tree, repaired)
 
 
 def test_a_reference_may_hold_symbols_that_the_model_never_saw(symbols: Vocabulary) -> None:

@@ -66,7 +66,7 @@ def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
         total -= logp[np.arange(len(target)), target].sum()
         right += (logits.argmax(1) == target).sum()
         tokens += len(target)
-    evaluator = Evaluator(model, toy_store, translator, "bleu")
+    evaluator = Evaluator(model, toy_store, translator, bleu.metric("bleu"))
     assert len(split) == 40
     assert 0 < right < tokens
     assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
@@ -95,8 +95,8 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     vocabulary = stores["long"].source_vocabulary
     model = make_model(vocabulary.size)
     translator = Translator(model, vocabulary, vocabulary, **OPTIONS)
-    scores = Evaluator(model, stores["long"], translator, "bleu")("dev")
-    short = Evaluator(model, stores["short"], translator, "bleu").loss_and_accuracy("dev")
+    scores = Evaluator(model, stores["long"], translator, bleu.metric("bleu"))("dev")
+    short = Evaluator(model, stores["short"], translator, bleu.metric("bleu")).loss_and_accuracy("dev")
     assert (scores.loss, scores.accuracy) == pytest.approx(short, rel=1e-6)
     assert len(scores.hypotheses) == 21
     assert [record.getMessage() for record in caplog.records if record.name.startswith("t2t_lite")] == [
@@ -110,14 +110,14 @@ def test_where_all_pairs_are_too_long_there_is_no_loss(
 ) -> None:
     monkeypatch.setattr(evaluate, "_LONGEST", 1)
     with pytest.raises(DataError, match="^40 of 40 pairs of dev are longer than 1 pieces: there is none"):
-        Evaluator(model, toy_store, translator, "bleu").loss_and_accuracy("dev")
+        Evaluator(model, toy_store, translator, bleu.metric("bleu")).loss_and_accuracy("dev")
 
 
 def test_the_score_is_that_of_the_translations_of_the_whole_split(
     model: Any, translator: Translator, toy_store: Store
 ) -> None:
     sources, references = toy_store.text("test")
-    scores = Evaluator(model, toy_store, translator, "chrf")("test")
+    scores = Evaluator(model, toy_store, translator, bleu.metric("chrf"))("test")
     assert len(sources) == 20
     assert scores.hypotheses == _texts(translator.translate(sources))
     assert scores.score == bleu.score("chrf", scores.hypotheses, references)
@@ -191,7 +191,7 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
     assert _sizes(whole, lines) == [20, 20]
     assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
     assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
-    evaluator = Evaluator(model, toy_store, whole, "bleu")
+    evaluator = Evaluator(model, toy_store, whole, bleu.metric("bleu"))
     together = evaluator.loss_and_accuracy("dev")
     monkeypatch.setattr(threads, "num_parallel", lambda: 1)
     assert together == pytest.approx(evaluator.loss_and_accuracy("dev"), rel=1e-6)

@@ -37,7 +37,7 @@ class Perfect(Translator):
     def __init__(self, store: Store) -> None:
         vocabularies = store.source_vocabulary, store.target_vocabulary
         settings = {"beam_size": 1, "length_penalty": 0.0, "extra_length": 0, "max_source_length": 99}
-        super().__init__(None, *vocabularies, **settings, batch_tokens=99, trees=store.tag_table)
+        super().__init__(None, *vocabularies, **settings, batch_tokens=99, outputs=store.outputs)
         lines = [store.text(split) for split in ("dev", "test")]
         self._symbols = {words: symbols for sides in lines for words, symbols in zip(*sides, strict=True)}
 
@@ -54,7 +54,7 @@ def test_a_perfect_model_scores_100_with_0_in_error(
     folder = TAG_SETS[name].write(tmp_path)
     problem, store = open_problem(name, folder, **({"prm": str(folder / "evalb.prm")} if own_parameters else {}))
     model = make_model(max(store.source_vocabulary.size, store.target_vocabulary.size), shared=False)
-    evaluate = Evaluator(model, store, Perfect(store), problem.metric, problem.evalb)
+    evaluate = Evaluator(model, store, Perfect(store), problem.make_metric())
     for split in ("dev", "test"):
         scores = evaluate(split)
         metrics = scores.as_metrics(split)
@@ -75,12 +75,12 @@ def test_where_a_word_says_whether_it_is_left_out_no_wrong_tag_puts_a_sentence_i
     folder = TAG_SETS[name].write(tmp_path)
     problem, store = open_problem(name, folder, prm=str(folder / "evalb.prm"))
     words, symbols = as_pair(parse(TAG_SETS[name].train[2 if name == "ontonotes" else 0])) or ("", "")
-    text = TreeText(store.target_vocabulary, store.tag_table or WSJ)
+    text = store.outputs
     gold = text.reference(words, symbols)
     tags = [symbol for symbol in store.target_vocabulary.words()[3:] if symbol[0] not in "()"]
     for tag in tags:
         wrong = " ".join(symbol if symbol[0] in "()" else tag for symbol in symbols.split(" "))
-        tree, _ = text.tree(words, wrong)
+        tree, _ = text.output(words, wrong)
         found = bracketing.evaluate([gold], [tree], problem.evalb)
         assert (found.total.f1, found.total.errors) == (100, 0), tag
 
@@ -106,7 +106,7 @@ def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_dat
         for table in (WSJ, learned):
             text = TreeText(symbols, table)
             gold = [text.reference(*pair) for pair in pairs[split]]
-            trees = [text.tree(words, output)[0] for (words, _), output in zip(pairs[split], outputs, strict=True)]
+            trees = [text.output(words, output)[0] for (words, _), output in zip(pairs[split], outputs, strict=True)]
             found.append(bracketing.evaluate(gold, trees))
             assert bracketing.evaluate(gold, gold).total.complete_match == 100
         assert found[0].sentences == found[1].sentences
@@ -122,12 +122,12 @@ def test_a_run_keeps_the_tags_of_its_data_and_says_when_they_change(
     run = tmp_path / "run"
     run.mkdir()
     write_vocabularies(run, store)
-    assert load_table(run) == store.tag_table
+    assert load_table(run) == store.outputs.table
     (run / "checkpoints").mkdir()
     (run / "checkpoints" / "model-1.index").touch()
     write_vocabularies(run, store)
     assert caplog.messages == []
     (run / "tags.json").unlink()  # a run from before there were tables, and data that were prepared again
     write_vocabularies(run, store)
-    assert [message.partition(" are")[0] for message in caplog.messages] == [f"From here on the trees of {run}"]
-    assert load_table(run) == store.tag_table
+    assert [message.partition(" are")[0] for message in caplog.messages] == [f"From here on outputs of {run}"]
+    assert load_table(run) == store.outputs.table

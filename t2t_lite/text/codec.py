@@ -1,0 +1,93 @@
+"""Codec: how a problem's targets are learned, and how a model's outputs become what its user reads.
+
+A problem names its codec, which data, training, runs and exports ask. The one here is for lines of text; tree_codec.py
+has that for trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import os
+
+    from t2t_lite.text.vocabulary_files import AnyVocabulary
+
+Pair = tuple[str, str]  # source, target
+
+
+class Outputs:
+    """A model's inputs and outputs as its user has them: text, as the vocabularies read and write it."""
+
+    is_text: ClassVar[bool] = True
+
+    def source(self, line: str, vocabulary: AnyVocabulary) -> str:
+        """Returns a line as the model reads it with its source vocabulary."""
+        return vocabulary.line(line)
+
+    def output(self, line: str, written: str) -> tuple[str, bool]:
+        """Returns the output for a line of which the model wrote `written`, and whether that had to be repaired."""
+        return written, False
+
+    def reference(self, line: str, target: str) -> str:
+        """Returns what the output for the line of a prepared pair is compared with."""
+        return target
+
+    def files(self) -> dict[str, str]:
+        """Returns what was learned besides vocabularies, by file name: it goes with a run and with an export."""
+        return {}
+
+    def describe(self) -> dict[str, str]:
+        """Returns what a model card says of the outputs."""
+        return {}
+
+
+class Learner:
+    """Learns what `Outputs.files` holds; of text there is nothing to learn."""
+
+    def watch(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
+        """Yields the training pairs as they come."""
+        return pairs
+
+    def files(self, others: Mapping[str, Sequence[Pair]]) -> dict[str, str]:
+        """Returns the files after all training pairs passed; warns of pairs of other splits that they do not fit."""
+        return {}
+
+
+class Codec:
+    """Targets that are text.
+
+    Attributes:
+        is_text: metrics of text apply, and a source can be made of a target.
+        file_names: what `Outputs.files` may hold.
+        settings: what is noted with prepared data; `codec_of` reads it.
+    """
+
+    is_text: ClassVar[bool] = True
+    file_names: ClassVar[Sequence[str]] = ()
+    settings: ClassVar[Mapping[str, str]] = {}
+
+    def target_vocab_type(self, vocab_type: str) -> str:
+        """Returns the type of the targets' vocabulary where it is not shared with the sources."""
+        return vocab_type
+
+    def check_vocabularies(self, problem: str, source: AnyVocabulary, target: AnyVocabulary) -> None:
+        """Raises UsageError if given vocabularies cannot be the problem's."""
+
+    def check_unknown(self, problem: str, number: int) -> None:
+        """Raises DataError if so many training pieces may not be unknown to a given vocabulary."""
+
+    def learner(self) -> Learner:
+        return Learner()
+
+    def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> Outputs:
+        """Opens what prepared data or a run hold; `vocabulary` is the targets'."""
+        return Outputs()
+
+
+def codec_of(settings: Mapping[str, Any]) -> Codec:
+    """Returns the codec that the settings of prepared data name."""
+    from t2t_lite.text.tree_codec import TreeCodec
+
+    return TreeCodec() if TreeCodec.settings.items() <= settings.items() else Codec()
