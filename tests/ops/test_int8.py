@@ -12,6 +12,8 @@ from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.weight_norm import WeightNormLinear
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
@@ -194,6 +196,7 @@ def test_the_matrices_have_left_the_model() -> None:
     [
         (Transformer, MODEL, "100.0%", []),
         (Rnn, RnnHParams(num_layers=2, d_model=16), "100.0%", []),
+        (ByteNet, ByteNetHParams(num_layers=1, d_model=16), "100.0%", []),
         (
             Rnn,
             RnnHParams(num_layers=2, d_model=16, attention_score="additive"),
@@ -201,7 +204,7 @@ def test_the_matrices_have_left_the_model() -> None:
             ["rnn/decoder/attention/vector"],
         ),
     ],
-    ids=["transformer", "rnn", "rnn_additive"],
+    ids=["transformer", "rnn", "bytenet", "rnn_additive"],
 )
 def test_the_share_of_int8_is_said(
     model_class: Any, hparams: Any, share: str, left: list[str], caplog: pytest.LogCaptureFixture
