@@ -1,4 +1,4 @@
-"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES.
+"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES, SAMPLERS.
 
 Registered by decorator and looked up by name; the modules that register the built-in names are imported on the
 first look-up, so that importing this module is cheap.
@@ -52,11 +52,13 @@ OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers",
 SCHEDULES: Registry[type] = Registry(
     "schedule", lazy=_own_files("schedules", "constant halving inverse_sqrt noam plateau")
 )
+SAMPLERS: Registry[type] = Registry("sampler", lazy=_own_files("samplers", "nucleus random top_k"))
 
 register_problem = PROBLEMS.register
 register_model = MODELS.register
 register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
+register_sampler = SAMPLERS.register
 
 DEFAULT_MODEL = "transformer"  # of hparams sets that name none, and whose class names none
 _models_of_sets: dict[str, str] = {}
@@ -187,6 +189,7 @@ _TITLES: dict[str, Registry[Any]] = {
     "Models": MODELS,
     "Optimizers": OPTIMIZERS,
     "Schedules": SCHEDULES,
+    "Samplers": SAMPLERS,
 }
 KINDS = tuple(title.lower().replace(" ", "_") for title in _TITLES)
 

@@ -33,7 +33,7 @@ LEAVES = (
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": (("api", "config", "problem", "registry"), ()),  # the package itself: names that are imported when asked for
-    "api": (("bin", "config", "decoding", "export", "insights", "runs"), ()),
+    "api": (("bin", "config", "decoding", "export", "insights", "runs", "samplers"), ()),
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
     "fields": ((), ()),
@@ -63,7 +63,8 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("cpus", "files", "ids", "languages", "text", "problem"),
         ("numpy", "tensorflow?", "tensorflow_datasets?", "requests?", "zstandard?"),
     ),
-    "decoding": (("ops", "text", *LEAVES), ("numpy", "tensorflow")),
+    "samplers": (("registry", "ops.top_k"), ("tensorflow",)),
+    "decoding": (("ops", "samplers", "text", *LEAVES), ("numpy", "tensorflow")),
     "distributed": (("signals", "ops.threads"), ("numpy", "tensorflow")),
     "schedules": (("registry",), ()),
     "optimizers": (("schedules", "config", "name_table", "recipe_text", "registry"), ("tensorflow",)),
@@ -100,7 +101,18 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bin": (
         (
             *("models", "ops", "data", "problem", "decoding", "text", "files", "signals", "distributed"),
-            *("optimizers", "runs", "training", "export", "client", "insights", "demo", "importers", *LEAVES),
+            *(
+                "optimizers",
+                "runs",
+                "samplers",
+                "training",
+                "export",
+                "client",
+                "insights",
+                "demo",
+                "importers",
+                *LEAVES,
+            ),
             "tensor2tensor_names",
         ),
         # Inside functions only, so that --help answers at once.

@@ -33,6 +33,10 @@ ONE_FILE = {
         "from t2t_lite import registry\nfrom t2t_lite.optimizers.base import Optimizer\n\n"
         "@registry.register_optimizer\nclass Mine(Optimizer): ...\n"
     ),
+    "sampler": (
+        "from t2t_lite import registry\nfrom t2t_lite.samplers.base import Sampler\n\n"
+        "@registry.register_sampler\nclass Mine(Sampler): ...\n"
+    ),
     "schedule": (
         "from t2t_lite import registry\nfrom t2t_lite.schedules.base import Schedule\n\n"
         "@registry.register_schedule\nclass Mine(Schedule): ...\n"
@@ -43,6 +47,7 @@ TABLES = {
     "hparams set": registry.HPARAMS,
     "model": registry.MODELS,
     "optimizer": registry.OPTIMIZERS,
+    "sampler": registry.SAMPLERS,
     "schedule": registry.SCHEDULES,
 }
 
@@ -96,8 +101,10 @@ def test_one_file_of_ones_own_is_enough(kind: str, tmp_path: Path, monkeypatch: 
     assert said.startswith("1: its file")
 
 
-@pytest.mark.parametrize(("kind", "names"), [("optimizer", "adafactor nesterov"), ("schedule", "plateau halving")])
-def test_an_optimizer_and_a_schedule_are_named_in_the_registry_alone(kind: str, names: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "names"), [("optimizer", "adafactor nesterov"), ("schedule", "plateau halving"), ("sampler", "nucleus")]
+)
+def test_an_optimizer_a_schedule_and_a_sampler_are_named_in_the_registry_alone(kind: str, names: str) -> None:
     for name in names.split():
         own = f"t2t_lite/{kind}s/{name}.py"
         assert own in TREES

@@ -12,6 +12,7 @@ from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.decoding.score import PairScore
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
     from t2t_lite.export.exported import ExportedTranslator
@@ -25,15 +26,17 @@ class Loaded(abc.ABC):
     """What `load` gives: a run or an export that translates."""
 
     @abc.abstractmethod
-    def _translator(self, search: Mapping[str, Any]) -> LineTranslator:
-        """Returns a translator with these settings of the search instead of the model's own."""
+    def _translator(self, search: Mapping[str, Any], n: int) -> LineTranslator:
+        """Returns a translator with these settings of the search instead of the model's own, for `n` outputs."""
 
     def translate(self, lines: Sequence[str], **search: Any) -> list[str]:
         """Returns the best translation of each line.
 
         Args:
             lines: N lines; N translations come back, in their order, empty for an empty line.
-            search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode".
+            search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
+                sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead: seed=N draws others,
+                and temperature, top_k and top_p are the samplers' options.
 
         Raises:
             UsageError: `lines` is one string, or a setting cannot be.
@@ -41,8 +44,11 @@ class Loaded(abc.ABC):
         return [best.text for (best, *_) in self.nbest(lines, 1, **search)]
 
     def nbest(self, lines: Sequence[str], n: int, **search: Any) -> list[list[Hypothesis]]:
-        """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size."""
-        return self._translator(search).translate(_checked(lines), nbest=n)
+        """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
+
+        With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
+        """
+        return self._translator(search, n).translate(_checked(lines), nbest=n)
 
     @property
     @abc.abstractmethod
@@ -85,21 +91,25 @@ class LoadedRun(Loaded):
 
         return attend(self._run.translator, [source], target)[0]
 
-    def _translator(self, search: Mapping[str, Any]) -> Translator:
+    def _translator(self, search: Mapping[str, Any], n: int) -> Translator:
         """The run's own translator, or one of the same model with another search, which is kept for the next call."""
         from t2t_lite.decoding.translate import Translator
 
         fields = config.fields(type(self._run.spec.hparams))
         known = [name for name, field in fields.items() if field.group == "decode"]
-        for name in search:
-            if name not in known:
-                raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}.")
-        key = tuple(sorted(search.items()))
+        settings = {name: value for name, value in search.items() if name in known}
+        sampling = _sampling({name: value for name, value in search.items() if name not in known}, known)
+        if sampling is not None:
+            if beam := [name for name in ("beam_size", "length_penalty") if name in settings]:
+                raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
+            settings["beam_size"] = n
+        key = tuple(sorted({**search, **settings}.items()))
         if key not in self._made:
-            hparams = config.replace(self._run.spec.hparams, **search)
+            hparams = config.replace(self._run.spec.hparams, **settings)
             self._made[key] = Translator.from_hparams(
                 self._run.model, *self._run.vocabularies, hparams, outputs=self._run.translator.outputs
             )
+            self._made[key].sampling = sampling
         return self._made[key]
 
 
@@ -119,7 +129,7 @@ class LoadedExport(Loaded):
     def attention(self, source: str, target: str | None = None) -> Sentence:
         raise self._lacks("no model to look into")
 
-    def _translator(self, search: Mapping[str, Any]) -> ExportedTranslator:
+    def _translator(self, search: Mapping[str, Any], n: int) -> ExportedTranslator:
         if search:
             raise UsageError(f"{', '.join(search)}: the search of an export is fixed. Load the run instead.")
         return self._exported
@@ -162,6 +172,19 @@ def load(
             which = _checkpoint(folder, path)
             return LoadedRun(open_run(folder, checkpoint=which, usr_dir=usr_dir, precision=precision))
     raise DataError(f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train.")
+
+
+def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
+    """What is to be drawn; None: nothing, but searched for. `known`: the settings there are besides."""
+    from t2t_lite.decoding.sampling import Sampling
+    from t2t_lite.samplers.base import make_sampler
+
+    if "sampler" in options:
+        seed = options.pop("seed", 1)
+        return Sampling(make_sampler(options.pop("sampler"), options), seed)
+    for name in options:
+        raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}; and sampler.")
+    return None
 
 
 def _checkpoint(run: Path, path: Path) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite.bin import cli, line_source, output, progress
+from t2t_lite.bin import cli, line_source, output, progress, sampler_flags
 from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _RUN_FLAGS = (
     *("checkpoint", "usr_dir", "trust_run", "split", "precision"),
     *("beam_size", "length_penalty", "extra_length", "max_source_length"),
+    *sampler_flags.FLAGS,
 )
 
 
@@ -69,12 +70,16 @@ def make_parser() -> cli.Parser:
     )
     parser.add_argument("--decode_batch_tokens", type=cli.positive, metavar="N", help="source tokens decoded at once")
     parser.add_argument(
-        "--nbest", type=cli.positive, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
+        "--nbest",
+        type=cli.positive,
+        metavar="N",
+        help="write the N best, or N samples, as lines of SCORE<tab>TEXT, N per input",
     )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
     )
+    sampler_flags.add_flags(parser)
     return parser
 
 
@@ -87,6 +92,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
     for flag in _RUN_FLAGS:
         if args.saved_model is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} goes with --output_dir: an exported model has its decoding built in, and no data")
+    sampler_flags.check_flags(parser, args)
     if args.resume and args.output is None:
         parser.error("--resume needs --output=FILE: standard output keeps nothing")
     for flag in ("resume", "shard"):
@@ -100,6 +106,7 @@ def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model, so that mistakes show at once.
     shard = line_source.parse_shard(args.shard or "1/1")
     folders = [] if args.saved_model else cli.check_runs(args)
+    sampler_flags.check_name(args)
     if args.saved_model is not None:
         _check_export(args.saved_model)
     if args.output is not None:
@@ -213,12 +220,13 @@ def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | Ope
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
         precision=args.precision,
-        beam_size=args.beam_size,
+        beam_size=args.beam_size if args.sampler is None else args.nbest or 1,
         length_penalty=args.length_penalty,
         extra_length=args.extra_length,
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
+    run.translator.sampling = sampler_flags.sampling(args)
     run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
     return run
 

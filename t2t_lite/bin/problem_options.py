@@ -1,4 +1,4 @@
-"""--problem_options: values for the constructor of a problem, each read as its parameter's type."""
+"""--problem_options, --sampler_options: values for a constructor, each read as its parameter's type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, Literal
 from t2t_lite import registry
 from t2t_lite.errors import UsageError, did_you_mean
 
-_FLAG = "--problem_options"
 _BOOL = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -26,20 +25,28 @@ def problem_options(problem: str, texts: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: no such option, one given twice, or a value of another type.
     """
-    parameters = inspect.signature(registry.PROBLEMS.get(problem), eval_str=True).parameters
+    return _options("problem", problem, registry.PROBLEMS.get(problem), texts)
+
+
+def sampler_options(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Reads the options of a sampler, as `problem_options`; imports TensorFlow."""
+    return _options("sampler", sampler, registry.SAMPLERS.get(sampler), texts)
+
+
+def _options(kind: str, owner: str, made: Any, texts: Sequence[str]) -> dict[str, Any]:
+    flag = f"--{kind}_options"
+    parameters = inspect.signature(made, eval_str=True).parameters
     values: dict[str, Any] = {}
     for item in (item for text in texts for item in re.split(r",(?=\s*\w+\s*=)", text)):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not name:
-            raise UsageError(f"{_FLAG}={item} is not of the form name=value.")
+            raise UsageError(f"{flag}={item} is not of the form name=value.")
         if name not in parameters:
             takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
-            raise UsageError(
-                f"The problem {problem!r} has no option {name!r}; {takes}.{did_you_mean(name, parameters)}"
-            )
+            raise UsageError(f"The {kind} {owner!r} has no option {name!r}; {takes}.{did_you_mean(name, parameters)}")
         if name in values:
-            raise UsageError(f"{_FLAG}: {name} is given twice: {values[name]} and {value}.")
-        values[name] = _parsed(name, value, _kind(parameters[name]))
+            raise UsageError(f"{flag}: {name} is given twice: {values[name]} and {value}.")
+        values[name] = _parsed(flag, name, value, _kind(parameters[name]))
     return values
 
 
@@ -54,13 +61,11 @@ def _kind(parameter: inspect.Parameter) -> Any:
     return kind
 
 
-def _parsed(name: str, text: str, kind: Any) -> Any:
+def _parsed(flag: str, name: str, text: str, kind: Any) -> Any:
     if typing.get_origin(kind) is Literal:
         choices = {str(choice): choice for choice in typing.get_args(kind)}
         if text not in choices:
-            raise UsageError(
-                f"{_FLAG}: {name}={text} is not one of: {', '.join(choices)}.{did_you_mean(text, choices)}"
-            )
+            raise UsageError(f"{flag}: {name}={text} is not one of: {', '.join(choices)}.{did_you_mean(text, choices)}")
         return choices[text]
     if kind is bool and text.lower() in _BOOL:
         return _BOOL[text.lower()]
@@ -74,5 +79,5 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
     expected = {bool: "true or false", int: "an integer", float: "a number"}.get(kind)
     if expected is None:
         kind_name = getattr(kind, "__name__", kind)
-        raise UsageError(f"{_FLAG}: {name} is of the type {kind_name}, which has no form on a command line.")
-    raise UsageError(f"{_FLAG}: {name}={text} is not {expected}.")
+        raise UsageError(f"{flag}: {name} is of the type {kind_name}, which has no form on a command line.")
+    raise UsageError(f"{flag}: {name}={text} is not {expected}.")

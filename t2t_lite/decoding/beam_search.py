@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from t2t_lite.ops.top_k import top_k
@@ -52,106 +53,36 @@ def beam_search(
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
     with weights_read_once(model):
-        search = _Search(model, source, beam_size, alpha, extra_length, early_stop)
+        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop)
         with prepare_weights(model, prepack=prepack):
             return search.run()
 
 
-State = dict[str, Any]
-
-
-class _Search:
+class _BeamSearch(Search):
     """One call of `beam_search`.
 
-    Sentences that are done leave the batch when they are a quarter of it. So there are two loops: the inner one makes
-    steps, and ends when the batch should shrink or the model's state is full; the outer one sees to both.
-
-    What the inner loop does not change is in `fixed`, a row for each sentence there still is: "rows" in the result,
-    "max_lengths", and the "model"'s own. The rest is in `beams`, with the model's "state".
+    It adds to `beams` the "length" [B] and log-probabilities "alive_logp" [B, K] of the unfinished hypotheses, and the
+    "finished" ones [B, K, L] with their "scores" [B, K].
     """
 
     def __init__(
         self, model: Any, source: Any, beam_size: int, alpha: float, extra_length: int, early_stop: Any
     ) -> None:
-        self.beam_size, self.alpha, self.early_stop = beam_size, alpha, early_stop
-        self.model = model
-        batch = tf.shape(source)[0]
-        max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
-        longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
-        memory = model.encode({"source": source})
-        of_model, state, self.step_model = model.start(memory, beam_size, longest)
-        self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
-        shape = (batch, beam_size, longest)
-        self.beams: State = {
-            "index": tf.constant(0),
-            "done": tf.zeros([batch], tf.bool),
-            "length": tf.zeros([batch], tf.int32),  # of the unfinished hypotheses
-            "alive": tf.zeros(shape, tf.int32),
+        super().__init__(model, source, beam_size, extra_length)
+        self.alpha, self.early_stop = alpha, early_stop
+        batch = self.shape[0]
+        self.beams |= {
+            "length": tf.zeros([batch], tf.int32),
             # At first all beams are equal, so only one may go on.
             "alive_logp": tf.tile([[0.0] + [_NEVER] * (beam_size - 1)], [batch, 1]),
-            "finished": tf.zeros(shape, tf.int32),
+            "finished": tf.zeros(self.shape, tf.int32),
             "scores": tf.fill([batch, beam_size], _NEVER),
-            "state": state,
         }
-        self.result = tf.zeros(shape, tf.int32), tf.zeros(shape[:2])
-
-    def run(self) -> tuple[Any, Any]:
-        state = (self.fixed, self.beams, self.result)
-        final = tf.while_loop(
-            lambda _, beams, __: tf.reduce_any(~beams["done"]),
-            self._block,
-            state,
-            shape_invariants=tf.nest.map_structure(_any_length, state),
-        )
-        return self._reported(*final)
-
-    def _block(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[State, State, tuple[Any, Any]]:
-        state = tf.cond(
-            tf.reduce_any(beams["done"]),
-            lambda: self._without_done(fixed, beams, result),
-            lambda: tf.nest.map_structure(tf.identity, (fixed, beams, result)),
-        )
-        fixed, beams, result = state
-        beams["state"] = tf.cond(
-            self.model.is_full(beams["state"]),
-            lambda: self.model.renewed(beams["state"], tf.shape(beams["alive"])[2] - beams["index"]),
-            lambda: tf.nest.map_structure(tf.identity, beams["state"]),
-        )
-        (beams,) = tf.while_loop(
-            self._goes_on,
-            lambda state: (self._step(fixed, state),),
-            (beams,),
-            shape_invariants=(tf.nest.map_structure(_any_length, beams),),
-        )
-        return fixed, beams, result
-
-    def _goes_on(self, beams: State) -> Any:
-        done = tf.math.count_nonzero(beams["done"], dtype=tf.int32)
-        return (4 * done < tf.size(beams["done"])) & ~self.model.is_full(beams["state"])
-
-    def _without_done(
-        self, fixed: State, beams: State, result: tuple[Any, Any]
-    ) -> tuple[State, State, tuple[Any, Any]]:
-        result = self._reported(fixed, beams, result)
-        stay = tf.where(~beams["done"])[:, 0]
-
-        def chosen(value: Any) -> Any:
-            return tf.gather(value, stay) if len(value.shape) else value  # all but the index
-
-        return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
-
-    def _reported(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Returns the result, updated with the hypotheses of the sentences still in the batch."""
-        ids, scores = (
-            tf.tensor_scatter_nd_update(old, fixed["rows"][:, None], new)
-            for old, new in zip(result, self._ranked(beams), strict=True)
-        )
-        return ids, scores
 
     def _step(self, fixed: State, beams: State) -> State:
         index = beams["index"]
         logp, symbols, parents, state = self._candidates(fixed, beams)
-        ids = _with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
+        ids = with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
         ends = tf.equal(symbols, EOS)
 
         # Finished: those there were and the candidates that end here.
@@ -179,11 +110,7 @@ class _Search:
 
     def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, Any]:
         """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]; and the model's state after them."""
-        index = beams["index"]
-        previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
-        logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
-        # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits again for each use in another shape.
-        logits = tf.ensure_shape(logits, logits.shape)
+        logits, state = self._logits(fixed, beams)
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
         best, symbols = top_k(logits, number)
@@ -212,13 +139,3 @@ class _Search:
         _, chosen = tf.math.top_k(places, self.beam_size)
         ids = tf.gather(tf.concat([state["finished"], state["alive"]], 1), chosen, batch_dims=1)
         return ids, tf.gather(scores, chosen, batch_dims=1)
-
-
-def _with_symbol(ids: Any, index: Any, symbols: Any) -> Any:
-    here = tf.range(tf.shape(ids)[2]) == index
-    return tf.where(here, symbols[:, :, None], ids)
-
-
-def _any_length(value: Any) -> tf.TensorShape:
-    """Shapes in which only the number of sentences may change, besides sizes unknown to the graph."""
-    return tf.TensorShape([None, *value.shape[1:]] if len(value.shape) else [])

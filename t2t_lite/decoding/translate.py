@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
 from t2t_lite.text.codec import Outputs
@@ -27,7 +28,7 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """One output. `score` is log-probability / length penalty; 0 for an empty input.
+    """One output. `score` is log-probability / length penalty, of a sample the log-probability; 0 for an empty input.
 
     repaired: the model's symbols were no tree, and `text` is the one that was made of them (text/linearize.py).
     """
@@ -160,6 +161,7 @@ class Translator(LineTranslator):
 
     Attributes:
         prepack: see `beam_search`; to be set before the first translation, and not for a graph that is exported.
+        sampling: outputs are drawn, beam_size of each line, instead of searched for; to be set before the first, too.
     """
 
     def __init__(
@@ -182,6 +184,7 @@ class Translator(LineTranslator):
         self.outputs = outputs or Outputs()
         self.length_penalty, self.extra_length = length_penalty, extra_length
         self.prepack = False
+        self.sampling: Sampling | None = None
         # One graph for all shapes.
         self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
@@ -210,12 +213,21 @@ class Translator(LineTranslator):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What outputs depend on besides the weights, JSON-ready."""
+        """What a search's outputs depend on besides the weights, JSON-ready."""
         names = ("beam_size", "length_penalty", "extra_length", "max_source_length")
         return {**{name: getattr(self, name) for name in names}, "precision": self.model.compute_dtype}
 
     def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
-        """`beam_search` with this translator's model and settings; what is exported runs the same."""
+        """`beam_search`, or `sample`, with this translator's model and settings; what is exported runs the same."""
+        if self.sampling is not None:
+            return sample(
+                self.model,
+                source,
+                self.sampling,
+                num_samples=self.beam_size,
+                extra_length=self.extra_length,
+                prepack=self.prepack,
+            )
         return beam_search(
             self.model,
             source,

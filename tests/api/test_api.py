@@ -64,6 +64,17 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
     assert run.translate([]) == []
 
 
+def test_samples_are_the_commands(run: LoadedRun, folder: Path) -> None:
+    flags = ["--sampler=nucleus", "--sampler_options=top_p=0.95,temperature=1.5", "--seed=3", "--nbest=2"]
+    done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
+    samples = run.nbest(LINES, 2, sampler="nucleus", top_p=0.95, temperature=1.5, seed=3)
+    assert done.stdout.decode().splitlines() == [f"{h.score:.4f}\t{h.text}" for line in samples for h in line]
+    [alone] = run.nbest(LINES[2:3], 2, sampler="nucleus", top_p=0.95, temperature=1.5, seed=3)
+    assert [h.text for h in alone] == [h.text for h in samples[2]]
+    assert run.translate(LINES, sampler="random") != run.translate(LINES, sampler="random", seed=2)
+    assert run.translate(LINES, sampler="top_k", top_k=1) == run.translate(LINES, beam_size=1)
+
+
 def test_the_n_best_fall_in_score(run: LoadedRun) -> None:
     for line, best in zip(LINES, run.nbest(LINES, 3), strict=True):
         assert len(best) == 3
@@ -112,6 +123,10 @@ def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) 
         run.translate("ein Haus")
     with pytest.raises(UsageError, match="takes a list of pairs"):
         run.score(["ab"])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="The sampler 'random' has no option 'top_k'"):
+        run.translate(LINES, sampler="random", top_k=3)
+    with pytest.raises(UsageError, match="beam_size is a setting of beam search, and does not go with a sampler"):
+        run.translate(LINES, sampler="random", beam_size=3)
     with pytest.raises(UsageError, match=r"beam is no setting of the search\. There are: .*beam_size"):
         run.translate(LINES, beam=3)
     with pytest.raises(DataError, match="is neither a run, nor a checkpoint of one, nor an export"):

@@ -16,7 +16,7 @@ RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(tex
 
 
 NAMES = ("checkpoint", "usr_dir", "split", "precision", "beam_size", "length_penalty", "extra_length")
-ARGS = dict.fromkeys((*NAMES, "max_source_length", "nbest", "shard"))
+ARGS = dict.fromkeys((*NAMES, "max_source_length", "nbest", "shard", "sampler", "sampler_options", "seed"))
 
 
 def write(output: str | None, *results: list[SimpleNamespace], **flags: object) -> None:
@@ -56,6 +56,23 @@ def test_a_device_is_written_to_and_stays() -> None:
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seed=2"], "--seed goes with --sampler=NAME"),
+        (["--sampler_options=top_k=2"], "--sampler_options goes with --sampler=NAME"),
+        (["--sampler=random", "--beam_size=2"], "--beam_size is of beam search, and does not go with --sampler"),
+    ],
+)
+def test_flags_of_a_search_and_of_sampling_are_not_mixed(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        decoder.main(["--output_dir=run", *flags])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_standard_output_gets_bytes_of_utf_8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -35,6 +35,7 @@ class Wide(problem.Problem):
 
 @pytest.fixture(autouse=True)
 def _many(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.PROBLEMS.load()  # not into what is taken back
     monkeypatch.setattr(registry.PROBLEMS, "_things", dict(registry.PROBLEMS._things))
 
     class Many(problem.Problem):

@@ -3,19 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search
-from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.weight_norm import WeightNormLinear
-from t2t_lite.models.bytenet import ByteNet
-from t2t_lite.models.bytenet_hparams import ByteNetHParams
-from t2t_lite.models.rnn import Rnn
-from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops.int8 import Int8Matrix, int8_matrices, quantize
@@ -189,44 +183,3 @@ def test_the_matrices_have_left_the_model() -> None:
         unit = np.abs(array).max(1, keepdims=True) / 127
         assert np.abs(_dense(matrix).T - array).max() <= 0.5001 * unit.max()
         assert (np.abs(matrix.values.numpy()).max(1) == 127).all()
-
-
-@pytest.mark.parametrize(
-    ("model_class", "hparams", "share", "left"),
-    [
-        (Transformer, MODEL, "100.0%", []),
-        (Rnn, RnnHParams(num_layers=2, d_model=16), "100.0%", []),
-        (ByteNet, ByteNetHParams(num_layers=1, d_model=16), "100.0%", []),
-        (
-            Rnn,
-            RnnHParams(num_layers=2, d_model=16, attention_score="additive"),
-            "99.9%",
-            ["rnn/decoder/attention/vector"],
-        ),
-    ],
-    ids=["transformer", "rnn", "bytenet", "rnn_additive"],
-)
-def test_the_share_of_int8_is_said(
-    model_class: Any, hparams: Any, share: str, left: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    model = model_class.from_hparams(hparams, V, V, True)
-    with caplog.at_level("INFO", "t2t_lite"):
-        quantize(model)
-    assert caplog.messages == [f"int8: {share} of the numbers in the matrices of the model; all else is float32."]
-    assert [weight.path for weight in model.weights if len(weight.shape) > 1] == left
-
-
-def test_a_model_of_other_layers_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match="Sequential: 0% of what it multiplies with is in layers that int8 weights are made"
-    ):
-        quantize(keras.Sequential([keras.Input([2]), keras.layers.Dense(3)]))
-
-
-def test_weights_that_are_not_finite_are_not_rounded_to_something() -> None:
-    model = _model()
-    table = model.softmax.table.numpy()
-    table[3, 4] = np.nan
-    model.softmax.table.assign(table)
-    with pytest.raises(DataError, match="transformer/target_embedding/table has numbers that are not finite"):
-        quantize(model)

@@ -1,0 +1,131 @@
+"""The loop of a search: steps of a model for all sentences of a batch, which leave it when they are done.
+
+Legend: B sentences, K hypotheses of a sentence, L longest output.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.ids import PAD
+
+State = dict[str, Any]
+
+
+class Search(abc.ABC):
+    """One search of a batch.
+
+    Sentences that are done leave the batch when they are a quarter of it. So there are two loops: the inner one makes
+    steps, and ends when the batch should shrink or the model's state is full; the outer one sees to both.
+
+    What the inner loop does not change is in `fixed`, a row for each sentence there still is: "rows" in the result,
+    "max_lengths", and the "model"'s own. The rest is in `beams`: "index" of the step, "done" [B], "alive" [B, K, L],
+    the unfinished hypotheses, and the model's "state". A subclass adds its own.
+
+    Args:
+        model: a `models.base.Model`.
+        source: int32 [B, S], each sentence ended by 1, padded with 0.
+        beam_size: K.
+        extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
+    """
+
+    def __init__(self, model: Any, source: Any, beam_size: int, extra_length: int) -> None:
+        self.beam_size, self.model = beam_size, model
+        batch = tf.shape(source)[0]
+        max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
+        longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
+        memory = model.encode({"source": source})
+        of_model, state, self.step_model = model.start(memory, beam_size, longest)
+        self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
+        self.shape = (batch, beam_size, longest)
+        self.beams: State = {
+            "index": tf.constant(0),
+            "done": tf.zeros([batch], tf.bool),
+            "alive": tf.zeros(self.shape, tf.int32),
+            "state": state,
+        }
+        self.result = tf.zeros(self.shape, tf.int32), tf.zeros(self.shape[:2])
+
+    @abc.abstractmethod
+    def _step(self, fixed: State, beams: State) -> State:
+        """Returns `beams` after another step."""
+
+    @abc.abstractmethod
+    def _ranked(self, beams: State) -> tuple[Any, Any]:
+        """Returns the outputs int32 [B, K, L] and their scores float32 [B, K]."""
+
+    def run(self) -> tuple[Any, Any]:
+        """Returns what `_ranked` gives for each sentence when it is done."""
+        state = (self.fixed, self.beams, self.result)
+        final = tf.while_loop(
+            lambda _, beams, __: tf.reduce_any(~beams["done"]),
+            self._block,
+            state,
+            shape_invariants=tf.nest.map_structure(_any_length, state),
+        )
+        return self._reported(*final)
+
+    def _block(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[State, State, tuple[Any, Any]]:
+        state = tf.cond(
+            tf.reduce_any(beams["done"]),
+            lambda: self._without_done(fixed, beams, result),
+            lambda: tf.nest.map_structure(tf.identity, (fixed, beams, result)),
+        )
+        fixed, beams, result = state
+        beams["state"] = tf.cond(
+            self.model.is_full(beams["state"]),
+            lambda: self.model.renewed(beams["state"], tf.shape(beams["alive"])[2] - beams["index"]),
+            lambda: tf.nest.map_structure(tf.identity, beams["state"]),
+        )
+        (beams,) = tf.while_loop(
+            self._goes_on,
+            lambda state: (self._step(fixed, state),),
+            (beams,),
+            shape_invariants=(tf.nest.map_structure(_any_length, beams),),
+        )
+        return fixed, beams, result
+
+    def _goes_on(self, beams: State) -> Any:
+        done = tf.math.count_nonzero(beams["done"], dtype=tf.int32)
+        return (4 * done < tf.size(beams["done"])) & ~self.model.is_full(beams["state"])
+
+    def _without_done(
+        self, fixed: State, beams: State, result: tuple[Any, Any]
+    ) -> tuple[State, State, tuple[Any, Any]]:
+        result = self._reported(fixed, beams, result)
+        stay = tf.where(~beams["done"])[:, 0]
+
+        def chosen(value: Any) -> Any:
+            return tf.gather(value, stay) if len(value.shape) else value  # all but the index
+
+        return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
+
+    def _reported(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
+        """The result with what has been found of the sentences there still are."""
+        ids, scores = (
+            tf.tensor_scatter_nd_update(old, fixed["rows"][:, None], new)
+            for old, new in zip(result, self._ranked(beams), strict=True)
+        )
+        return ids, scores
+
+    def _logits(self, fixed: State, beams: State) -> tuple[Any, Any]:
+        """The model's float32 logits [B, K, V] of this step, and its state after it."""
+        index = beams["index"]
+        previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
+        logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
+        # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits again for each use in another shape.
+        return tf.ensure_shape(logits, logits.shape), state
+
+
+def with_symbol(ids: Any, index: Any, symbols: Any) -> Any:
+    """Returns int [B, K, L] with `symbols` [B, K] at position `index`."""
+    here = tf.range(tf.shape(ids)[2]) == index
+    return tf.where(here, symbols[:, :, None], ids)
+
+
+def _any_length(value: Any) -> tf.TensorShape:
+    """Sentences leave; other sizes stay, unless the graph does not know them."""
+    return tf.TensorShape([None, *value.shape[1:]] if len(value.shape) else [])

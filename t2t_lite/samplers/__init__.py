@@ -1,0 +1,1 @@
+"""The samplers, one per file; each registers itself when it is first asked for."""

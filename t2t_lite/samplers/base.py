@@ -1,0 +1,75 @@
+"""Sampler: which symbols may be drawn at a step of an output, and how likely each is."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite import registry
+from t2t_lite.errors import UsageError, did_you_mean
+
+
+class Sampler(abc.ABC):
+    """The distribution that symbols are drawn from.
+
+    A subclass gives `restrict`. Its constructor takes the sampler's options, each with a default. It is registered with
+    `registry.register_sampler`.
+
+    Args:
+        temperature: logits are divided by it; below 1 likely symbols become more likely.
+    """
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        check(
+            "temperature", temperature, 0 < temperature < float("inf"), "above 0 (1 leaves probabilities as they are)"
+        )
+        self.temperature = temperature
+
+    @abc.abstractmethod
+    def restrict(self, logits: Any) -> Any:
+        """float32 [R, V], divided by the temperature -> float32 [R, V]; minus infinity for what is never drawn."""
+
+    def __call__(self, logits: Any) -> Any:
+        """The model's float32 logits [R, V] -> those of the distribution; a row must not depend on the others."""
+        return self.restrict(logits / self.temperature)
+
+
+def check(name: str, value: float, is_right: bool, allowed: str) -> None:
+    """Raises UsageError, naming an option and what it may be, unless it is right."""
+    if not is_right:
+        raise UsageError(f"The sampler's option {name}={value:g} must be {allowed}.")
+
+
+def only(symbols: Any, values: Any, logits: Any) -> Any:
+    """Returns float32 like `logits` [R, V]: `values` [R, C] at the ids `symbols` [R, C], minus infinity elsewhere."""
+    rows = tf.range(tf.shape(symbols)[0])[:, None]
+    places = tf.stack([tf.broadcast_to(rows, tf.shape(symbols)), symbols], 2)
+    return tf.tensor_scatter_nd_update(tf.fill(tf.shape(logits), -float("inf")), places, values)
+
+
+def make_sampler(name: str, options: dict[str, Any]) -> Sampler:
+    """Makes a sampler by its name.
+
+    Raises:
+        UsageError: an unknown name, an option that it does not take or whose value cannot be, or it is no Sampler.
+    """
+    made: Any = registry.SAMPLERS.get(name)
+    where = f"The sampler {name!r} ({made.__module__}.{made.__qualname__})"
+    if not (isinstance(made, type) and issubclass(made, Sampler)):
+        raise UsageError(f"{where} is no Sampler; derive it from t2t_lite.samplers.base.Sampler.")
+    if missing := inspect.getattr_static(made, "__abstractmethods__", None):
+        raise UsageError(f"{where} lacks {', '.join(sorted(missing))}, which each sampler has.")
+    known = inspect.signature(made).parameters
+    for option in options:
+        if option not in known:
+            raise UsageError(
+                f"The sampler {name!r} has no option {option!r}; it takes {', '.join(known)}."
+                f"{did_you_mean(option, known)}"
+            )
+    for option, parameter in known.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise UsageError(f"{where} needs the option {option!r}; give it a value, or in the class a default.")
+    return made(**options)

@@ -1,0 +1,83 @@
+"""Each sampler's distribution against NumPy in float64, and what is refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import registry
+from t2t_lite.errors import UsageError
+from t2t_lite.samplers.base import Sampler, make_sampler
+
+LOGITS = np.float32(np.random.default_rng(1).normal(0, 2, (40, 17)))
+LOGITS[0] = np.float32([3, 1, 2, 2, 2, 2, *[0] * 11])  # ties
+
+
+def _distribution(name: str, **options: Any) -> np.ndarray:
+    logits = np.float64(make_sampler(name, options)(LOGITS))
+    return _softmax(logits)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def _kept(probabilities: np.ndarray, kept: list[list[int]]) -> np.ndarray:
+    """Only these symbols of each row, as likely beside each other as before."""
+    found = np.zeros_like(probabilities)
+    for row, given, symbols in zip(found, probabilities, kept, strict=True):
+        row[symbols] = given[symbols] / given[symbols].sum()
+    return found
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_distributions(temperature: float) -> None:
+    probabilities = _softmax(np.float64(LOGITS) / temperature)
+    order = np.argsort(-probabilities, axis=-1, kind="stable")
+    np.testing.assert_allclose(_distribution("random", temperature=temperature), probabilities, rtol=1e-5)
+    for k in (1, 3, 99):
+        wanted = _kept(probabilities, [list(row[:k]) for row in order])
+        np.testing.assert_allclose(_distribution("top_k", top_k=k, temperature=temperature), wanted, rtol=1e-5)
+    for p in (0.001, 0.6, 0.9, 1.0):
+        kept = []
+        for row, symbols in zip(probabilities, order, strict=True):
+            number = 1
+            while row[symbols[:number]].sum() < p - 1e-12 and number < len(symbols):
+                number += 1
+            kept.append(list(symbols[:number]))
+        wanted = _kept(probabilities, kept)
+        np.testing.assert_allclose(_distribution("nucleus", top_p=p, temperature=temperature), wanted, rtol=1e-5)
+    assert len({len(symbols) for symbols in kept}) == 1  # of p = 1: all
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("nucleos", {}, "There is no sampler called 'nucleos'. Did you mean 'nucleus'?"),
+        ("random", {"top_k": 3}, "The sampler 'random' has no option 'top_k'; it takes temperature."),
+        ("random", {"temperature": 0.0}, "The sampler's option temperature=0 must be above 0"),
+        ("random", {"temperature": float("nan")}, "temperature=nan must be above 0"),
+        ("top_k", {"top_k": 0}, "top_k=0 must be a whole number of at least 1"),
+        ("top_k", {"top_k": 1.5}, "top_k=1.5 must be a whole number"),
+        ("nucleus", {"top_p": 1.1}, "top_p=1.1 must be above 0 and at most 1"),
+        ("no_sampler", {}, "no_sampler' (builtins.dict) is no Sampler; derive it from t2t_lite.samplers.base.Sampler"),
+        ("half_a_one", {}, "lacks restrict, which each sampler has"),
+        ("wanting", {}, "needs the option 'floor'; give it a value, or in the class a default"),
+    ],
+)
+def test_what_is_refused(name: str, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class HalfAOne(Sampler): ...
+
+    class Wanting(Sampler):
+        def __init__(self, floor: float) -> None:
+            super().__init__()
+
+        def restrict(self, logits: Any) -> Any:
+            return logits
+
+    own = {"no_sampler": dict, "half_a_one": HalfAOne, "wanting": Wanting}
+    monkeypatch.setattr(registry.SAMPLERS, "_things", {**registry.SAMPLERS._things, **own})
+    with pytest.raises(UsageError) as error:
+        make_sampler(name, options)
+    assert message in str(error.value)
