@@ -4,6 +4,7 @@ if __name__ != "t2t_lite.hparams":
     raise ImportError("Import this package as t2t_lite.hparams, not as hparams.")
 
 from . import convs2s as convs2s
+from . import moe as moe
 from . import parsing as parsing
 from . import rnn as rnn
 from . import table3 as table3
