@@ -45,7 +45,7 @@ HPARAMS: Registry[Callable[[], config.HParams]] = Registry(
     "hparams set", ("t2t_lite.hparams",), tensor2tensor=tensor2tensor_names.HPARAMS_SETS
 )
 MODELS: Registry[type] = Registry(
-    "model", lazy={name: f"t2t_lite.models.{name}" for name in ("bytenet", "convs2s", "rnn", "transformer")}
+    "model", lazy=_own_files("models", "bytenet convs2s moe rnn transformer transformer_moe")
 )
 
 OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers", "adafactor adam nesterov sgd"))

@@ -48,8 +48,12 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "text": (("files", "ids"), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": (("ids",), ("keras", "numpy")),
     "ops": (
-        # layers.layer_norm, layers.scaled_dot_product: a fast form of each; layers.dropout: seeds of a shard's rows.
-        ("cpus", *(f"layers.{name}" for name in ("matrix", "masks", "dropout", "layer_norm", "scaled_dot_product"))),
+        # layers.layer_norm, mixture_of_experts, scaled_dot_product: a fast form of each; layers.dropout: seeds of a
+        # shard's rows.
+        (
+            *("cpus", "layers.matrix", "layers.masks", "layers.dropout", "layers.layer_norm"),
+            *("layers.mixture_of_experts", "layers.scaled_dot_product"),
+        ),
         ("keras", "numpy", "tensorflow", "tensorflow?"),
     ),
     # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
@@ -129,7 +133,8 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hparams": (
         (
             *("registry", "config", "problem", "text", "metrics"),
-            *(f"models.{family}_hparams" for family in ("bytenet", "convs2s", "rnn", "transformer")),
+            *(f"models.{family}_hparams" for family in ("bytenet", "convs2s", "moe", "rnn")),
+            *("models.transformer_hparams", "models.transformer_moe_hparams"),
         ),
         ("numpy",),
     ),

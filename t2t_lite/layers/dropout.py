@@ -54,6 +54,22 @@ class _GivenSeed(keras.random.SeedGenerator):
         return self._seed
 
 
+def random_integers(like: Any, levels: int, seed: Any, axis: int = 0) -> Any:
+    """Returns int32 in [0, levels), a power of two, in the shape of `like`; a function of the seed alone.
+
+    Integers: from the same bits XLA makes other floats than TensorFlow's own kernels do, so what is drawn as floats
+    would depend on `jit` (tensorflow/tensorflow#121243).
+
+    Args:
+        seed: int32 [2], or a `Seed`.
+        axis: of `like`, that of the batch's rows.
+    """
+    if isinstance(seed, Seed):
+        return seed.integers(like, levels, axis)
+    given = _GivenSeed(ops.cast(seed, "uint32"))
+    return keras.random.randint(ops.shape(like), 0, levels, dtype="int32", seed=given)
+
+
 class Dropout(keras.layers.Layer):
     """Sets a share `rate` of the elements to 0 and divides the others by 1 - rate (section 5.4).
 
@@ -76,12 +92,6 @@ class Dropout(keras.layers.Layer):
     def call(self, x: Any, seed: Any = None, axis: int = 0) -> Any:
         if seed is None or self.rate == 0:
             return x
-        # Integers: from the same bits XLA makes other floats than TensorFlow's own kernels do, so a mask drawn from
-        # floats would depend on `jit` (tensorflow/tensorflow#121243).
-        if isinstance(seed, Seed):
-            draw = seed.integers(x, _LEVELS, axis)
-        else:
-            given = _GivenSeed(ops.cast(seed, "uint32"))
-            draw = keras.random.randint(ops.shape(x), 0, _LEVELS, dtype="int32", seed=given)
+        draw = random_integers(x, _LEVELS, seed, axis)
         scale = ops.cast(1 / (1 - self.rate), x.dtype)
         return x * (ops.cast(draw >= round(self.rate * _LEVELS), x.dtype) * scale)

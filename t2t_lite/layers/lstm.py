@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
 
 from t2t_lite.layers.matmul import matmul
+
+
+class LstmSize(NamedTuple):
+    """Sizes of a layer: of its inputs, of c, and of h where that is projected, or 0."""
+
+    inputs: int
+    units: int
+    projection: int = 0
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds for a position, without what is added to W x."""
+        return 4 * self.units * (self.inputs + (self.projection or self.units)) + self.units * self.projection
 
 
 def lstm_cell(gates: Any, c: Any) -> tuple[Any, Any]:
@@ -39,12 +52,15 @@ def backwards(x: Any, lengths: Any) -> Any:
 class Lstm(keras.layers.Layer):
     """One layer over all positions of a sentence, or over one: [i f g o] = W x + U h + b, then `lstm_cell`.
 
-    A state is (h, c), float32 [B, K, units] each; K = 1 but for the hypotheses of a search. Only products are made in
-    the layer's precision.
+    A state is (h, c), float32 [B, K, outputs] and [B, K, units]; K = 1 but for the hypotheses of a search. Only
+    products are made in the layer's precision.
 
     Args:
-        units: size of h and of c.
+        units: size of c.
         reverse: read from the end of each sentence to its beginning.
+
+    Attributes:
+        outputs: size of h, here `units`.
 
     Call arguments:
         x: [B, T, I].
@@ -52,21 +68,21 @@ class Lstm(keras.layers.Layer):
         lengths: int [B], positions before the padding; None, unless `reverse`: no state is returned.
 
     Returns:
-        h of all positions [B, T, units], in the layer's precision; and the state after the last one that is read before
-        the padding.
+        h of all positions [B, T, outputs], in the layer's precision; and the state after the last one that is read
+        before the padding.
     """
 
     MATRICES: ClassVar = {"kernel": "IO", "recurrent_kernel": "IO"}
 
     def __init__(self, units: int, reverse: bool = False, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.units, self.reverse = units, reverse
+        self.units, self.outputs, self.reverse = units, units, reverse
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:
         shape = (x_shape[-1], 4 * self.units)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer="glorot_uniform")
         self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel", shape=(self.units, 4 * self.units), initializer="orthogonal"
+            name="recurrent_kernel", shape=(self.outputs, 4 * self.units), initializer="orthogonal"
         )
         self.bias = self.add_weight(name="bias", shape=(4 * self.units,), initializer="zeros")
 
@@ -75,8 +91,8 @@ class Lstm(keras.layers.Layer):
             x = backwards(x, lengths)
         by_position = ops.transpose(self.of_input(x), (1, 0, 2))[:, :, None]  # [T, B, 1, 4 units]
         if state is None:
-            zeros = ops.zeros_like(by_position[0, :, :, : self.units], dtype="float32")
-            state = zeros, zeros
+            zeros = ops.zeros_like(by_position[0, :, :, :1], dtype="float32")
+            state = ops.repeat(zeros, self.outputs, axis=-1), ops.repeat(zeros, self.units, axis=-1)
 
         def position(before: Any, of_input: Any) -> tuple[Any, Any]:
             after = list(self.after(of_input, before))

@@ -1,4 +1,4 @@
-"""Recording of attention weights while a model runs, for pictures."""
+"""Recording of what layers compute while a model runs: attention for pictures, experts for their balance."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from t2t_lite.layers.attention import MultiHeadAttention
-
 
 @contextlib.contextmanager
-def watched(layers: Sequence[MultiHeadAttention]) -> Iterator[list[Any]]:
-    """Context whose list receives the weights [B, H, T, S] of each layer, in the order of their calls."""
-    weights: list[Any] = []
+def watched(layers: Sequence[Any]) -> Iterator[list[Any]]:
+    """Context whose list receives what each layer gives to `watch`, in the order of their calls.
+
+    Attention gives weights [B, H, T, S], a mixture of experts its `Gates`.
+    """
+    seen: list[Any] = []
     try:
         for layer in layers:
-            layer.watch = weights.append
-        yield weights
+            layer.watch = seen.append
+        yield seen
     finally:
         for layer in layers:
             layer.watch = None

@@ -75,6 +75,20 @@ class Model(keras.Model, abc.ABC):
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """Returns what the softmax layer is given, [B, T, D]; position t has seen the targets before t."""
 
+    def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
+        """Returns `hidden`, and what `further_loss` is a function of; None: there is no further loss.
+
+        That is a float32 array of sums over the batch's symbols: training adds up those of the shards of a micro-batch.
+        """
+        return self.hidden(batch, seed), None
+
+    def further_loss(self, sums: Any) -> Any:
+        """Returns the loss of a micro-batch beside cross entropy, a scalar, from its sums.
+
+        It counts as so many nats for each real target symbol of the micro-batch.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has sums, and so needs a further_loss.")
+
     @abc.abstractmethod
     def output(self) -> tuple[Any, Any]:
         """Returns the softmax layer's table [V, D] and its bias [V] or None; logits = hidden x table^T + bias.
@@ -168,7 +182,8 @@ def check_model(name: str, model_class: Any) -> None:
 
 
 _METHODS = (
-    *("from_hparams", "encode", "hidden", "output", "start", "reorder", "is_full", "renewed", "attention_maps", "call"),
+    *("from_hparams", "encode", "hidden", "hidden_and_sums", "further_loss", "output", "start", "reorder", "is_full"),
+    *("renewed", "attention_maps", "call"),
 )
 
 

@@ -33,6 +33,10 @@ class LayerFactory:
     attention_biases: bool = False
     attention_score: str = "scaled"
 
+    def of_layer(self, number: int) -> LayerFactory:
+        """Returns the factory of layer `number`, from 0."""
+        return self
+
     def self_attention(self) -> MultiHeadAttention:
         return self._attention("self_attention", self.max_relative_position)
 
@@ -44,7 +48,7 @@ class LayerFactory:
         sizes = self.num_heads, self.d_k, self.d_v, self.attention_dropout, gain, max_relative_position
         return MultiHeadAttention(*sizes, self.attention_biases, self.attention_score, name=name)
 
-    def feed_forward(self) -> FeedForward:
+    def feed_forward(self) -> Any:
         fan_in = self.initial_weights == "fairseq012"
         return FeedForward(self.d_ff, self.relu_dropout, fan_in=fan_in, name="feed_forward")
 
@@ -66,7 +70,7 @@ class Stack(NoBuildTrace, keras.layers.Layer):
     def __init__(self, num_layers: int, factory: LayerFactory, remat: bool, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.remat = remat
-        self.blocks = [self.layer(factory, name=f"layer_{i}") for i in range(num_layers)]
+        self.blocks = [self.layer(factory.of_layer(i), name=f"layer_{i}") for i in range(num_layers)]
         self.final_norm = LayerNorm(name="final_norm") if factory.norm == "pre" else None
 
     def run(self, x: Any, *memory: Any, seed: Any, caches: Sequence[Any] | None = None, **biases: Any) -> Any:

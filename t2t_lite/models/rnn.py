@@ -6,7 +6,7 @@ Legend: B sentences, S source length, T target length, K hypotheses of a sentenc
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -15,7 +15,6 @@ from keras import ops
 from t2t_lite.layers import masks
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.embedding import Embedding
-from t2t_lite.layers.rnn_attention import Score
 from t2t_lite.models import base
 from t2t_lite.models.rnn_cost import RnnCost
 from t2t_lite.models.rnn_decoder import RnnDecoder
@@ -30,14 +29,9 @@ class Rnn(base.Model):
 
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
-        num_layers: of the encoder and of the decoder.
-        units: size of embeddings, attentional vectors and states; the decoder's are as long as the encoder's outputs.
-        encoder: see `rnn_encoder.ENCODERS`.
-        wiring: see `rnn_decoder.WIRINGS`.
-        score: see `RnnAttention`.
-        input_feeding: what attention gives is an input of the next position.
+        units: size of embeddings.
+        stacks: makes encoder and decoder in a dtype policy, see `from_hparams`.
         softmax_bias: the softmax layer has a bias.
-        dropout: share of each LSTM layer's input that training drops.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
     """
@@ -49,14 +43,9 @@ class Rnn(base.Model):
         source_vocab_size: int,
         target_vocab_size: int,
         *,
-        num_layers: int,
         units: int,
-        encoder: str,
-        wiring: str,
-        score: Score,
-        input_feeding: bool,
+        stacks: Callable[[Any], tuple[Any, Any]],
         softmax_bias: bool,
-        dropout: float,
         shared: bool,
         tied: bool,
         **kwargs: Any,
@@ -67,11 +56,7 @@ class Rnn(base.Model):
         def embedding(vocab_size: int, name: str, size: int = units) -> Embedding:
             return Embedding(vocab_size, size, self.compute_dtype, name=name)
 
-        policy = self.dtype_policy
-        reads = RnnEncoder(encoder, num_layers, units, dropout, dtype=policy, name="encoder")
-        writes = RnnDecoder(
-            wiring, num_layers, reads.outputs, score, input_feeding, dropout, units, dtype=policy, name="decoder"
-        )
+        reads, writes = stacks(self.dtype_policy)
         # In this order, which is that of the weights and so of sums over them.
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
@@ -98,17 +83,21 @@ class Rnn(base.Model):
         Args:
             shared: the problem has one vocabulary for both sides.
         """
+
+        def stacks(policy: Any) -> tuple[RnnEncoder, RnnDecoder]:
+            layers, units, dropout = hparams.num_layers, hparams.d_model, hparams.dropout
+            reads = RnnEncoder(hparams.encoder, layers, units, dropout, dtype=policy, name="encoder")
+            how = hparams.attention_score, hparams.input_feeding, dropout
+            # The decoder's states are as long as the encoder's outputs.
+            writes = RnnDecoder(hparams.wiring, layers, reads.outputs, *how, units, dtype=policy, name="decoder")
+            return reads, writes
+
         return cls(
             source_vocab_size,
             target_vocab_size,
-            num_layers=hparams.num_layers,
             units=hparams.d_model,
-            encoder=hparams.encoder,
-            wiring=hparams.wiring,
-            score=hparams.attention_score,
-            input_feeding=hparams.input_feeding,
+            stacks=stacks,
             softmax_bias=hparams.softmax_bias,
-            dropout=hparams.dropout,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
             dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite.layers.lstm import LstmSize
 from t2t_lite.models import base
 
 
@@ -19,27 +20,29 @@ class RnnCost(base.Cost):
     """What the counts depend on.
 
     Args:
-        encoder, decoder: (inputs, units) of each LSTM; what is fed is no input here.
+        encoder, decoder: sizes of each LSTM; what is fed is no input here.
         source_matrices, target_matrices: sizes of the other matrices that a symbol's vectors are multiplied by.
         target_vocab_size: of the logits.
         additive: a pair of positions has a vector of its own.
         input_feeding: what attention gives is fed to the bottom layer.
+        values: further numbers that a symbol's forward pass keeps.
     """
 
-    encoder: Sequence[tuple[int, int]]
-    decoder: Sequence[tuple[int, int]]
+    encoder: Sequence[LstmSize]
+    decoder: Sequence[LstmSize]
     source_matrices: int
     target_matrices: int
     target_vocab_size: int
     additive: bool
     input_feeding: bool
+    values: int = 0
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """As `base.Cost`."""
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
-        source = _products(self.encoder) + self.source_matrices
-        target = _products(self.decoder) + self.target_matrices
-        pairs = 2 * self.decoder[0][1] * s * t  # scores and contexts
+        source = sum(size.products for size in self.encoder) + self.source_matrices
+        target = sum(size.products for size in self.decoder) + self.target_matrices
+        pairs = 2 * self._width * s * t  # scores and contexts
         return int(2 * np.sum(s * source + t * target + pairs))
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
@@ -48,17 +51,23 @@ class RnnCost(base.Cost):
         Counted per position: inputs and outputs of the products, in the precision, and gates and states in float32; per
         pair of positions: scores and weights, and with `additive` a vector; logits, softmax and gradient.
         """
-        s, t, units = source_length, target_length, self.decoder[0][1]
+        s, t, units = source_length, target_length, self._width
 
-        def layers(sizes: Sequence[tuple[int, int]]) -> int:
-            return sum(i * bytes_per_value + u * (5 * bytes_per_value + 14 * 4) for i, u in sizes)
+        def layers(sizes: Sequence[LstmSize]) -> int:
+            return sum(
+                (size.inputs + 2 * size.projection) * bytes_per_value + size.units * (5 * bytes_per_value + 14 * 4)
+                for size in sizes
+            )
 
         attention = units * (6 * bytes_per_value + 4 * 4) + self.input_feeding * 5 * units * bytes_per_value
         pair = 2 * 4 + 2 * bytes_per_value + units * bytes_per_value * self.additive
         logits = self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
-        return rows * (s * layers(self.encoder) + t * (layers(self.decoder) + attention + logits) + s * t * pair)
+        further = (s + t) * self.values * bytes_per_value
+        return rows * (
+            s * layers(self.encoder) + t * (layers(self.decoder) + attention + logits) + s * t * pair + further
+        )
 
-
-def _products(sizes: Sequence[tuple[int, int]]) -> int:
-    """Multiply-adds of a position: W x and U h, to four gates each."""
-    return sum(4 * u * (i + u) for i, u in sizes)
+    @property
+    def _width(self) -> int:
+        """Of what attention reads."""
+        return self.decoder[0].projection or self.decoder[0].units

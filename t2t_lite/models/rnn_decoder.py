@@ -14,7 +14,8 @@ from keras import ops
 
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.linear import Linear
-from t2t_lite.layers.lstm import Lstm
+from t2t_lite.layers.lstm import Lstm, LstmSize
+from t2t_lite.layers.projected_lstm import ProjectedLstm
 from t2t_lite.layers.rnn_attention import Result, RnnAttention, Score
 from t2t_lite.models.rnn_encoder import RESIDUAL_FROM
 
@@ -28,11 +29,13 @@ class Wiring:
         at_bottom: its query is the bottom layer's output, and all other layers are given the context, as in GNMT;
             otherwise the query is the top layer's, and the softmax layer is given the result.
         late: the layers above are given the context of the position before (zeros at the first one).
+        fed_alone: with `at_bottom`, only the bottom layer is given the context, at the next position.
     """
 
     result: Result
     at_bottom: bool = False
     late: bool = False
+    fed_alone: bool = False
 
 
 WIRINGS = {
@@ -41,6 +44,7 @@ WIRINGS = {
     "vinyals": Wiring("concat"),  # Vinyals et al. (2015), section 2.1
     "gnmt": Wiring("context", at_bottom=True, late=True),  # Wu et al. (2016), section 3
     "gnmt_v2": Wiring("context", at_bottom=True),  # tensorflow/nmt
+    "moe": Wiring("context", at_bottom=True, fed_alone=True),  # Shazeer et al. (2017), appendix E
 }
 
 
@@ -55,10 +59,11 @@ class RnnDecoder(keras.layers.Layer):
             al., 2015, section 3.3).
         dropout: share of each LSTM's input that training drops.
         d_model: size of the symbols' vectors, and of attentional vectors.
+        cells: size of each LSTM's cell, where its output is projected to `units`; 0: it is not.
 
     Attributes:
         outputs: size of what the softmax layer is given.
-        sizes: (inputs, units) of each LSTM, without what is fed.
+        sizes: of each LSTM, without what is fed.
 
     Call arguments:
         x: of the symbols before each position, [B, T, d_model].
@@ -81,24 +86,33 @@ class RnnDecoder(keras.layers.Layer):
         input_feeding: bool,
         dropout: float,
         d_model: int,
+        cells: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         policy = self.dtype_policy
         self.wiring = WIRINGS[wiring]
         self.dropout = Dropout(dropout, name="dropout")
-        self.layers = [Lstm(units, dtype=policy, name=f"layer_{i}") for i in range(num_layers)]
+        names = [f"layer_{i}" for i in range(num_layers)]
+        self.layers: list[Lstm] = [
+            ProjectedLstm(cells, units, dtype=policy, name=name) if cells else Lstm(units, dtype=policy, name=name)
+            for name in names
+        ]
         attention = RnnAttention(units, score, self.wiring.result, d_model, dtype=policy, name="attention")
         # In this order, which is that of the weights and so of sums over them.
-        self.feed = Linear(attention.outputs, 4 * units, dtype=policy, name="feed") if input_feeding else None
+        self.feed = (
+            Linear(attention.outputs, 4 * (cells or units), dtype=policy, name="feed") if input_feeding else None
+        )
         self.attention = attention
         self.below = 1 if self.wiring.at_bottom else num_layers  # layers up to attention
         self.outputs = units if self.wiring.at_bottom else self.attention.outputs
-        self.sizes = [(d_model, units), *[(units + (units if self.wiring.at_bottom else 0), units)] * (num_layers - 1)]
+        given = units if self.wiring.at_bottom and not self.wiring.fed_alone else 0  # of the context
+        inputs = [d_model, *[units + given] * (num_layers - 1)]
+        self.sizes = [LstmSize(size, cells or units, units if cells else 0) for size in inputs]
 
     def build(self, input_shape: Any = None) -> None:
-        for layer, (inputs, _) in zip(self.layers, self.sizes, strict=True):
-            layer.build((None, None, inputs))
+        for layer, size in zip(self.layers, self.sizes, strict=True):
+            layer.build((None, None, size.inputs))
         if self.feed is not None:
             self.feed.build()
         self.attention.build()
@@ -115,6 +129,7 @@ class RnnDecoder(keras.layers.Layer):
         return {"memory": memory, "keys": self.attention.keys_of(memory), "bias": bias}
 
     def call(self, x: Any, state: Any, source: Any, seed: Any = None, maps: bool = False) -> tuple[Any, Any]:
+        inputs = x
         if self.feed is None:
             for i in range(self.below):
                 x = self._layer(i, state)(self.dropout(x, seed=fold_in(seed, i)))
@@ -123,16 +138,19 @@ class RnnDecoder(keras.layers.Layer):
             x, results, weights = self._scan(x, state, source, seed, maps)
         if self.wiring.late:
             results = ops.pad(results[:, :-1], ((0, 0), (1, 0), (0, 0)))
-        return self._above(x, results, lambda i: self._layer(i, state), seed), weights
+        return self._above(inputs, x, results, lambda i: self._layer(i, state), seed), weights
 
     def _layer(self, i: int, state: Any) -> Callable[[Any], Any]:
         """Layer i, over all positions from `state` on."""
         return lambda x: self.layers[i](x, state=state["layers"][i])[0]
 
-    def _above(self, x: Any, results: Any, layer: Callable[[int], Callable[[Any], Any]], seed: Any = None) -> Any:
+    def _above(
+        self, inputs: Any, x: Any, results: Any, layer: Callable[[int], Callable[[Any], Any]], seed: Any = None
+    ) -> Any:
         """What the softmax layer is given, [B, T or K, outputs].
 
         Args:
+            inputs: of the bottom layer, without what is fed.
             x: outputs of the layer whose query attention was given.
             results: of attention.
             layer: i -> layer i, from inputs to outputs.
@@ -151,7 +169,10 @@ class RnnDecoder(keras.layers.Layer):
         """
         known = [self.layers[0].of_input(self.dropout(x, seed=fold_in(seed, 0)))]
         if seed is not None and self.dropout.rate:
-            sizes = {len(self.layers): self.attention.outputs, **{i: self.sizes[i][0] for i in range(1, self.below)}}
+            sizes = {
+                len(self.layers): self.attention.outputs,
+                **{i: self.sizes[i].inputs for i in range(1, self.below)},
+            }
             ones = ops.ones_like(x[..., :1])
             known += [self.dropout(ops.repeat(ones, n, axis=-1), seed=fold_in(seed, at)) for at, n in sizes.items()]
         ends = [sum(part.shape[-1] for part in known[: i + 1]) for i in range(len(known) - 1)]
@@ -227,4 +248,4 @@ class RnnDecoder(keras.layers.Layer):
         h, given = (ops.cast(values, self.compute_dtype) for values in (after["layers"][-1][0], result))
         if self.wiring.late:
             given = ops.cast(state["fed"], self.compute_dtype)
-        return self._above(h, given, layer), after
+        return self._above(x, h, given, layer), after

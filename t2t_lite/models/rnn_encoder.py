@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from t2t_lite.layers.dropout import Dropout, fold_in
-from t2t_lite.layers.lstm import Lstm
+from t2t_lite.layers.lstm import Lstm, LstmSize
 
 FORWARDS, BACKWARDS = False, True
 RESIDUAL_FROM = 2  # GNMT: the third layer on adds its input to its output (Wu et al., 2016, section 3.1)
@@ -39,7 +39,7 @@ class RnnEncoder(keras.layers.Layer):
 
     Attributes:
         outputs: size of an output, and of the states: `units`, with "bi" twice that.
-        sizes: (inputs, units) of each LSTM.
+        sizes: of each LSTM.
 
     Call arguments:
         x: [B, S, units].
@@ -64,7 +64,7 @@ class RnnEncoder(keras.layers.Layer):
         ]
         below = [1, *map(len, self.layers)]
         self.sizes = [
-            (units if n == len(lstms) else n * units, units)
+            LstmSize(units if n == len(lstms) else n * units, units)
             for n, lstms in zip(below, self.layers, strict=False)
             for _ in lstms
         ]
@@ -72,8 +72,8 @@ class RnnEncoder(keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         lstms = [lstm for layer in self.layers for lstm in layer]
-        for lstm, (inputs, _) in zip(lstms, self.sizes, strict=True):
-            lstm.build((None, None, inputs))
+        for lstm, size in zip(lstms, self.sizes, strict=True):
+            lstm.build((None, None, size.inputs))
 
     def call(self, x: Any, lengths: Any, seed: Any = None) -> tuple[Any, list[Any]]:
         streams, states = [x], []

@@ -6,7 +6,7 @@ Legend: B batch, S source length, T target length.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -28,6 +28,19 @@ from t2t_lite.models.flops import Sizes
 from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
+
+
+@contextlib.contextmanager
+def layers_in(precision: str) -> Iterator[None]:
+    """Layers that are made within compute in `precision`, float32 or bfloat16."""
+    previous = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(
+        keras.dtype_policies.DTypePolicy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    )
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(previous)
 
 
 @register_model("transformer")
@@ -113,8 +126,6 @@ class Transformer(NoBuildTrace, Model):
     def from_hparams(
         cls, hparams: TransformerHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> Transformer:
-        dtype = "mixed_bfloat16" if hparams.precision == "bfloat16" else "float32"
-        policy = keras.dtype_policies.DTypePolicy(dtype)
         per_head = hparams.d_model // hparams.num_heads
         factory = LayerFactory(
             num_heads=hparams.num_heads,
@@ -130,9 +141,7 @@ class Transformer(NoBuildTrace, Model):
             attention_biases=hparams.attention_biases,
             attention_score=hparams.attention_score,
         )
-        previous = keras.config.dtype_policy()
-        keras.config.set_dtype_policy(policy)  # the layers below take it from here
-        try:
+        with layers_in(hparams.precision):
             return cls(
                 source_vocab_size,
                 target_vocab_size,
@@ -148,8 +157,6 @@ class Transformer(NoBuildTrace, Model):
                 window=hparams.attention_window,
                 remat=hparams.remat,
             )
-        finally:
-            keras.config.set_dtype_policy(previous)
 
     @property
     def cost(self) -> Sizes:

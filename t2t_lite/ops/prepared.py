@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.ops.int8 import Int8Matrix
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
@@ -40,7 +41,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
     new: dict[Any, dict[str, Any]] = {}
     for layer, name, axes in matrices_of(dict.fromkeys(model._flatten_layers())):
         new.setdefault(layer, {})[name] = prepared(layer, name, axes)
-    with replaced(new):
+    with replaced(new), experts_one_by_one(model):
         yield
 
 

@@ -10,8 +10,9 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.ops.batch_shards import batch_shards
+from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.ops.layer_norm import gradients_by_hand
-from t2t_lite.training.loss import added, batch_loss, output_arrays
+from t2t_lite.training.loss import added, batch_loss_and_sums, output_arrays
 
 
 def loss_and_gradients(
@@ -24,7 +25,11 @@ def loss_and_gradients(
     blocks: int,
     jit: bool,
 ) -> tuple[Any, list[Any]]:
-    """Returns `batch_loss` of a micro-batch, and its gradients for the model's trainable weights, in their order.
+    """Returns loss and gradients of a micro-batch, for the model's trainable weights, in their order.
+
+    The loss is `batch_loss` and, where a model has one, (real target tokens of the micro-batch / `tokens`) times the
+    `further_loss` of the sums over the micro-batch. Added up over the micro-batches of a global batch, it is the mean
+    of the cross entropies of its tokens, and of the further losses of the micro-batches that they are in.
 
     Args:
         model: a `models.base.Model`.
@@ -43,17 +48,21 @@ def loss_and_gradients(
     # gradients for variables only, and a model that changes variables by itself could not do so.
     once = not (model.remat or model.non_trainable_variables)
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
-    with gradients_by_hand(model):
+    with gradients_by_hand(model), contextlib.nullcontext() if jit else experts_one_by_one(model):
         with tf.GradientTape() as tape, scope:
             for array in (*read, *apart):
                 tape.watch(array)
             # What is computed from weights is made within the scope, and once for all blocks.
             output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
-            losses = [
-                batch_loss(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
+            parts = [
+                batch_loss_and_sums(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
                 for rows, rows_seed in batch_shards(batch, seed, blocks)
             ]
-            loss = tf.add_n(losses)
+            loss = tf.add_n([loss for loss, _ in parts])
+            sums = [each for _, each in parts if each is not None]
+            if sums:  # first added up, as the further loss of a sum is not a sum of further losses
+                share = tf.math.count_nonzero(batch["target"], dtype=tf.float32) / tokens
+                loss += share * model.further_loss(tf.add_n(sums))
         sources = read if once else [weight.value for weight in weights]
         gradients, of_softmax = tape.gradient(loss, [sources, apart])
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}

@@ -15,6 +15,18 @@ _SMALL = 1e-30  # float32 knows smaller numbers, down to 1e-38, with fewer and f
 
 
 def batch_loss(
+    model: Any, batch: Mapping[str, Any], tokens: Any, label_smoothing: float, over: str = "all", seed: Any = None
+) -> Any:
+    """The `smoothed_cross_entropy` of a batch's real target tokens, divided by `tokens`.
+
+    Args:
+        model: a `models.base.Model`.
+        batch, seed: what the model is called with.
+    """
+    return batch_loss_and_sums(model, batch, tokens, label_smoothing, over, seed)[0]
+
+
+def batch_loss_and_sums(
     model: Any,
     batch: Mapping[str, Any],
     tokens: Any,
@@ -24,16 +36,14 @@ def batch_loss(
     *,
     output: Sequence[Any] | None = None,
     jit: bool = False,
-) -> Any:
-    """The `smoothed_cross_entropy` of a batch's real target tokens, divided by `tokens`.
+) -> tuple[Any, Any]:
+    """`batch_loss`, and the batch's sums as `Model.hidden_and_sums` has them.
 
     Args:
-        model: a `models.base.Model`.
-        batch, seed: what the model is called with.
         output: the softmax layer's table and, if it has one, its bias, as arrays; None: `output_arrays`.
         jit: see `smoothed_cross_entropy`.
     """
-    x = model.hidden(batch, seed)
+    x, sums = model.hidden_and_sums(batch, seed)
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.cast(labels > 0, tf.float32) / tokens
     if output is None:
@@ -43,7 +53,7 @@ def batch_loss(
     if bias:  # as one more column of the table
         table = tf.concat([table, bias[0][:, None]], 1)
         x = tf.concat([x, tf.ones_like(x[:, :1])], 1)
-    return smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit)
+    return smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit), sums
 
 
 def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any]:

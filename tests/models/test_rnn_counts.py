@@ -56,7 +56,7 @@ def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
     assert _count(_set("gnmt"), 32_000, 3) == 280_858_880  # Shazeer et al. (2017): 278M
     assert _count(_set("gnmt", input_feeding=False), 32_000, 3) == 276_664_576
     encoder = RnnEncoder("gnmt", 8, 1024, 0.0, name="encoder")
-    of_encoder = sum(4 * units * (inputs + units) for inputs, units in encoder.sizes)
+    of_encoder = sum(size.products for size in encoder.sizes)
     of_decoder = 8 * 4 * 1024 * 3072
     assert round((of_encoder + of_decoder + 32_000 * 1024 + 1024**2) / 1e6, 1) == 214.2  # the same: 214M a step
 

@@ -1,0 +1,129 @@
+"""Mixtures of experts: Shazeer et al. (2017), and the Transformer with experts."""
+
+from t2t_lite import config
+from t2t_lite.models.moe_hparams import MoeHParams
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
+from t2t_lite.registry import register_hparams
+
+
+@register_hparams
+def moe() -> MoeHParams:
+    """Shazeer et al. (2017), appendix E, with flat mixtures: 32 experts, of which a position is given to 4.
+
+    Their translation models had 512 or 2,048 experts in two levels, and gating that depends on the batch (appendix F);
+    here it is the noisy top-k gating of section 2.1, with the weights of losses of section 4. Their rate rose for 2,000
+    updates, stood for 8,000 and then fell with the root of the updates; here it falls at once. Its height and the
+    number of updates are guesses. 16,000 words on each of 64 GPUs.
+    """
+    return MoeHParams(
+        label_smoothing=0.0,
+        adam_beta2=0.999,
+        adam_epsilon=1e-8,
+        schedule="inverse_sqrt",
+        learning_rate=1e-3,
+        warmup_steps=2000,
+        batch_tokens=64 * 16_000,
+        micro_batches=64,
+        max_length=128,
+    )
+
+
+@register_hparams
+def moe_tiny() -> MoeHParams:
+    """LSTM layers of 128 and 4 experts, of which a position is given to 2: learns toy_ende in a few minutes."""
+    return MoeHParams(
+        d_model=128,
+        cells=128,
+        d_ff=128,
+        num_experts=4,
+        experts_per_token=2,
+        dropout=0.0,
+        clip_norm=5.0,
+        batch_tokens=2048,
+        max_length=64,
+        learning_rate_factor=0.8,
+        warmup_steps=200,
+        train_steps=1400,
+        log_every=50,
+        eval_every=700,
+        save_every=100,
+        keep_checkpoints=5,
+        average_checkpoints=5,
+    )
+
+
+@register_hparams
+def multi30k_moe() -> MoeHParams:
+    """`moe_tiny` of 256 with 8 experts: Multi30k En-De with the batches, updates and search of `multi30k`."""
+    return config.replace(
+        moe_tiny(),
+        d_model=256,
+        cells=256,
+        d_ff=256,
+        num_experts=8,
+        dropout=0.3,
+        batch_tokens=8192,
+        max_length=128,
+        learning_rate_factor=1.0,
+        warmup_steps=2000,
+        train_steps=4000,
+        eval_every=500,
+        keep_checkpoints=10,
+        average_checkpoints=10,
+        beam_size=5,
+        length_penalty=1.2,
+    )
+
+
+@register_hparams
+def transformer_moe() -> TransformerMoeHParams:
+    """base with 8 experts, of which a position is given to 2, in every second layer (GShard, Lepikhin et al., 2020).
+
+    GShard's networks are larger and have more experts; sizes, batches and schedule here are those of base.
+    """
+    return TransformerMoeHParams(micro_batches=8, keep_checkpoints=5, average_checkpoints=5)
+
+
+@register_hparams
+def transformer_moe_tiny() -> TransformerMoeHParams:
+    """`tiny` with 4 experts, of which a position is given to 2, in its second layers: learns toy_ende in minutes."""
+    return TransformerMoeHParams(
+        num_layers=2,
+        d_model=128,
+        d_ff=256,
+        num_heads=4,
+        num_experts=4,
+        norm="pre",
+        dropout=0.0,
+        batch_tokens=2048,
+        max_length=64,
+        learning_rate_factor=0.8,
+        warmup_steps=200,
+        train_steps=1400,
+        log_every=50,
+        eval_every=700,
+        save_every=100,
+        keep_checkpoints=5,
+        average_checkpoints=5,
+    )
+
+
+@register_hparams
+def multi30k_transformer_moe() -> TransformerMoeHParams:
+    """`multi30k` with 4 experts, of which a position is given to 2, in every second layer."""
+    return config.replace(
+        transformer_moe_tiny(),
+        num_layers=4,
+        norm="post",
+        dropout=0.3,
+        batch_tokens=8192,
+        max_length=128,
+        learning_rate_factor=2.5,
+        warmup_steps=2000,
+        train_steps=4000,
+        eval_every=500,
+        keep_checkpoints=10,
+        average_checkpoints=10,
+        beam_size=5,
+        length_penalty=1.2,
+    )

@@ -1,0 +1,122 @@
+"""A mixture of experts: each position is given to k of n small networks (Shazeer et al., 2017, section 2).
+
+Legend: N positions, D width, F inner size, n experts, k of them for a position, A = N k assignments, M blocks of b
+rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.matrix import TensorFn
+from t2t_lite.layers.noisy_top_k import NoisyTopK
+
+BLOCKS = 4  # of an expert that is asked as often as all others: a quarter of the rows, at most, is computed in vain
+
+
+def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> Any:
+    """E_i(x) = max(0, x W_i) V_i of the experts that each position asks.
+
+    No position is dropped, however many ask for one expert: an expert's positions fill blocks of b rows, of which the
+    last may have room left, as in Gale et al. (2022). Sizes follow from the number of positions alone, as XLA needs
+    them. A matrix is copied for each block.
+
+    Args:
+        rows: x, [N, D].
+        experts: int32 [N, k].
+        kernels_1, kernels_2: W [n, D, F] and V [n, F, D].
+
+    Returns:
+        [N, k, D].
+    """
+    width, k = rows.shape[-1], experts.shape[-1]
+    slots, of_blocks, size = blocks(ops.reshape(experts, (-1,)), kernels_1.shape[0])
+    number = ops.shape(of_blocks)[0]
+    # Of each slot, its position; of empty ones the first, whose result nobody reads.
+    positions = ops.arange(ops.shape(slots)[0], dtype="int32") // k
+    filled = ops.scatter(slots[:, None], positions, (number * size,))
+    given = ops.reshape(ops.take(rows, filled, axis=0), (number, size, width))
+    inner = ops.relu(ops.matmul(given, ops.take(kernels_1, of_blocks, axis=0)))
+    outputs = ops.matmul(inner, ops.take(kernels_2, of_blocks, axis=0))
+    return ops.take(ops.reshape(outputs, (-1, width)), ops.reshape(slots, (-1, k)), axis=0)
+
+
+def blocks(experts: Any, n: int) -> tuple[Any, Any, Any]:
+    """Shares out assignments to blocks of b rows, each of one expert.
+
+    Args:
+        experts: int32 [A], the expert of each assignment.
+        n: number of experts.
+
+    Returns:
+        The slot of each assignment, int32 [A] in [0, M b); the expert of each block, int32 [M]; and b. Both sizes
+        depend on A and n alone, and M b <= A + n (b - 1).
+    """
+    assignments = ops.shape(experts)[0]
+    size = assignments // (BLOCKS * n) + 1
+    number = (assignments + n * (size - 1)) // size
+    asked = ops.one_hot(experts, n, dtype="int32")
+    needed = (ops.sum(asked, axis=0) + size - 1) // size
+    ends = ops.cumsum(needed)
+    within = ops.sum((ops.cumsum(asked, axis=0) - 1) * asked, axis=1)  # how many before it have the same expert
+    slots = ops.take(ends - needed, experts) * size + within
+    after = ops.arange(number, dtype="int32")[:, None] >= ends[None]
+    return slots, ops.minimum(ops.sum(ops.cast(after, "int32"), axis=1), n - 1), size
+
+
+class MixtureOfExperts(keras.layers.Layer):
+    """y = sum over the k experts i that x is given to of G_i(x) E_i(x), equation (1). No position depends on another.
+
+    Args:
+        num_experts: n.
+        experts_per_token: k.
+        d_ff: F.
+
+    Attributes:
+        watch: receives the `Gates` of each call; for the losses that keep experts equally busy.
+
+    Call arguments:
+        x: [B, T, D].
+        seed: int32 [2], a `Seed`, or None for inference.
+
+    Returns:
+        [B, T, D].
+    """
+
+    function = staticmethod(expert_outputs)
+
+    def __init__(self, num_experts: int, experts_per_token: int, d_ff: int, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.num_experts, self.d_ff = num_experts, d_ff
+        self.gating = NoisyTopK(num_experts, experts_per_token, dtype=self.dtype_policy, name="gating")
+        self.watch: TensorFn | None = None
+
+    def build(self, x_shape: tuple[int | None, ...]) -> None:
+        self.gating.build(x_shape)
+
+        def matrices(name: str, rows: Any, columns: Any) -> Any:
+            bound = (6 / (rows + columns)) ** 0.5  # each as one matrix would be, by Glorot and Bengio
+            initializer = keras.initializers.RandomUniform(-bound, bound)
+            return self.add_weight(name=name, shape=(self.num_experts, rows, columns), initializer=initializer)
+
+        self.kernels_1 = matrices("kernels_1", x_shape[-1], self.d_ff)
+        self.kernels_2 = matrices("kernels_2", self.d_ff, x_shape[-1])
+
+    def call(self, x: Any, seed: Any = None) -> Any:
+        gates = self.gating(x, seed=seed)
+        if self.watch:
+            self.watch(gates)
+        k, width = gates.experts.shape[-1], x.shape[-1]
+        kernels = (ops.cast(kernels, x.dtype) for kernels in (self.kernels_1, self.kernels_2))
+        outputs = self.function(ops.reshape(x, (-1, width)), ops.reshape(gates.experts, (-1, k)), *kernels)
+        weights = ops.cast(ops.reshape(gates.weights, (-1, k, 1)), x.dtype)
+        return ops.reshape(ops.sum(weights * outputs, axis=1), ops.shape(x))
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds for a position: gate, noise and k experts."""
+        width = self.kernels_1.shape[1]
+        return 2 * width * (self.num_experts + self.gating.experts_per_token * self.d_ff)

@@ -1,0 +1,106 @@
+"""Noisy top-k gating: which experts a position is given to, and with what weights (Shazeer et al., 2017, section 2.1).
+
+Legend: D width, n experts, k of them for a position.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.dropout import random_integers
+from t2t_lite.layers.matmul import matmul
+
+NOISE_FLOOR = 1e-2  # tensor2tensor's; without it the noise could die out, and the load would have no gradient
+_LEVELS = 2**24
+
+
+class Gates(NamedTuple):
+    """What gating gives for each position.
+
+    experts: int32 [..., k], the ones that are asked, best first.
+    weights: float32 [..., k], above 0, with the sum 1.
+    shares: float32 [..., n], the weights of all experts, G(x); 0 for those that are not asked. Their sums are the
+        importance of the experts.
+    load: float32 [..., n], P(x): how probable it is that an expert is asked if its noise is drawn once more; without
+        noise 1 or 0. Sums are a smooth stand-in for the numbers of positions.
+    """
+
+    experts: Any
+    weights: Any
+    shares: Any
+    load: Any
+
+
+class NoisyTopK(keras.layers.Layer):
+    """H = x W_g + z (softplus(x W_noise) + 0.01), z ~ N(0, 1); weights are the softmax of the k largest.
+
+    Equations (3) to (5), in float32. W_g and W_noise begin at zero (appendix A): at first chance alone chooses.
+
+    Args:
+        num_experts: n.
+        experts_per_token: k, at most n.
+
+    Call arguments:
+        x: [B, T, D].
+        seed: int32 [2], a `Seed`, or None for inference, which has no noise.
+
+    Returns:
+        `Gates` of [B, T].
+    """
+
+    def __init__(self, num_experts: int, experts_per_token: int, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.num_experts, self.experts_per_token = num_experts, experts_per_token
+
+    def build(self, x_shape: tuple[int | None, ...]) -> None:
+        shape = (x_shape[-1], self.num_experts)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer="zeros")
+        self.noise_kernel = self.add_weight(name="noise_kernel", shape=shape, initializer="zeros")
+
+    def call(self, x: Any, seed: Any = None) -> Gates:
+        x = ops.cast(x, "float32")
+        clean, scale = matmul(x, self.kernel), None
+        noisy = clean
+        if seed is not None:
+            scale = ops.softplus(matmul(x, self.noise_kernel)) + NOISE_FLOOR
+            noisy = clean + standard_normal(clean, seed) * scale
+        return top_k_gates(clean, noisy, scale, self.experts_per_token)
+
+
+def top_k_gates(clean: Any, noisy: Any, scale: Any, k: int) -> Gates:
+    """Equations (4), (5) and, in appendix A, (8) and (9).
+
+    Args:
+        clean, noisy: [..., n], x W_g without and with noise.
+        scale: [..., n], standard deviation of the noise; None: there is none.
+    """
+    n = noisy.shape[-1]
+    best, experts = ops.top_k(noisy, min(k + 1, n))
+    experts = ops.cast(experts[..., :k], "int32")
+    # The softmax; Keras' own warns where k is 1.
+    weights = ops.exp(best[..., :k] - ops.logsumexp(best[..., :k], axis=-1, keepdims=True))
+    asked = ops.one_hot(experts, n, dtype="float32")
+    shares = ops.sum(weights[..., None] * asked, axis=-2)
+    if scale is None or k == n:
+        return Gates(experts, weights, shares, ops.sum(asked, axis=-2))
+    last, next_best = best[..., k - 1 : k], best[..., k:]
+    # The k-th largest of the others: an expert that is asked must stay above the next best, another one reach the last.
+    threshold = ops.where(noisy > next_best, next_best, last)
+    load = 0.5 * (1 + ops.erf((clean - threshold) / (2**0.5 * scale)))
+    return Gates(experts, weights, shares, load)
+
+
+def standard_normal(like: Any, seed: Any) -> Any:
+    """Draws from N(0, 1), float32 in the shape of `like`, rows first: a function of integers drawn for the seed."""
+    odd = 2 * random_integers(like, _LEVELS, seed) + (1 - _LEVELS)  # so that it is never -1, 0 or 1
+    return 2**0.5 * ops.erfinv(ops.cast(odd, "float32") / _LEVELS)
+
+
+def cv_squared(x: Any) -> Any:
+    """The squared coefficient of variation, variance / mean^2, over the last axis; 0 for zeros."""
+    mean = ops.mean(x, axis=-1, keepdims=True)
+    variance = ops.mean(ops.square(x - mean), axis=-1)
+    return variance / (ops.square(mean[..., 0]) + 1e-10)

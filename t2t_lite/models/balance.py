@@ -1,0 +1,53 @@
+"""The losses that keep experts equally busy (Shazeer et al., 2017, section 4 and appendix A)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from keras import ops
+
+from t2t_lite.ids import PAD
+from t2t_lite.layers.noisy_top_k import cv_squared
+from t2t_lite.models.attention_maps import watched
+
+if TYPE_CHECKING:
+    from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
+    from t2t_lite.models.base import Model
+
+    _Model = Model
+else:
+    _Model = object
+
+
+class Balance(_Model):
+    """Mixin of a `Model` with experts: w CV(importance)^2 + w CV(load)^2 of each mixture, added up.
+
+    Importance of an expert is the sum of its weights, load that of the probabilities that it is asked, each over the
+    real symbols of a micro-batch, padding left out.
+
+    Attributes:
+        balance_weight: w, for importance and for load.
+    """
+
+    balance_weight: float
+
+    def mixtures(self) -> Mapping[str, Sequence[MixtureOfExperts]]:
+        """Returns the layers with experts, in the order of their calls, by what they read: "source" or "target"."""
+        raise NotImplementedError
+
+    def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
+        """As `Model.hidden_and_sums`: importance and load of each mixture's experts, float32 [L, 2, n]."""
+        with contextlib.ExitStack() as stack:
+            seen = {side: stack.enter_context(watched(layers)) for side, layers in self.mixtures().items()}
+            hidden = self.hidden(batch, seed)
+        sums = []
+        for side, calls in seen.items():
+            real = ops.cast(batch[side] != PAD, "float32")[..., None]
+            sums += [ops.stack([ops.sum(real * x, (0, 1)) for x in (gates.shares, gates.load)]) for gates in calls]
+        return hidden, ops.stack(sums)
+
+    def further_loss(self, sums: Any) -> Any:
+        """As `Model.further_loss`."""
+        return self.balance_weight * ops.sum(cv_squared(sums))

@@ -1,0 +1,65 @@
+"""The translation model of Shazeer et al. (2017), appendix E: LSTM layers and flat mixtures of experts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts
+from t2t_lite.models.balance import Balance
+from t2t_lite.models.moe_hparams import MoeHParams
+from t2t_lite.models.moe_stacks import MoeDecoder, MoeEncoder
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_cost import RnnCost
+from t2t_lite.registry import register_model
+
+
+@register_model("moe")
+class Moe(Balance, Rnn):
+    """3 LSTM layers that read and 2 that write, with a mixture of experts in each side.
+
+    The decoder begins with the states that the encoder's last two layers end with.
+    """
+
+    @classmethod
+    def from_hparams(  # type: ignore[override]  # a recipe of its own
+        cls, hparams: MoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
+    ) -> Moe:
+        def stacks(policy: Any) -> tuple[MoeEncoder, MoeDecoder]:
+            def experts() -> MixtureOfExperts:
+                sizes = hparams.num_experts, hparams.experts_per_token, hparams.d_ff
+                return MixtureOfExperts(*sizes, dtype=policy, name="experts")
+
+            units, cells, dropout = hparams.d_model, hparams.cells, hparams.dropout
+            return (
+                MoeEncoder(units, cells, experts(), dropout, dtype=policy, name="encoder"),
+                MoeDecoder(units, cells, experts(), dropout, dtype=policy, name="decoder"),
+            )
+
+        model = cls(
+            source_vocab_size,
+            target_vocab_size,
+            units=hparams.d_model,
+            stacks=stacks,
+            softmax_bias=False,
+            shared=shared and hparams.share_embeddings,
+            tied=hparams.share_embeddings,
+            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+        )
+        model.balance_weight = hparams.balance_weight
+        return model
+
+    @property
+    def cost(self) -> RnnCost:
+        """Arithmetic and memory; of experts the products that the positions need, without room left in blocks."""
+        plain, experts = super().cost, self.encoder.experts
+        k, d_model = experts.gating.experts_per_token, self.encoder.outputs
+        return dataclasses.replace(
+            plain,
+            source_matrices=plain.source_matrices + experts.products,
+            target_matrices=plain.target_matrices + experts.products,
+            values=k * (2 * d_model + 2 * experts.d_ff) * (1 + BLOCKS) // BLOCKS,
+        )
+
+    def mixtures(self) -> dict[str, list[MixtureOfExperts]]:
+        return {"source": [self.encoder.experts], "target": [self.decoder.experts]}

@@ -1,0 +1,78 @@
+"""Mixtures of experts against NumPy; none of the positions is dropped, and the form for CPUs gives the same."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts, blocks
+from t2t_lite.layers.noisy_top_k import standard_normal
+from t2t_lite.ops.experts import experts_one_by_one
+from tests import moe_reference, reference
+
+D, F, N, K = 5, 7, 4, 2
+RNG = np.random.default_rng(1)
+SEED = np.array([3, -4], "int32")
+
+
+class _Model:
+    """What has layers."""
+
+    def __init__(self, layer: MixtureOfExperts) -> None:
+        self._flatten_layers = lambda: [layer]
+
+
+@pytest.fixture(scope="module")
+def layer() -> MixtureOfExperts:
+    made = MixtureOfExperts(N, K, F, name="experts")
+    made.build((None, None, D))
+    for w in made.weights:
+        w.assign(RNG.standard_normal(tuple(w.shape)))
+    return made
+
+
+@pytest.mark.parametrize("seed", [None, SEED], ids=["inference", "training"])
+def test_the_layer_is_the_equation(layer: MixtureOfExperts, seed: np.ndarray | None) -> None:
+    x = RNG.standard_normal((3, 20, D)).astype("float32")
+    z = None if seed is None else np.asarray(standard_normal(np.zeros((3, 20, N)), seed), np.float64)
+    weights = {w.path.removeprefix("experts/"): np.asarray(w, np.float64) for w in layer.weights}
+    got = np.asarray(layer(x, seed=seed))
+    for place in np.ndindex(3, 20):
+        wanted = moe_reference.mixture(x[place].astype("float64"), weights, K, None if z is None else z[place])
+        reference.assert_close(got[place], wanted, 1e-4)
+
+
+def _gradients(layer: MixtureOfExperts, x: Any, one_by_one: bool, jit: bool = False) -> list[np.ndarray]:
+    @tf.function(autograph=False, jit_compile=jit)
+    def run(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, seed=tf.constant(SEED))
+            loss = tf.reduce_sum(y * tf.reshape(tf.range(tf.size(y), dtype=tf.float32), tf.shape(y)))
+        sources = [x, *(w.value for w in layer.trainable_weights)]
+        return [y, *(tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, sources))]
+
+    if not one_by_one:
+        return [value.numpy() for value in run(tf.constant(x))]
+    with experts_one_by_one(_Model(layer)):
+        return [value.numpy() for value in run(tf.constant(x))]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 30])
+def test_one_by_one_with_blocks_and_under_xla_it_is_the_same(layer: MixtureOfExperts, rows: int) -> None:
+    x = RNG.standard_normal((rows, 3, D)).astype("float32")
+    wanted = _gradients(layer, x, False)
+    for others in (_gradients(layer, x, True), _gradients(layer, x, False, jit=True)):
+        for one, other in zip(others, wanted, strict=True):
+            reference.assert_close(one, other.astype("float64"), 1e-4)
+
+
+@pytest.mark.parametrize("asked", ["one", "some", "any"])
+@pytest.mark.parametrize("number", [0, 1, 16, 17, 900])
+def test_each_assignment_has_a_slot_of_its_own_in_a_block_of_its_expert(number: int, asked: str) -> None:
+    experts = {"one": np.full(number, 2), "some": RNG.choice([1, 3], number), "any": RNG.integers(0, N, number)}[asked]
+    slots, of_blocks, size = (np.asarray(each) for each in blocks(experts.astype("int32"), N))
+    assert len(set(slots.tolist())) == number
+    np.testing.assert_array_equal(of_blocks[slots // size], experts)
+    assert number <= len(of_blocks) * size <= number + N * (size - 1) <= number * (1 + 1 / BLOCKS)

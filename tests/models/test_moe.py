@@ -1,0 +1,197 @@
+"""Models with experts against NumPy: LSTM layers (Shazeer et al., 2017) and the Transformer."""
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config, registry
+from t2t_lite.errors import UsageError
+from t2t_lite.models.base import check_model
+from t2t_lite.models.moe_hparams import MoeHParams
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
+from t2t_lite.ops.int8 import quantize
+from t2t_lite.runs.run_dir import make_model
+from t2t_lite.training.gradients import loss_and_gradients
+from tests import moe_reference, reference
+from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
+
+V = 20
+SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
+TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
+BATCH = {"source": SOURCE, "target": TARGET}
+SEED = np.array([3, -4], "int32")
+# With 10 experts no block has room left for a batch as small as that of the count of FLOPs.
+TINY: dict[str, Any] = {
+    "moe": MoeHParams(d_model=8, cells=6, d_ff=5, num_experts=10, experts_per_token=2, dropout=0.3),
+    "transformer_moe": TransformerMoeHParams(
+        num_layers=3, d_model=8, d_ff=12, num_heads=2, num_experts=10, experts_per_token=2, dropout=0.3
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=TINY)
+def name(request: Any) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(name: str) -> Any:
+    made = make_model(name, TINY[name], V, V, True)
+    reference.randomise(made, 1)
+    return made
+
+
+def test_logits_are_the_equations(name: str, model: Any) -> None:
+    weights = reference.weights_of(model)
+    got = np.asarray(model(BATCH))
+    for i, (source, target) in enumerate(zip(SOURCE, TARGET, strict=True)):
+        source, target = source[source > 0], target[target > 0]
+        if name == "moe":
+            wanted = moe_reference.Moe(weights)(source, target)
+        else:
+            wanted = moe_reference.TransformerMoe(weights, 3, 2, "post")(source[None], target[None])[0]
+        reference.assert_close(got[i, : len(target)], wanted, 1e-5)
+
+
+def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: Any) -> None:
+    assert_steps_equal_columns(model, SOURCE, V)
+
+
+def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: Any) -> None:
+    assert_cost_is_counted(model)
+
+
+def test_importance_and_load_are_sums_over_real_symbols(model: Any) -> None:
+    padded = {side: np.pad(ids, ((0, 1), (0, 3))) for side, ids in BATCH.items()}
+    hidden, sums = model.hidden_and_sums(padded)
+    assert hidden.shape[:2] == (4, 9)
+    sums = np.asarray(sums, np.float64)
+    assert sums.shape == (2, 2, 10)  # a mixture on each side
+    real = np.array([[np.count_nonzero(SOURCE)] * 2, [np.count_nonzero(TARGET)] * 2])
+    np.testing.assert_allclose(sums.sum(-1), real * [1, 2], rtol=1e-5)  # without noise k experts are asked for certain
+    wanted = 0.01 * sum(moe_reference.cv_squared(x) for side in sums for x in side)
+    assert float(model.further_loss(sums.astype("float32"))) == pytest.approx(wanted, rel=1e-5)
+
+
+def _loss_and_gradients(model: Any, shards: int, jit: bool = False, tokens: float = 40.0) -> list[np.ndarray]:
+    spec = {side: tf.TensorSpec([None, None], tf.int32) for side in BATCH}
+
+    @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
+    def run(batch: Any) -> Any:
+        smoothing = (0.1, "all")
+        loss, found = loss_and_gradients(model, batch, tf.constant(SEED), tokens, smoothing, blocks=shards, jit=jit)
+        return [loss, *found]
+
+    return [np.asarray(tf.convert_to_tensor(value)) for value in run(BATCH)]
+
+
+def test_the_loss_is_that_of_the_whole_micro_batch_however_it_is_cut(name: str, model: Any) -> None:
+    """Dropout and noise are on; the balance losses are made to weigh, so that a loss of each shard would show."""
+    model.balance_weight = 3.0
+    try:
+        wanted = _loss_and_gradients(model, 1)
+        cuts = [_loss_and_gradients(model, 2), _loss_and_gradients(model, 3)]
+        if name == "transformer_moe":  # gradients of loops of an unknown length cannot be compiled
+            cuts.append(_loss_and_gradients(model, 2, jit=True))
+        for found in cuts:
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * np.abs(other).max())
+        # By plain differentiation.
+        with tf.GradientTape() as tape:
+            hidden, sums = model.hidden_and_sums(BATCH, SEED)
+            logp = tf.math.log_softmax(model.logits(hidden))
+            smooth = 0.9 * tf.one_hot(TARGET, V) + 0.1 / V
+            nats = -tf.reduce_sum(smooth * logp, -1)[TARGET > 0]
+            x = tf.reshape(sums, (-1, 10))
+            mean, variance = tf.nn.moments(x, 1)
+            loss = tf.reduce_sum(nats) / 40 + len(nats) / 40 * 3.0 * tf.reduce_sum(variance / mean**2)
+        plain = tape.gradient(loss, [w.value for w in model.trainable_weights])
+        for one, other in zip(wanted, [loss, *map(tf.convert_to_tensor, plain)], strict=True):
+            reference.assert_close(one, np.asarray(other, np.float64), 1e-4)
+        by_shard = sum(
+            float(model.further_loss(model.hidden_and_sums({side: ids[i : i + 1] for side, ids in BATCH.items()})[1]))
+            for i in range(3)
+        )
+        assert abs(by_shard / 3 / float(model.further_loss(sums)) - 1) > 0.1
+    finally:
+        model.balance_weight = TINY[name].balance_weight
+
+
+def test_a_micro_batch_of_padding_adds_nothing(model: Any) -> None:
+    nothing = {side: np.zeros_like(ids) for side, ids in BATCH.items()}
+    assert float(model.further_loss(model.hidden_and_sums(nothing, SEED)[1])) == 0
+
+
+def test_noise_and_dropout_depend_on_the_seed_alone_and_inference_has_none(name: str, model: Any) -> None:
+    one, again, other = (np.asarray(model(BATCH, seed=np.array([1, n], "int32"))) for n in (5, 5, 6))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-2
+    np.testing.assert_array_equal(model(BATCH), model(BATCH))
+    sure = make_model(name, config.replace(TINY[name], dropout=0.0), V, V, True)
+    reference.randomise(sure, 1)
+    assert np.abs(np.asarray(sure(BATCH, seed=SEED)) - np.asarray(sure(BATCH))).max() > 1e-3
+
+
+def test_bfloat16_is_within_its_rounding_but_where_experts_tie(name: str, model: Any) -> None:
+    rounded = make_model(name, config.replace(TINY[name], precision="bfloat16"), V, V, True)
+    reference.randomise(rounded, 1)
+    assert rounded.hidden(BATCH).dtype == tf.bfloat16
+    assert rounded.hidden_and_sums(BATCH)[1].dtype == tf.float32
+    differences = np.abs(np.asarray(rounded(BATCH)) - np.asarray(model(BATCH)))
+    assert np.median(differences) < 2**-5 * np.abs(np.asarray(model(BATCH))).max()
+
+
+def _count_moe(h: MoeHParams, size: int) -> int:
+    d, c = h.d_model, h.cells
+    lstm = 4 * c * (d + d + 1) + c * d
+    mixture = 2 * d * h.num_experts + h.num_experts * 2 * d * h.d_ff
+    return 5 * lstm + 2 * mixture + 4 * c * d + 2 * d * d + d + size * d  # context of the bottom layer, attention
+
+
+def _count_transformer(h: TransformerMoeHParams, size: int) -> int:
+    d, plain = h.d_model, 2 * h.d_model * h.d_ff
+    networks = plain + h.d_ff + d
+    mixtures = h.num_layers // 2
+    mixture = h.num_experts * (plain + 2 * d)
+    attention = 3 * h.num_layers * 4 * d * d
+    return (
+        attention
+        + 2 * ((h.num_layers - mixtures) * networks + mixtures * mixture)
+        + 5 * h.num_layers * 2 * d
+        + size * d
+    )
+
+
+def test_the_number_of_parameters_is_the_formulas(name: str, model: Any) -> None:
+    count: Any = {"moe": _count_moe, "transformer_moe": _count_transformer}[name]
+    assert model.count_params() == count(TINY[name], V)
+
+
+def test_recipes_have_the_published_sizes_by_formula() -> None:
+    """Shazeer et al. (2017), table 4 and appendix E: 2,048 experts a layer have 8.7B parameters, and a step 85M."""
+    flat = cast(MoeHParams, registry.hparams("moe"))
+    assert _count_moe(flat, 32_000) == 202_548_736
+    experts = 2 * 2048 * 2 * flat.d_model * flat.d_ff
+    assert experts == 8_589_934_592
+    assert round((_count_moe(flat, 32_000) - 2 * 32 * 2 * 512 * 2048 + experts) / 1e9, 1) == 8.7
+    assert _count_transformer(cast(TransformerMoeHParams, registry.hparams("transformer_moe")), 37_000) == 151_115_776
+
+
+@pytest.mark.parametrize("name", ["moe_tiny", "transformer_moe_tiny"])
+def test_more_experts_for_a_symbol_than_there_are_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="experts_per_token=5 is more than num_experts=4: a position cannot be given"):
+        config.override(registry.hparams(name), "experts_per_token=5")
+
+
+def test_int8_is_refused_where_experts_hold_most_weights(name: str) -> None:
+    large = make_model(name, config.replace(TINY[name], num_experts=64), V, V, True)
+    with pytest.raises(
+        UsageError, match=r"\d+% of what it multiplies with is in layers that int8 weights are made for"
+    ):
+        quantize(large)
+
+
+def test_they_keep_the_contract(name: str) -> None:
+    check_model(name, registry.MODELS.get(name))
