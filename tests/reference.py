@@ -100,9 +100,9 @@ def feed_forward(x: Array, w_1: Array, b_1: Array, w_2: Array, b_2: Array) -> Ar
     return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
 
 
-def layer_norm(x: Array, gamma: Array, beta: Array) -> Array:
+def layer_norm(x: Array, gamma: Array, beta: Array, epsilon: float = 1e-6) -> Array:
     """Ba et al. (2016): zero mean and unit variance over the features, then scale and offset."""
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6) * gamma + beta
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon) * gamma + beta
 
 
 def sinusoids(positions: Any, d_model: int) -> Array:
@@ -158,8 +158,9 @@ class Transformer:
         weights: from `weights_of`.
         norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
         num_decoder_layers: 0: num_layers.
-        positions: "sinusoidal", "tensor2tensor" or "none"; where there are tables of positions, they are taken.
+        positions: "sinusoidal", "tensor2tensor", "opennmt", "none"; tables of positions are taken where there are any.
         score: of attention, "scaled" or "dot"; where there are vectors of additive scores, they are taken.
+        norm_epsilon: of layer normalisation.
     """
 
     weights: Mapping[str, Array]
@@ -169,6 +170,7 @@ class Transformer:
     num_decoder_layers: int = 0
     positions: str = "sinusoidal"
     score: str = "scaled"
+    norm_epsilon: float = 1e-6
 
     def __call__(self, source: Array, target: Array) -> Array:
         """Logits [B, T, V] of ids [B, S] and [B, T]."""
@@ -194,19 +196,21 @@ class Transformer:
             x = self._attention(x, f"{block}/around_memory", "memory_attention", memory, allowed)
             x = self._feed_forward(x, block)
         table = self.weights.get("softmax/table", self.weights["target_embedding/table"])
-        return self._end(x, "decoder") @ table.T
+        return self._end(x, "decoder") @ table.T + self.weights.get("output_bias", 0.0)
 
     def _input(self, ids: Array, side: str) -> Array:
         table = self.weights.get(f"{side}_embedding/table", self.weights["target_embedding/table"])
         learned = self.weights.get(f"{side}_positions/table")
         positions = np.arange(ids.shape[1])
         x = embed(ids, table) + (self.weights.get("source_bias", 0.0) if side == "source" else 0.0)
+        if side == "target":
+            x[:, 0] += self.weights.get("start_vector", 0.0)
         if learned is not None:
             return x + learned[positions]
         if self.positions == "none":
             return x
         made_by = sinusoids if self.positions == "sinusoidal" else sines_then_cosines
-        return x + made_by(positions, table.shape[1])
+        return x + made_by(positions + (self.positions == "opennmt"), table.shape[1])
 
     def _attention(self, x: Array, around: str, name: str, memory: Array | None, allowed: Array) -> Array:
         matrices = [self.weights[f"{around}/{name}/{kind}"] for kind in ("query", "key", "value", "output")]
@@ -241,4 +245,4 @@ class Transformer:
         return self._layer_norm(x, f"{stack}/final_norm") if self.norm == "pre" else x
 
     def _layer_norm(self, x: Array, path: str) -> Array:
-        return layer_norm(x, self.weights[f"{path}/gamma"], self.weights[f"{path}/beta"])
+        return layer_norm(x, self.weights[f"{path}/gamma"], self.weights[f"{path}/beta"], self.norm_epsilon)

@@ -1,8 +1,9 @@
-"""t2t-lite-import: makes a run of a checkpoint that tensor2tensor trained, and of its vocabulary."""
+"""t2t-lite-import: makes a run of a checkpoint that tensor2tensor or OpenNMT-tf trained, and of its vocabulary."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from t2t_lite.importers.run_folder import Import
 
 # What import.json keeps of the command line.
-_GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "languages")
+_GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
 _DECODING = ("beam_size", "length_penalty", "extra_length")
 
 
@@ -31,32 +32,42 @@ def main(argv: list[str] | None = None) -> int:
 def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-import",
-        description="Makes a run of a Transformer that tensor2tensor trained: its checkpoint, its hparams and its "
-        "vocabulary. All other commands then take it as any run, and compute what tensor2tensor computed.",
+        description="Makes a run of a Transformer that tensor2tensor or OpenNMT-tf trained: its checkpoint, its "
+        "settings and its vocabulary. All other commands then take it as any run, and compute what was computed there.",
     )
     parser.add_argument(
         "--checkpoint",
         metavar="DIR|PREFIX,...",
         required=True,
-        help="the folder of the training (t2t-trainer's --output_dir), whose newest checkpoint is taken, or one "
-        "checkpoint, such as DIR/model.ckpt-250000; several are averaged",
+        help="the folder of the training (t2t-trainer's --output_dir, onmt-main's model_dir), whose newest checkpoint "
+        "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged",
     )
     parser.add_argument("--average", type=cli.positive, metavar="N", default=1, help="average a folder's N newest")
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
         required=True,
-        help="vocab.PROBLEM.SIZE[.subwords] of t2t-datagen's --data_dir, subwords or tokens; or the word bytes",
+        help="vocab.PROBLEM.SIZE[.subwords] of t2t-datagen's --data_dir, subwords or tokens; or the word bytes; or "
+        "what OpenNMT-tf's source_vocabulary names",
     )
     parser.add_argument("--target_vocabulary", metavar="FILE", help="where each side has a vocabulary of its own")
     parser.add_argument(
-        "--hparams_set",
-        metavar="NAME",
-        help="tensor2tensor's, such as transformer_base, where neither hparams.json nor flags.txt is beside the "
-        "checkpoint",
+        "--sentencepiece",
+        metavar="FILE[,FILE]",
+        help="the SentencePiece model (one for each vocabulary) whose pieces a vocabulary of OpenNMT-tf lists; without "
+        "it lines are cut at white space, and have to be tokenized as for its training",
     )
     parser.add_argument(
-        "--hparams", metavar="NAME=VALUE,...", help="tensor2tensor's hparams, such as num_heads=8; they come first"
+        "--hparams_set",
+        metavar="NAME",
+        help="tensor2tensor's, such as transformer_base, or a model of OpenNMT-tf's catalog, such as TransformerBase, "
+        "where no hparams.json, flags.txt or model_description.py is beside the checkpoint",
+    )
+    parser.add_argument(
+        "--hparams",
+        metavar="NAME=VALUE,...",
+        help="the toolkit's, such as num_heads=8; they come first. source_end=true: OpenNMT-tf's data had "
+        "source_sequence_controls with an end",
     )
     parser.add_argument(
         "--target_space_id",
@@ -64,18 +75,30 @@ def make_parser() -> cli.Parser:
         metavar="N",
         help="the number of the target language's vector; default: the one that was trained, if that can be seen, or 0",
     )
+    parser.add_argument(
+        "--with_optimizer",
+        action="store_true",
+        default=None,
+        help="take tensor2tensor's optimizer over, too, so that a training goes on with it: t2t-lite-trainer "
+        "--warm_start_from=RUN --with_optimizer",
+    )
     parser.add_argument("--languages", metavar="SRC-TGT", help="such as en-de; for the model card and for scores")
+    _add_output_flags(parser)
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
+    return parser
+
+
+def _add_output_flags(parser: cli.Parser) -> None:
+    """How the run decodes, and what its outputs are compared with."""
     parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="of all commands; default: 4")
-    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="of all commands; default: 0.6")
+    parser.add_argument(
+        "--length_penalty", type=float, metavar="ALPHA", help="of all commands; default: 0.6, and 0 of OpenNMT-tf"
+    )
     parser.add_argument(
         "--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this; default: 50"
     )
-    parser.add_argument("--check_input", metavar="FILE", help="lines that t2t-decoder has translated")
-    parser.add_argument(
-        "--check", metavar="FILE", help="what t2t-decoder wrote for them: says how many lines are equal"
-    )
-    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
-    return parser
+    parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
+    parser.add_argument("--check", metavar="FILE", help="what it wrote for them: says how many lines are equal")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -96,17 +119,18 @@ def _run(args: argparse.Namespace) -> int:
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     loaded = [t2t_vocabulary.load(path) for path in files]
     cli.load_tensorflow()
-    from t2t_lite.importers import run_folder, tensor2tensor
+    from t2t_lite.importers import run_folder, toolkits
 
     run_folder.check_folder(args.output_dir)
-    imported = tensor2tensor.read(
+    imported, vocabularies = toolkits.read(
         args.checkpoint.split(","),
+        loaded,
+        args.sentencepiece.split(",") if args.sentencepiece else [],
         average=args.average,
         hparams_set=args.hparams_set,
         hparams=args.hparams,
         target_space_id=args.target_space_id,
     )
-    vocabularies = t2t_vocabulary.fitting(imported, loaded[0], loaded[-1])
     found = run_folder.Import(
         imported,
         run_folder.recipe(imported, decoding),
@@ -115,6 +139,8 @@ def _run(args: argparse.Namespace) -> int:
         problem.options(),
         {name: getattr(args, name) for name in (*_GIVEN, *_DECODING) if getattr(args, name) is not None},
     )
+    if args.with_optimizer:
+        found = dataclasses.replace(found, slots=toolkits.slots(imported))
     parameters = run_folder.write(args.output_dir, found)
     _report(args, found, parameters)
     if check:

@@ -30,6 +30,10 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse(argv)
     if not show.wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
+    if args.with_optimizer and not args.warm_start_from:
+        parser.error(
+            "--with_optimizer goes with --warm_start_from=RUN: its step and its optimizer's slots are taken, too"
+        )
     command = shlex.join(["t2t-lite-trainer", *(sys.argv[1:] if argv is None else argv)])
     return cli.run(lambda: _run(args, command))
 
@@ -67,6 +71,7 @@ def make_parser() -> cli.Parser:
     _add_device_flags(parser)
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
+    parser.add_argument("--with_optimizer", action="store_true", help="of --warm_start_from also step and slots")
     start.add_argument(
         "--reset_optimizer",
         action="store_true",
@@ -259,7 +264,9 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
 
     keep_last_bits(args.output_dir)
     trainer = Trainer(args.output_dir, spec, store, _devices(args))
-    trainer.begin(warm_start_from=args.warm_start_from, reset_optimizer=args.reset_optimizer)
+    trainer.begin(
+        warm_start_from=args.warm_start_from, with_optimizer=args.with_optimizer, reset_optimizer=args.reset_optimizer
+    )
     if trainer.workers.is_chief:  # only now: a start that fails changes no settings
         write_vocabularies(args.output_dir, store)
         write_run(args.output_dir, spec)

@@ -2,7 +2,7 @@
 
 The engine computes what our model computes: positions are written as a table (its own sinusoids are laid out and spaced
 in another way), with the vector of all places of the source in it, the decoder starts from the zero vector, and layer
-normalisation has our epsilon.
+normalisation has the model's epsilon.
 
 Legend: D = d_model, H heads, K = d_k or d_v.
 """
@@ -100,8 +100,12 @@ def _spec(translator: Translator) -> Any:
         spec.encoder.embeddings[0].weight += everywhere / math.sqrt(sizes.d_model)
     spec.decoder.embeddings.weight = _array(model.target_embedding.table)
     spec.decoder.start_from_zero_embedding = True
+    if sizes.max_relative_position and model.start_vector is not None:  # no positions to add it to
+        spec.decoder.start_from_zero_embedding = False
+        spec.decoder.embeddings.weight[PAD] = _array(model.start_vector) / math.sqrt(sizes.d_model)
     spec.decoder.projection.weight = _array(model.softmax.table)
-    spec.decoder.projection.bias = np.zeros(sizes.target_vocab_size, np.float32)
+    no_bias = np.zeros(sizes.target_vocab_size, np.float32)
+    spec.decoder.projection.bias = no_bias if model.output_bias is None else _array(model.output_bias)
     spec.decoder.projection.bias[PAD] = _NEVER  # as in our search
     positions = np.arange(max(_MAX_INPUT, translator.max_source_length + translator.extra_length))
     for name, stack, side in (("source", spec.encoder, model.encoder), ("target", spec.decoder, model.decoder)):
@@ -118,7 +122,7 @@ def _spec(translator: Translator) -> Any:
     spec.config.unk_token = target[translator.target_vocabulary.unknown or PAD]
     spec.config.eos_token = target[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = model.source_end
     spec.config.layer_norm_epsilon = model.encoder.blocks[0].feed_forward_residual.layer_norm.epsilon
     return spec
 

@@ -13,6 +13,7 @@ from t2t_lite.export.subword_ops import GraphSubwords
 from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary, in_graph_tokenizer
@@ -26,6 +27,7 @@ _IN_GRAPH: dict[type[ImportedVocabulary], Any] = {
     SubwordVocabulary: GraphSubwords,
     TokenVocabulary: GraphTokens,
     ByteVocabulary: GraphBytes,
+    OpenNmtVocabulary: GraphTokens,
 }
 
 

@@ -1,4 +1,4 @@
-"""Tokens and bytes inside a graph: `TokenVocabulary` and `ByteVocabulary` in core TensorFlow operations.
+"""Tokens and bytes inside a graph, in core TensorFlow: `TokenVocabulary`, `OpenNmtVocabulary`, `ByteVocabulary`.
 
 Legend: B texts, N ids of a text.
 """
@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.export.lookup_ops import GraphLookup
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 
 # The characters of which str.isspace() is true, as RE2 writes them.
@@ -19,7 +20,7 @@ WHITE_SPACE = r"[\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}
 class GraphTokens(tf.Module):
     """A token vocabulary as part of an exported model; texts are valid UTF-8."""
 
-    def __init__(self, vocabulary: TokenVocabulary) -> None:
+    def __init__(self, vocabulary: TokenVocabulary | OpenNmtVocabulary) -> None:
         super().__init__()
         self._tokens = tf.constant(vocabulary.pieces(range(vocabulary.size)))
         self._lookup = GraphLookup(list(vocabulary.ids))

@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator
 
 from t2t_lite import config
+from t2t_lite.importers.description import Description
+from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.run_folder import Import
-from t2t_lite.importers.t2t_description import Description
 
 
 def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
@@ -20,12 +21,14 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     described, variables = imported.description, imported.variables
     names = ", ".join(os.path.basename(prefix) for prefix in imported.checkpoints)
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
-    body = next(full.removesuffix(name) for name, full in variables.weights.items() if name.startswith("body/"))
-    yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, variables {body}body/..."
-    yield "model", _model(described, parameters)
+    yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
+    yield "model", _model(imported, parameters)
     yield "positions", _positions(described)
     if imported.target_space is not None:
         yield "target space", f"{imported.target_space.row} ({imported.target_space.why})"
+    if imported.toolkit == "OpenNMT-tf":
+        why = "" if "source_end" in imported.hparams else " (assumed; if its data had it: --hparams=source_end=true)"
+        yield "source", f"{'with' if described.source_end else 'without'} an end symbol{why}"
     sides = dict.fromkeys(found.vocabulary_files)
     for path, vocabulary in zip(sides, dict.fromkeys(found.vocabularies), strict=False):
         yield "vocabulary", f"{vocabulary.size:,} ids, {vocabulary.suffix[1:]}, of {path}"
@@ -39,14 +42,24 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     )
 
 
-def _model(described: Description, parameters: int) -> str:
+def _scope(imported: Imported) -> str:
+    """Where the variables are, and so which release wrote them."""
+    weights = imported.variables.weights
+    if imported.toolkit != "tensor2tensor":
+        return f"variables of {imported.toolkit}"
+    return f"variables {next(full[: -len(name)] for name, full in weights.items() if name.startswith('body/'))}body/..."
+
+
+def _model(imported: Imported, parameters: int) -> str:
+    described = imported.description
     tables = "one table for source, target and softmax" if described.shared else "a table for each side"
     if not described.share_embeddings:
         tables += " and one for the softmax"
     layers = f"{described.num_encoder_layers} + {described.num_decoder_layers} layers"
     sizes = f"d_model {described.d_model}, d_ff {described.d_ff}, {described.num_heads} heads of {described.d_k}"
     if described.attention_biases:
-        sizes += ", attention with biases (tensor2tensor 1.2.9 or before)"
+        of_2017 = " (tensor2tensor 1.2.9 or before)" if imported.toolkit == "tensor2tensor" else ""
+        sizes += f", attention with biases{of_2017}"
     return f"Transformer, {layers}, {sizes}, {described.norm}-norm, {tables}; {parameters:,} parameters"
 
 
@@ -54,6 +67,7 @@ def _positions(described: Description) -> str:
     found = {
         "learned": f"learned, {described.max_positions}",
         "tensor2tensor": "sines, then cosines",
+        "opennmt": "sines, then cosines, from 1",
         "none": "none",
     }[described.positions]
     return f"{found}; relative ones up to {described.relative_positions}" if described.relative_positions else found

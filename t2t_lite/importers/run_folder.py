@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import __version__, config
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, staging_dir, sync
 from t2t_lite.importers import t2t_model
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.checkpoint import AVERAGED, Checkpoints
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
@@ -27,6 +29,7 @@ from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 
+_SETTINGS = ("hparams.json", "flags.txt", "model_description.py")  # beside a checkpoint
 _CHUNK = 1 << 20  # bytes read at once for a checksum
 
 
@@ -38,6 +41,7 @@ class Import:
     vocabulary_files: what they were read from.
     options: of the problem `imported`.
     given: the flags, by name, that the user gave.
+    slots: the optimizer's, where a training is to go on with them.
     """
 
     imported: Imported
@@ -46,6 +50,7 @@ class Import:
     vocabulary_files: tuple[str, ...]
     options: Mapping[str, Any]
     given: Mapping[str, Any]
+    slots: Slots | None = None
 
 
 def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
@@ -56,7 +61,8 @@ def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParam
     Args:
         decoding: fields of the group "decode" that were given.
     """
-    found = config.replace(t2t_model.recipe(imported.description, imported.hparams), **decoding)
+    model = t2t_model.recipe(imported.description, imported.hparams)
+    found = config.replace(model, **{**imported.usual, **decoding})
     rows = imported.description.max_positions
     if not rows:
         return found
@@ -115,11 +121,28 @@ def _fill(folder: Path, found: Import) -> int:
     )
     model = t2t_model.build(found.imported if source is target else _with_a_table_each(found.imported), found.hparams)
     Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step_of(found.imported))
+    if found.slots is not None:
+        _save_training(folder, model, found, spec)
     for name, vocabulary in files.items():
         vocabulary.save(folder / name)
     (folder / IMPORT_FILE).write_text(json.dumps(_record(found), indent=2, ensure_ascii=False) + "\n", "utf-8")
     write_run(folder, spec)
     return int(model.count_params())
+
+
+def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> None:
+    """Writes a checkpoint with the slots, from which a new run goes on; DataError where the recipe has others."""
+    slots = found.slots
+    if slots is None or slots.optimizer != config.to_dict(found.hparams)["optimizer"]:
+        raise DataError("The slots in the checkpoint are of another optimizer than its hparams say.")
+    weights = model.trainable_weights
+    optimizer = make_optimizer(found.hparams, [weight.value for weight in weights])
+    if lacking := [weight.path for weight in weights if weight.path not in slots.arrays]:
+        raise DataError(f"The checkpoint has no slots of {lacking[0]}, with which a training could go on.")
+    for weight, of_weight in zip(weights, optimizer.slots, strict=True):
+        for name, variable in of_weight.items():
+            variable.assign(slots.arrays[weight.path][name])
+    Checkpoints(folder, model, optimizer, record=make_record(spec)).save(slots.step)
 
 
 def _with_a_table_each(imported: Imported) -> Imported:
@@ -138,10 +161,8 @@ def _record(found: Import) -> dict[str, Any]:
     """What import.json says: where the run is from, what the shapes said and what the user gave."""
     imported = found.imported
     described = dataclasses.asdict(imported.description)
-    said = {name: described.pop(name) for name in ("num_heads", "d_k", "d_v", "positions")}
-    beside = [
-        name for name in ("hparams.json", "flags.txt") if (Path(imported.checkpoints[-1]).parent / name).is_file()
-    ]
+    said = {name: described.pop(name) for name in ("num_heads", "d_k", "d_v", "positions", "source_end")}
+    beside = [name for name in _SETTINGS if (Path(imported.checkpoints[-1]).parent / name).is_file()]
     space = imported.target_space
     return {
         "made_by": f"t2t-lite {__version__}",
@@ -160,7 +181,7 @@ def _record(found: Import) -> dict[str, Any]:
         "from_hparams": {"file": beside[0] if beside else None, **said},
         "target_space": None if space is None else dataclasses.asdict(space),
         "given": dict(found.given),
-        "tensor2tensor_hparams": dict(imported.hparams),
+        f"{imported.toolkit}_hparams": dict(imported.hparams),
     }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams
+from t2t_lite.importers.description import Description
 from t2t_lite.importers.t2t_embeddings import Embeddings
 from t2t_lite.importers.t2t_variables import shown
 
@@ -16,85 +16,6 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 _ATTENTION = "body/{}/layer_0/self_attention/multihead_attention/"
 _RELATIVE = _ATTENTION + "dot_product_attention_relative/relative_positions_keys/embeddings"
-
-
-@dataclasses.dataclass(frozen=True)
-class Description:
-    """A Transformer of tensor2tensor, in this project's words.
-
-    d_k, d_v: of one head.
-    norm: "pre" or "post".
-    positions: "tensor2tensor" (sines, then cosines), "learned" or "none".
-    max_positions: rows of learned positions, or 0.
-    relative_positions: R where self-attention knows distances up to R (Shaw et al., 2018), or 0.
-    attention_biases: on queries and outputs.
-    source_bias: a vector is added at each position of the source, the one of the target space.
-    shared: one table for source, target and softmax.
-    share_embeddings: the softmax uses the target's table.
-    """
-
-    num_encoder_layers: int
-    num_decoder_layers: int
-    d_model: int
-    d_ff: int
-    num_heads: int
-    d_k: int
-    d_v: int
-    norm: str
-    positions: str
-    max_positions: int
-    relative_positions: int
-    attention_biases: bool
-    source_bias: bool
-    source_vocab_size: int
-    target_vocab_size: int
-    shared: bool
-    share_embeddings: bool
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Path -> shape of all weights but the embeddings."""
-        model, inner = self.d_model, self.d_ff
-        attention: dict[str, tuple[int, ...]] = {
-            "query": (model, self.num_heads * self.d_k),
-            "key": (model, self.num_heads * self.d_k),
-            "value": (model, self.num_heads * self.d_v),
-            "output": (self.num_heads * self.d_v, model),
-        }
-        if self.attention_biases:
-            attention |= {"query_bias": (self.num_heads * self.d_k,), "output_bias": (model,)}
-        distances = 2 * self.relative_positions + 1
-        relative = {"relative_keys": (distances, self.d_k), "relative_values": (distances, self.d_v)}
-        self_attention = attention | (relative if self.relative_positions else {})
-        feed_forward = {"kernel_1": (model, inner), "bias_1": (inner,), "kernel_2": (inner, model), "bias_2": (model,)}
-        stacks: dict[str, tuple[int, dict[str, dict[str, tuple[int, ...]]]]] = {
-            "encoder": (
-                self.num_encoder_layers,
-                {"around_attention/self_attention": self_attention, "around_feed_forward/feed_forward": feed_forward},
-            ),
-            "decoder": (
-                self.num_decoder_layers,
-                {
-                    "around_self/self_attention": self_attention,
-                    "around_memory/memory_attention": attention,
-                    "around_feed_forward/feed_forward": feed_forward,
-                },
-            ),
-        }
-        norm = {"layer_norm/gamma": (model,), "layer_norm/beta": (model,)}
-        found: dict[str, tuple[int, ...]] = {}
-        for stack, (layers, parts) in stacks.items():
-            for layer in range(layers):
-                for part, weights in parts.items():
-                    around = f"{stack}/layer_{layer}/{part.partition('/')[0]}"
-                    found |= {f"{stack}/layer_{layer}/{part}/{name}": shape for name, shape in weights.items()}
-                    found |= {f"{around}/{name}": shape for name, shape in norm.items()}
-            if self.norm == "pre":
-                found |= {f"{stack}/final_norm/gamma": (model,), f"{stack}/final_norm/beta": (model,)}
-        if self.positions == "learned":
-            found |= {f"{side}_positions/table": (self.max_positions, model) for side in ("source", "target")}
-        if self.source_bias:
-            found["source_bias"] = (model,)
-        return {f"transformer/{name}": shape for name, shape in found.items()}
 
 
 def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> Description:
@@ -135,6 +56,7 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
         target_vocab_size=tables.target_vocab_size,
         shared=tables.shared,
         share_embeddings=tables.tied,
+        norm_epsilon=hparams.get("norm_epsilon", 1e-6),
     )
     _compare(found, hparams)
     return found

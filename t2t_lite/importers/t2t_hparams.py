@@ -16,8 +16,14 @@ from t2t_lite.errors import DataError, UsageError, did_you_mean
 
 # What its registered sets say beyond the shapes (models/transformer.py at bafdc1b).
 _HEADS = {
-    "transformer_test": 2,
-    **dict.fromkeys(("transformer_tiny", "transformer_small"), 4),
+    **dict.fromkeys(("transformer_test", "transformer_teeny"), 2),
+    **dict.fromkeys(
+        (
+            *("transformer_tiny", "transformer_small", "transformer_tiny_tpu", "transformer_small_tpu"),
+            *("transformer_relative_tiny", *(f"transformer_tiny_bs{i}" for i in range(1, 4))),
+        ),
+        4,
+    ),
     **dict.fromkeys(
         (
             *("transformer_base_v1", "transformer_base_v2", "transformer_base_v3", "transformer_base"),
@@ -25,17 +31,23 @@ _HEADS = {
             *("transformer_l2", "transformer_l4", "transformer_l8", "transformer_l10", "transformer_k128"),
             *("transformer_k256", "transformer_hs256", "transformer_hs1024", "transformer_ff1024"),
             *("transformer_ff4096", "transformer_dr0", "transformer_dr2", "transformer_ls0", "transformer_ls2"),
-            *("transformer_parsing_ice", "transformer_relative"),
+            *("transformer_parsing_ice", "transformer_relative", "transformer_base_multistep8", "transformer_clean"),
+            *("transformer_tpu_bf16_activation", "transformer_supervised_attention"),
+            *("transformer_big_enfr_tpu", "transformer_clean_big", "transformer_clean_big_tpu"),  # though big
+            *(f"transformer_base_bs{i}" for i in range(1, 11)),
         ),
         8,
     ),
     **dict.fromkeys(
         (
             *("transformer_big", "transformer_big_enfr", "transformer_big_single_gpu"),
-            *("transformer_parsing_big", "transformer_cubbitt"),
+            *("transformer_parsing_big", "transformer_cubbitt", "transformer_big_tpu", "transformer_mlperf_tpu"),
+            *("transformer_big_bs1", "transformer_big_dr1", "transformer_big_dr2"),
+            *("transformer_fairseq_fp16_activation_big", "transformer_relative_big"),
         ),
         16,
     ),
+    **dict.fromkeys(("transformer_tall", "transformer_tall_big", "transformer_tall_train_tied"), 12),
     **{f"transformer_h{heads}": heads for heads in (1, 4, 16, 32)},
 }
 
@@ -47,7 +59,6 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
     "multiply_embedding_mode": ("sqrt_depth",),
     "prepend_mode": ("none",),
-    "norm_epsilon": (1e-6,),
     "unidirectional_encoder": (False,),
     "proximity_bias": (False,),
     "causal_decoder_self_attention": (True,),
@@ -95,7 +106,7 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
                 f"{did_you_mean(hparams_set, _HEADS)} Give --hparams=num_heads=N."
             )
         hparams["num_heads"] = _HEADS[hparams_set]
-        if hparams_set == "transformer_relative":
+        if hparams_set.startswith("transformer_relative"):
             hparams |= {"pos": None, "self_attention_type": "dot_product_relative"}
     for part in filter(None, (overrides or "").split(",")):
         name, equals, value = part.partition("=")

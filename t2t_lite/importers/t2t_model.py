@@ -1,4 +1,4 @@
-"""The Transformer that a tensor2tensor checkpoint is: its recipe, and a model with its weights."""
+"""The Transformer that a checkpoint is: its recipe, and a model with its weights."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite.errors import DataError
-from t2t_lite.importers.t2t_description import Description
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.description import Description
+from t2t_lite.importers.imported import Imported
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
@@ -35,7 +35,7 @@ def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHPa
     Args:
         hparams: tensor2tensor's, as many as are known.
     """
-    sizes = ("num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "positions")
+    sizes = ("num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "positions", "norm_epsilon")
     model: dict[str, Any] = {name: getattr(described, name) for name in sizes}
     if described.max_positions:
         model["max_positions"] = described.max_positions
@@ -44,6 +44,9 @@ def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHPa
         num_layers=described.num_encoder_layers,
         share_embeddings=described.share_embeddings,
         source_vector=described.source_bias,
+        source_end=described.source_end,
+        start_vector=described.start_vector,
+        output_bias=described.output_bias,
         attention_biases=described.attention_biases,
         max_relative_position=described.relative_positions,
         label_smoothing_over="others",

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.t2t_embeddings import embeddings
 from t2t_lite.importers.t2t_mapping import Place, place
-from t2t_lite.importers.tensor2tensor import Imported
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 # Ours -> the ends of tensor2tensor's names, of a matrix and of a vector.

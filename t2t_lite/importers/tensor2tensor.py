@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,32 +12,15 @@ import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams, target_space, tf1_checkpoint
+from t2t_lite.importers.description import Description, check
+from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.t2t_2017 import Mean, modern
-from t2t_lite.importers.t2t_description import Description, describe
+from t2t_lite.importers.t2t_description import describe
 from t2t_lite.importers.t2t_embeddings import Embeddings, embeddings
 from t2t_lite.importers.t2t_mapping import Place, place
-from t2t_lite.importers.t2t_variables import Variables, shown, sorted_out
+from t2t_lite.importers.t2t_variables import shown, sorted_out
 from t2t_lite.importers.target_space import TargetSpace
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
-
-
-@dataclasses.dataclass(frozen=True)
-class Imported:
-    """What an import gives.
-
-    weights: path of a weight here -> float32 array; `t2t_model.build` makes a model of them.
-    target_space: the row that `source_bias` is, or None.
-    variables: the names in the checkpoint; of `weights` each was used once (see t2t_2017 for the one exception).
-    hparams: tensor2tensor's, as read and given.
-    checkpoints: the prefixes that were read, the newest last.
-    """
-
-    weights: Mapping[str, Any]
-    description: Description
-    target_space: TargetSpace | None
-    variables: Variables
-    hparams: Mapping[str, Any]
-    checkpoints: tuple[str, ...]
 
 
 def read(
@@ -74,8 +56,8 @@ def read(
     weights = _tables(mean, tables)
     for name, where in places.items():
         weights[where.path] = _changed(mean(name), where, description, space)
-    _check({path: array for path, array in weights.items() if path not in tables.tables}, description)
-    return Imported(weights, description, space, variables, known, tuple(prefixes))
+    check({path: array for path, array in weights.items() if path not in tables.tables}, description)
+    return Imported("tensor2tensor", weights, description, space, variables, known, tuple(prefixes))
 
 
 def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[str, Place]:
@@ -108,15 +90,3 @@ def _changed(array: Any, where: Place, description: Description, space: TargetSp
         d_model = description.d_model
         return array.reshape((-1, d_model) if where.path.endswith("/output") else (d_model, -1))
     return array
-
-
-def _check(weights: Mapping[str, Any], description: Description) -> None:
-    """DataError unless the weights without the embeddings are those of the model described, by path and shape."""
-    wanted = description.shapes()
-    for path, shape in wanted.items():
-        if path not in weights:
-            raise DataError(f"The checkpoint is not complete: nothing in it is {path}, of shape {shape}.")
-        if weights[path].shape != shape:
-            raise DataError(f"The checkpoint contradicts itself: {path} has shape {weights[path].shape}, not {shape}.")
-    if other := sorted(set(weights) - set(wanted)):
-        raise DataError(f"The checkpoint has weights that the rest of it does not use: {shown(other)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -10,22 +11,23 @@ from keras import ops
 EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 
 
-def standardised(x: Any) -> tuple[Any, Any]:
+def standardised(x: Any, epsilon: float = EPSILON) -> tuple[Any, Any]:
     """`x` with mean 0 and variance 1 in each row, and what its differences from the mean were multiplied by."""
     centred = x - ops.mean(x, -1, keepdims=True)
-    inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + EPSILON)
+    inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
     return centred * inverse, inverse
 
 
-def layer_norm(x: Any, gamma: Any, beta: Any) -> Any:
-    """(x - mean) / sqrt(variance + EPSILON) * gamma + beta over the last axis."""
-    return standardised(x)[0] * gamma + beta
+def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float = EPSILON) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis."""
+    return standardised(x, epsilon)[0] * gamma + beta
 
 
 class LayerNorm(keras.layers.Layer):
     """`layer_norm` in float32.
 
     Args:
+        epsilon: is added to each row's variance.
         compute_dtype: dtype of what `call` returns.
 
     Call arguments:
@@ -35,11 +37,11 @@ class LayerNorm(keras.layers.Layer):
         [..., D].
     """
 
-    function = staticmethod(layer_norm)
-    epsilon = EPSILON
+    function: Callable[..., Any] = staticmethod(layer_norm)
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, epsilon: float = EPSILON, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
+        self.epsilon = epsilon
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:
         self.gamma = self.add_weight(name="gamma", shape=(x_shape[-1],), initializer="ones")
@@ -47,4 +49,4 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         inputs = (ops.cast(value, "float32") for value in (x, self.gamma, self.beta))
-        return ops.cast(self.function(*inputs), self.compute_dtype)
+        return ops.cast(self.function(*inputs, self.epsilon), self.compute_dtype)

@@ -1,4 +1,4 @@
-"""Positional encodings (section 3.5), sinusoidal or learned (Table 3, row (E)); and tensor2tensor's."""
+"""Positional encodings (section 3.5), sinusoidal or learned (Table 3, row (E)); tensor2tensor's and OpenNMT-tf's."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ def sines_then_cosines(positions: Any, d_model: int) -> Any:
     rates = ops.exp(ops.arange(count, dtype="float32") * (-math.log(10000.0) / max(count - 1, 1)))
     angles = ops.cast(positions, "float32")[..., None] * rates
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+
+
+def from_one(positions: Any, d_model: int) -> Any:
+    """OpenNMT-tf's: `sines_then_cosines`, where the first position is 1.
+
+    Source: SinusoidalPositionEncoder of its layers/position.py, 2.32.0.
+    """
+    return sines_then_cosines(positions + 1, d_model)
+
+
+SIGNALS = {"sinusoidal": sinusoids, "tensor2tensor": sines_then_cosines, "opennmt": from_one}
 
 
 class LearnedPositions(keras.layers.Layer):

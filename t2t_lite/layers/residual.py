@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.layers.layer_norm import LayerNorm
+from t2t_lite.layers.layer_norm import EPSILON, LayerNorm
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 
 
@@ -18,6 +18,7 @@ class Residual(NoBuildTrace, keras.layers.Layer):
     Args:
         norm: "post", as the paper writes it, or "pre", as tensor2tensor later did.
         dropout: P_drop, on the sub-layer's output before it is added.
+        epsilon: of layer normalisation.
 
     Call arguments:
         x: [B, T, d_model].
@@ -28,10 +29,10 @@ class Residual(NoBuildTrace, keras.layers.Layer):
         [B, T, d_model].
     """
 
-    def __init__(self, norm: str, dropout: float, **kwargs: Any) -> None:
+    def __init__(self, norm: str, dropout: float, epsilon: float = EPSILON, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.norm_first = norm == "pre"
-        self.layer_norm = LayerNorm(name="layer_norm", dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(epsilon, name="layer_norm", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout")
 
     def call(self, x: Any, sublayer: Callable[[Any], Any], seed: Any = None) -> Any:

@@ -11,7 +11,7 @@ import keras
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.feed_forward import FeedForward
-from t2t_lite.layers.layer_norm import LayerNorm
+from t2t_lite.layers.layer_norm import EPSILON, LayerNorm
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.residual import Residual
 
@@ -32,6 +32,7 @@ class LayerFactory:
     max_relative_position: int = 0
     attention_biases: bool = False
     attention_score: str = "scaled"
+    norm_epsilon: float = EPSILON
 
     def of_layer(self, number: int) -> LayerFactory:
         """Returns the factory of layer `number`, from 0."""
@@ -53,7 +54,7 @@ class LayerFactory:
         return FeedForward(self.d_ff, self.relu_dropout, fan_in=fan_in, name="feed_forward")
 
     def residual(self, name: str) -> Residual:
-        return Residual(self.norm, self.dropout, name=name)
+        return Residual(self.norm, self.dropout, self.norm_epsilon, name=name)
 
 
 class Stack(NoBuildTrace, keras.layers.Layer):
@@ -71,7 +72,7 @@ class Stack(NoBuildTrace, keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.remat = remat
         self.blocks = [self.layer(factory.of_layer(i), name=f"layer_{i}") for i in range(num_layers)]
-        self.final_norm = LayerNorm(name="final_norm") if factory.norm == "pre" else None
+        self.final_norm = LayerNorm(factory.norm_epsilon, name="final_norm") if factory.norm == "pre" else None
 
     def run(self, x: Any, *memory: Any, seed: Any, caches: Sequence[Any] | None = None, **biases: Any) -> Any:
         for i, block in enumerate(self.blocks):

@@ -13,13 +13,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_lite.ids import PAD
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.layers import masks
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.no_build_trace import NoBuildTrace
-from t2t_lite.layers.positions import LearnedPositions, sines_then_cosines, sinusoids
+from t2t_lite.layers.positions import SIGNALS, LearnedPositions
 from t2t_lite.models.attention_maps import watched
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
@@ -28,6 +28,12 @@ from t2t_lite.models.flops import Sizes
 from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
+
+# Arguments of the model that are fields of a recipe.
+_OF_HPARAMS = (
+    *("num_layers", "num_decoder_layers", "d_model", "positions", "max_positions", "source_vector", "start_vector"),
+    *("output_bias", "source_end", "remat"),
+)
 
 
 @contextlib.contextmanager
@@ -57,6 +63,9 @@ class Transformer(NoBuildTrace, Model):
         positions: how places are encoded, as in TransformerHParams.
         max_positions: rows of a table of learned positions.
         source_vector: one vector is added at all positions of the source; tensor2tensor's target space.
+        start_vector: the decoder's input at position 0, which has no symbol before it, is a vector, and not zero.
+        output_bias: a number for each piece is added to its logit.
+        source_end: the encoder sees the end symbol of the source; else that is as padding.
         remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
         window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
     """
@@ -77,13 +86,16 @@ class Transformer(NoBuildTrace, Model):
         positions: str = "sinusoidal",
         max_positions: int,
         source_vector: bool = False,
+        start_vector: bool = False,
+        output_bias: bool = False,
+        source_end: bool = True,
         num_decoder_layers: int = 0,
         window: int,
         remat: bool,
         **kwargs: Any,
     ) -> None:
         super().__init__(name="transformer", **kwargs)
-        self.d_model, self.window, self.remat = d_model, window, remat
+        self.d_model, self.window, self.remat, self.source_end = d_model, window, remat, source_end
         self._cost = Sizes(
             num_layers=num_layers,
             num_decoder_layers=num_decoder_layers,
@@ -102,19 +114,22 @@ class Transformer(NoBuildTrace, Model):
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
         self.positions = positions
-        self.source_positions: Any = None
-        self.target_positions: Any = None
-        self.source_bias: Any = None
+        self.source_positions = self.target_positions = None
+        self.source_bias = self.start_vector = self.output_bias = None
         if positions == "learned":
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
         self.dropout = Dropout(factory.dropout, name="dropout")  # on the sums of embeddings and positions
         self.encoder = Encoder(num_layers, factory, remat, name="encoder")
         self.decoder = Decoder(num_decoder_layers or num_layers, factory, remat, name="decoder")
-        if source_vector:  # starts as a row of tensor2tensor's table of 32 target spaces does
-            bound = (6 / (32 + d_model)) ** 0.5
-            initializer = keras.initializers.RandomUniform(-bound, bound)
-            self.source_bias = self.add_weight(name="source_bias", shape=(d_model,), initializer=initializer)
+        bound = (6 / (32 + d_model)) ** 0.5  # of a row of tensor2tensor's table of 32 target spaces
+        uniform, normal = keras.initializers.RandomUniform(-bound, bound), keras.initializers.RandomNormal(stddev=1.0)
+        if source_vector:
+            self.source_bias = self.add_weight(name="source_bias", shape=(d_model,), initializer=uniform)
+        if start_vector:  # as a symbol's, after the scaling
+            self.start_vector = self.add_weight(name="start_vector", shape=(d_model,), initializer=normal)
+        if output_bias:
+            self.output_bias = self.add_weight(name="output_bias", shape=(target_vocab_size,), initializer="zeros")
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
@@ -140,30 +155,25 @@ class Transformer(NoBuildTrace, Model):
             max_relative_position=hparams.max_relative_position,
             attention_biases=hparams.attention_biases,
             attention_score=hparams.attention_score,
+            norm_epsilon=hparams.norm_epsilon,
         )
         with layers_in(hparams.precision):
             return cls(
                 source_vocab_size,
                 target_vocab_size,
-                num_layers=hparams.num_layers,
-                num_decoder_layers=hparams.num_decoder_layers,
-                d_model=hparams.d_model,
+                **{name: getattr(hparams, name) for name in _OF_HPARAMS},
                 factory=factory,
                 shared=shared and hparams.share_embeddings,
                 tied=hparams.share_embeddings,
-                positions=hparams.positions,
-                max_positions=hparams.max_positions,
-                source_vector=hparams.source_vector,
                 window=hparams.attention_window,
-                remat=hparams.remat,
             )
 
     @property
     def cost(self) -> Sizes:
         return self._cost
 
-    def output(self) -> tuple[Any, None]:
-        return self.softmax.table, None
+    def output(self) -> tuple[Any, Any]:
+        return self.softmax.table, self.output_bias
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         memory, memory_bias = self.encode(batch, fold_in(seed, 0))
@@ -184,6 +194,10 @@ class Transformer(NoBuildTrace, Model):
         source = batch["source"]
         segments = batch.get("source_segment")
         positions = batch.get("source_position")
+        if not self.source_end:
+            ends = ops.equal(source, EOS)
+            source = ops.where(ends, PAD, source)
+            segments = None if segments is None else ops.where(ends, 0, segments)
         if segments is None:
             bias = memory_bias = masks.padding_bias(source)
         else:
@@ -269,7 +283,7 @@ class Transformer(NoBuildTrace, Model):
         """Returns what is added to the embeddings of a side at `positions`, int [...].
 
         Args:
-            side: "source", where the source's vector is in it, or "target".
+            side: "source", where the source's vector is in it, or "target", where the start's is, at position 0.
 
         Returns:
             float32, broadcastable to [..., d_model].
@@ -279,8 +293,10 @@ class Transformer(NoBuildTrace, Model):
         elif self.positions == "none":
             encoding = ops.zeros((self.d_model,), "float32")
         else:
-            made_by = sines_then_cosines if self.positions == "tensor2tensor" else sinusoids
-            encoding = made_by(positions, self.d_model)
+            encoding = SIGNALS[self.positions](positions, self.d_model)
         if side == "source" and self.source_bias is not None:
             encoding = encoding + ops.cast(self.source_bias, "float32")
+        if side == "target" and self.start_vector is not None:  # there the symbol before has the zero vector
+            first = ops.cast(ops.equal(positions, 0), "float32")[..., None]
+            encoding = encoding + first * ops.cast(self.start_vector, "float32")
         return encoding

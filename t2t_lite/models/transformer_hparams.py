@@ -30,15 +30,24 @@ class TransformerHParams(HParams):
     norm: Literal["post", "pre"] = field(
         "post", "LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))"
     )
-    positions: Literal["sinusoidal", "learned", "tensor2tensor", "none"] = field(
-        "sinusoidal", "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines"
+    norm_epsilon: float = field(
+        1e-6, "added to variances; tensor2tensor's, as the paper has none. OpenNMT-tf: 0.001", (0.0, 1.0)
+    )
+    positions: Literal["sinusoidal", "learned", "tensor2tensor", "opennmt", "none"] = field(
+        "sinusoidal",
+        "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines; opennmt: from 1",
     )
     max_positions: int = field(1024, "rows of the table of learned positions", (1, 10_000_000))
     max_relative_position: int = field(
         0, "self-attention knows distances up to this one (Shaw et al., 2018); 0: none", (0, 10_000)
     )
     source_vector: bool = field(False, "a vector added at all places of the source: tensor2tensor's target space")
-    attention_biases: bool = field(False, "on queries and outputs of attention, as tensor2tensor had them in 2017")
+    source_end: bool = field(True, "the encoder sees the end symbol; in OpenNMT-tf it does not, unless asked to")
+    start_vector: bool = field(False, "the decoder starts from a vector: the <s> of OpenNMT-tf; else from zeros")
+    output_bias: bool = field(False, "on the logits, as OpenNMT-tf has it; the paper has none")
+    attention_biases: bool = field(
+        False, "on queries and outputs of attention, as OpenNMT-tf has them and tensor2tensor had in 2017"
+    )
     attention_score: Literal["scaled", "dot", "additive"] = field(
         "scaled", "q.k / sqrt(d_k), q.k, or v.tanh(q + k) as Bahdanau et al. (section 3.2.1)"
     )

@@ -14,25 +14,29 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.layer_norm import LayerNorm, standardised
+from t2t_lite.layers.layer_norm import EPSILON, LayerNorm, standardised
 from t2t_lite.ops.replaced import replaced
 
 
-@tf.custom_gradient
-def layer_norm_with_gradients(x: Any, gamma: Any, beta: Any) -> Any:
+def layer_norm_with_gradients(x: Any, gamma: Any, beta: Any, epsilon: float = EPSILON) -> Any:
     """As `layers.layer_norm.layer_norm`."""
-    standard, inverse = standardised(x)
 
-    def gradients(upstream: Any) -> tuple[Any, Any, Any]:
-        rows = list(range(len(x.shape) - 1))
-        times_standard = upstream * standard
-        scaled = upstream * gamma
-        # What moves the mean or the variance of a row has no effect.
-        scaled_on_standard = tf.reduce_mean(scaled * standard, -1, keepdims=True)
-        x_gradient = inverse * (scaled - tf.reduce_mean(scaled, -1, keepdims=True) - standard * scaled_on_standard)
-        return x_gradient, tf.reduce_sum(times_standard, rows), tf.reduce_sum(upstream, rows)
+    @tf.custom_gradient
+    def normalised(x: Any, gamma: Any, beta: Any) -> Any:
+        standard, inverse = standardised(x, epsilon)
 
-    return standard * gamma + beta, gradients
+        def gradients(upstream: Any) -> tuple[Any, Any, Any]:
+            rows = list(range(len(x.shape) - 1))
+            times_standard = upstream * standard
+            scaled = upstream * gamma
+            # What moves the mean or the variance of a row has no effect.
+            scaled_on_standard = tf.reduce_mean(scaled * standard, -1, keepdims=True)
+            x_gradient = inverse * (scaled - tf.reduce_mean(scaled, -1, keepdims=True) - standard * scaled_on_standard)
+            return x_gradient, tf.reduce_sum(times_standard, rows), tf.reduce_sum(upstream, rows)
+
+        return standard * gamma + beta, gradients
+
+    return normalised(x, gamma, beta)
 
 
 @contextlib.contextmanager

@@ -120,7 +120,7 @@ class Checkpoints:
 
     def not_finite(self) -> list[str]:
         """Returns the names of the weights in which a number is NaN or infinite."""
-        return [name for name, variable in self._variables.items() if not _is_finite(variable)]
+        return [name for name, variable in self._variables.items() if not tf.reduce_all(tf.math.is_finite(variable))]
 
     def resume(self) -> int:
         """Restores the newest whole checkpoint; returns its step, or 0 where there never was one.
@@ -134,13 +134,11 @@ class Checkpoints:
         checkpoint_files.finish_moves(folder)
         damaged: list[tuple[str, Exception]] = []
         for path in reversed(checkpoint_files.list_traces(folder)):
-            self._training.clear()
             try:
-                step = self._read(path, self._whole)
+                step = self.load_training(path)
             except (DamagedError, GoneError) as error:
                 damaged.append((path, error))
                 continue
-            self._training.hand_out(step)
             for bad, reason in damaged:
                 _log.warning(
                     "%s Going on from %s; the files of %s stay as ....damaged.",
@@ -157,6 +155,13 @@ class Checkpoints:
                 + "\nPut back a copy of one, or start again with another --output_dir."
             )
         return 0
+
+    def load_training(self, path: str) -> int:
+        """Restores weights, slots and what a schedule remembers from `path`; returns the step they were saved at."""
+        self._training.clear()
+        step = self._read(path, self._whole)
+        self._training.hand_out(step)
+        return step
 
     def load_weights(self, path: str) -> int:
         """Restores only the weights from `path` (see `find`); returns the step they were saved at."""
@@ -242,10 +247,6 @@ class Checkpoints:
                 "diverged."
             )
         return step
-
-
-def _is_finite(variable: tf.Variable) -> bool:
-    return bool(tf.reduce_all(tf.math.is_finite(variable)))
 
 
 def variable_key(*names: str) -> str:

@@ -1,4 +1,4 @@
-"""Base class of tensor2tensor's three kinds of vocabulary: a file, PAD and EOS, no unknown piece of their own."""
+"""Base class of vocabularies of other toolkits: a file, PAD and EOS, white space that is stripped."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SHOWN = 40  # characters of a line in a message
 
 
 class ImportedVocabulary(abc.ABC):
-    """A vocabulary of tensor2tensor, with the methods of `text.vocabulary.Vocabulary`.
+    """A vocabulary of another toolkit, with the methods of `text.vocabulary.Vocabulary`.
 
-    `encode` and `text_of` are tensor2tensor's own encode and decode, of a text as it is.
+    `encode` and `text_of` are that toolkit's own encode and decode, of a text as it is.
 
     Args:
         data: the bytes of the vocabulary's file.
@@ -101,18 +101,18 @@ def lines_of(data: bytes, what: str) -> list[str]:
     """The lines of a vocabulary file, cut at newlines only: pieces may hold U+0085 and U+2028.
 
     Args:
-        what: the kind of file, for messages: "a subword vocabulary".
+        what: the kind of file, for messages: "a subword vocabulary of tensor2tensor".
 
     Raises:
         DataError: an empty file, or bytes that are no UTF-8.
     """
     if not data:
-        raise DataError(f"The file is empty; {what} of tensor2tensor has a piece on each line.")
+        raise DataError(f"The file is empty; {what} has a piece on each line.")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"Line {line} is not UTF-8 text, so this is not {what} of tensor2tensor.") from error
+        raise DataError(f"Line {line} is not UTF-8 text, so this is not {what}.") from error
     return text.removesuffix("\n").split("\n")
 
 
@@ -122,6 +122,6 @@ def check_first(pieces: Sequence[str], what: str) -> None:
     if found != ["<pad>", "<EOS>"]:
         shown = " and ".join(repr(piece[:_SHOWN]) for piece in pieces[: EOS + 1])
         raise DataError(
-            f"The file begins with {shown}; {what} of tensor2tensor begins with '<pad>' and '<EOS>'. "
+            f"The file begins with {shown}; {what} begins with '<pad>' and '<EOS>'. "
             "Its files are named vocab.PROBLEM.SIZE[.subwords] and lie in the folder given to t2t-datagen --data_dir."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,34 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
         return Vocabulary(_reordered(data))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -> Vocabulary:
+    """Reads a SentencePiece model and gives its pieces the order of `tokens`, after PAD, EOS and UNK.
+
+    Args:
+        tokens: all pieces of the model but special ones.
+        last: the name of one more, which no text has.
+
+    Raises:
+        DataError: no SentencePiece model, or one with other pieces.
+    """
+    data = load(path, say=False).data
+    model = _parsed(data)
+    piece_type = type(model.pieces[0])
+    special = (piece_type.CONTROL, piece_type.UNKNOWN)
+    there = {piece.piece: piece for piece in model.pieces if piece.type not in special}
+    if other := sorted(there.keys() ^ set(tokens)):
+        raise DataError(
+            f"{path} and the vocabulary do not have the same pieces: {', '.join(map(repr, other[:4]))} "
+            f"{'is' if len(other) == 1 else 'are'} in one of them only. Text would be cut as in no training."
+        )
+    pieces = [*model.pieces[: UNK + 1], *(there[token] for token in tokens), piece_type(piece=last, type=special[0])]
+    del model.pieces[:]
+    model.pieces.extend(pieces)
+    model.trainer_spec.bos_id = -1
+    model.trainer_spec.vocab_size = len(pieces)
+    return Vocabulary(bytes(model.SerializeToString(deterministic=True)))
 
 
 def kind(vocabulary: Vocabulary) -> str:

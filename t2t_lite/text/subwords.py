@@ -18,7 +18,7 @@ from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, l
 ESCAPES = frozenset("\\_u;0123456789")  # the characters that escapes are written in
 IMPOSSIBLE = "\u3013"  # what an escaped code point that no character has is decoded as
 
-_WHAT = "a subword vocabulary"
+_WHAT = "a subword vocabulary of tensor2tensor"
 # \w is the categories L* and N*, which tensor2tensor asks for, and "_": tests/text/test_subwords.py compares them all.
 _TOKENS = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")

@@ -9,7 +9,7 @@ from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, l
 
 UNKNOWN_TOKEN = "UNK"  # replace_oov of tensor2tensor's problems, such as translate_ende_wmt_bpe32k
 
-_WHAT = "a token vocabulary"
+_WHAT = "a token vocabulary of tensor2tensor"
 _RESERVED = (b"<pad>", b"<EOS>")
 _BYTES_FILE = b"tensor2tensor ByteTextEncoder\n"
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from t2t_lite.errors import DataError
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
 
 AnyVocabulary = Vocabulary | ImportedVocabulary
 
-# SentencePiece's, which this package trains, and those of tensor2tensor.
+# SentencePiece's, which this package trains, and those of tensor2tensor and OpenNMT-tf.
 KINDS: Mapping[str, type[AnyVocabulary]] = {
-    kind.suffix: kind for kind in (Vocabulary, SubwordVocabulary, TokenVocabulary, ByteVocabulary)
+    kind.suffix: kind for kind in (Vocabulary, SubwordVocabulary, TokenVocabulary, ByteVocabulary, OpenNmtVocabulary)
 }
 
 # How a folder names a model's vocabularies: one for both sides, or one for each.

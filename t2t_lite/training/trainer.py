@@ -95,11 +95,14 @@ class Trainer:
         self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, outputs=store.outputs)
         self.evaluate = Evaluator(self.model, store, self._translator, problem.make_metric())
 
-    def begin(self, *, warm_start_from: str | None = None, reset_optimizer: bool = False) -> None:
+    def begin(
+        self, *, warm_start_from: str | None = None, with_optimizer: bool = False, reset_optimizer: bool = False
+    ) -> None:
         """Restores the newest checkpoint, or where there is none the weights of another run.
 
         Args:
             warm_start_from: a run, or one checkpoint of it; only its weights are taken.
+            with_optimizer: its optimizer's slots and its step as well.
             reset_optimizer: the optimizer's slots become zero, as before its first update, in the newest checkpoint as
                 well. Weights, step, learning-rate schedule and the order of the data go on.
 
@@ -122,7 +125,7 @@ class Trainer:
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
-            warm_start(self.checkpoints, self.store, warm_start_from, self._say)
+            self._step = warm_start(self.checkpoints, self.store, warm_start_from, self._say, with_optimizer)
         if reset_optimizer:
             if not step:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")

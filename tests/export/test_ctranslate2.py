@@ -40,8 +40,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "num_decoder_layers": 2,
         "attention_biases": True,
     },
+    "OpenNMT-tf's": {
+        "norm": "pre",
+        "positions": "opennmt",
+        "norm_epsilon": 1e-3,
+        "start_vector": True,
+        "output_bias": True,
+        "source_end": False,
+    },
     "relative positions": {
         "positions": "none",
+        "start_vector": True,
         "max_relative_position": 3,
         "source_vector": True,
         "attention_biases": True,

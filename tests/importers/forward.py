@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.imported import Imported
 from tests.reference import Array, embed, feed_forward, layer_norm, softmax
 
 

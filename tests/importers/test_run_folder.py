@@ -12,7 +12,7 @@ import pytest
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import run_folder, t2t_vocabulary, tensor2tensor
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.imported import Imported
 from t2t_lite.runs.open_run import open_run
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary

@@ -15,7 +15,7 @@ from t2t_lite import config, registry
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_model, tensor2tensor, tf1_checkpoint
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.imported import Imported
 from tests.importers.made_up import HPARAMS, save, variables
 
 EXTRA = 12  # of the golden searches

@@ -16,7 +16,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import t2t_model, t2t_slots, tensor2tensor
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.imported import Imported
 from t2t_lite.optimizers.adafactor import Adafactor
 from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.schedules.noam import Noam

@@ -10,7 +10,7 @@ import pytest
 
 from t2t_lite.errors import DataError, T2TError, UsageError
 from t2t_lite.importers import tensor2tensor
-from t2t_lite.importers.tensor2tensor import Imported
+from t2t_lite.importers.imported import Imported
 from tests.importers.forward import Forward
 from tests.importers.made_up import HPARAMS, SHARDS, D, F, V, save, variables
 

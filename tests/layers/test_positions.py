@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_lite.layers.positions import LearnedPositions, sines_then_cosines, sinusoids
+from t2t_lite.layers.positions import SIGNALS, LearnedPositions, sines_then_cosines, sinusoids
 from tests import reference
 
 D = 64
@@ -54,6 +54,13 @@ def test_float32_also_where_the_policy_is_bfloat16() -> None:
     reference.assert_close(got, reference.sinusoids([256, 257], D), 1e-4)
     # bfloat16 knows no 257: it would have made the two rows equal.
     assert np.abs(np.asarray(got[0]) - np.asarray(got[1])).max() > 0.1
+
+
+def test_opennmt_counts_from_one() -> None:
+    rates = 10000.0 ** -(np.arange(3) / 2)
+    angles = np.arange(1, 9)[:, None] * rates
+    wanted = np.concatenate([np.sin(angles), np.cos(angles)], -1)
+    reference.assert_close(SIGNALS["opennmt"](np.arange(8), 6), wanted, 1e-5)
 
 
 def test_positions_may_restart_within_a_row() -> None:

@@ -79,7 +79,13 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
     pre = ",norm=pre,positions=learned,max_positions=9,d_k=5,d_v=3,attention_window=5"
     relative = ",positions=tensor2tensor,max_relative_position=3,source_vector=true,attention_biases=true"
     relative += ",num_decoder_layers=2"
-    for name, more in (("post", ""), ("pre", pre), ("relative", relative), ("additive", ",attention_score=additive")):
+    opennmt = ",positions=opennmt,start_vector=true,output_bias=true,source_end=false,norm_epsilon=0.001"
+    for name, more in (
+        ("post", ""),
+        ("pre", pre),
+        ("relative", relative),
+        ("additive", ",attention_score=additive" + opennmt),
+    ):
         text = "num_layers=1,d_model=16,d_ff=24,num_heads=2" + more
         model = Transformer.from_hparams(config.override(TransformerHParams(), text), V, V, True)
         reference.randomise(model, 2)

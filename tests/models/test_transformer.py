@@ -39,7 +39,7 @@ class _Restricted(reference.Transformer):
 
 
 def _reference(model: Transformer, hparams: config.HParams) -> reference.Transformer:
-    names = ("num_layers", "num_heads", "norm", "num_decoder_layers", "positions")
+    names = ("num_layers", "num_heads", "norm", "num_decoder_layers", "positions", "norm_epsilon")
     sizes = {name: getattr(hparams, name) for name in names}
     more = {"window": hparams.attention_window, "score": hparams.attention_score}
     return _Restricted(reference.weights_of(model), **sizes, **more)
@@ -53,12 +53,14 @@ RELATIVE = {
     "source_vector": True,
     "attention_biases": True,
 }
+OPENNMT = {"positions": "opennmt", "norm_epsilon": 1e-3, "start_vector": True, "output_bias": True}
 MODELS: dict[str, dict[str, Any]] = {
     "post": {},
     "pre_learned": {"norm": "pre", "positions": "learned"},
     "window": {"attention_window": 5},
     "relative": RELATIVE,
     "additive": {"attention_score": "additive"},
+    "opennmt": OPENNMT,
 }
 
 
@@ -88,6 +90,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "relative_and_sinusoids": ({"num_layers": 1, "max_relative_position": 1}, V, True),
     "dot": ({"num_layers": 1, "attention_score": "dot", "attention_window": 3}, V, True),
     "additive": ({"num_layers": 1, "attention_score": "additive", "d_k": 5, "d_v": 7}, V, True),
+    "opennmt": ({"num_layers": 1, "norm": "pre", **OPENNMT}, V, True),
     "biases": ({"num_layers": 1, "attention_biases": True, "positions": "tensor2tensor"}, V, True),
 }
 
@@ -154,6 +157,23 @@ def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
     assert np.isfinite(got).all()
 
 
+def test_an_encoder_that_does_not_see_the_end() -> None:
+    """Alone and packed; the reference is given sources without it."""
+    hparams = config.replace(TINY, source_end=False)
+    model, (source, target) = _model(hparams), (SOURCE[:2], TARGET[:2])
+    wanted = _reference(model, hparams)(np.where(source == 1, 0, source), target)
+    reference.assert_close(_logits(model, source, target), wanted, 1e-5)
+    positions = np.array([[0, 1, 2, 3, 4, 0, 1, 2]], "int32")
+    segments = np.array([[1, 1, 1, 1, 1, 2, 2, 2]], "int32")
+    packed = {"source": np.concatenate([source[:1], source[1:, :3]], 1), "target": np.array([[4, 8, 1, 6, 5, 4, 3, 1]])}
+    more = {"source_segment": segments, "source_position": positions}
+    at = np.array([[0, 1, 2, 0, 1, 2, 3, 4]], "int32")
+    more |= {"target_segment": np.array([[1, 1, 1, 2, 2, 2, 2, 2]], "int32"), "target_position": at}
+    found = _logits(model, **packed, **more)[0]
+    np.testing.assert_allclose(found[:3], wanted[0, :3], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found[3:7], wanted[1, :4], rtol=0, atol=1e-4)
+
+
 def test_cached_steps_equal_the_columns_of_a_call(model: Transformer) -> None:
     beams, length = 3, 18
     rows = len(SOURCE)
@@ -206,6 +226,8 @@ def test_parameter_counts_of_two_layers(model: Transformer) -> None:
         more = d + 3 * 7 * 2 * per_head + 4 * 2 * d - layer
     if model.cost.attention_score == "additive":  # a vector of each head of six attentions
         more += 6 * TINY.d_model
+    if model.output_bias is not None:
+        more += TINY.d_model + V  # the start's vector, and a bias for each piece
     assert model.count_params() == _count(TINY, V) + last_norms + tables + more
 
 

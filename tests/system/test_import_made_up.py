@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite.data.store import open_store
 from t2t_lite.ids import EOS
 from t2t_lite.importers import tensor2tensor
+from t2t_lite.runs.checkpoint import list_checkpoints, variable_key
 from t2t_lite.text.subwords import SubwordVocabulary
 from tests.importers.forward import Forward
 from tests.importers.made_up import HPARAMS, save, variables
@@ -174,6 +176,35 @@ def test_outputs_that_differ_are_counted(run: Run, folder: Path, imported: Path,
     said = run("importer", *_flags(folder, tmp_path / "run"), *flags).stdout
     assert f"1 of 3 outputs are equal to those of {decodes}\n" in said
     assert "others reached the longest length" in said
+
+
+def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: Path) -> None:
+    """From the step, slots and weights that are in the checkpoint; one without slots is refused."""
+    arrays = {name: 2 * array for name, array in variables(rows=len(PIECES)).items()}
+    arrays["global_step"] = np.int64(100)
+    slots = {f"training/{name}/{end}": array**2 for name, array in arrays.items() for end in ("Adam", "Adam_1")}
+    save(tmp_path / "there" / "model.ckpt-100", arrays | {n: a for n, a in slots.items() if "global_step" not in n})
+    flags = [f"--checkpoint={tmp_path}/there", f"--vocabulary={folder}/vocab.subwords", "--with_optimizer"]
+    run("importer", *flags, "--target_space_id=3", f"--output_dir={tmp_path}/imported")
+    for side, text in (("en", "the cats\n"), ("de", "un\n")):
+        for split in ("train", "dev"):
+            (tmp_path / f"{split}.{side}").write_text(text * 20)
+    training = [
+        *("--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-de", f"--output_dir={tmp_path}/run"),
+        *(f"--hparams_file={tmp_path}/imported/hparams.json", f"--vocabulary={tmp_path}/imported", "--with_optimizer"),
+        "--hparams=train_steps=102,eval_every=102,batch_tokens=256,beam_size=1,average_checkpoints=1,dropout=0.0",
+    ]
+    done = run("trainer", *training, f"--warm_start_from={tmp_path}/imported")
+    assert (
+        f"Going on with the training of {tmp_path}/imported, step 100: its weights and its optimizer's" in done.stdout
+    )
+    saved = tf.train.load_checkpoint(list_checkpoints(tmp_path / "run")[-1])
+    name = variable_key("adam_m", "transformer/encoder/layer_0/around_attention/self_attention/query")
+    moment = slots["training/transformer/body/encoder/layer_0/self_attention/multihead_attention/q/kernel/Adam"]
+    assert np.abs(saved.get_tensor(name) / (0.9**2 * moment) - 1).max() < 0.5  # two updates later
+    refused = run("importer", *_flags(folder, tmp_path / "other"), "--with_optimizer", status=2).stderr
+    assert "--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out." in refused
+    assert not (tmp_path / "other").exists()
 
 
 def test_training_goes_on(run: Run, imported: Path, folder: Path, tmp_path: Path) -> None:

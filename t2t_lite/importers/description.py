@@ -1,0 +1,109 @@
+"""What the Transformer of a checkpoint is: sizes and kinds, whichever toolkit trained it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_lite.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """A Transformer of another toolkit, in this project's words.
+
+    d_k, d_v: of one head.
+    norm: "pre" or "post".
+    positions: "tensor2tensor" (sines, then cosines), "opennmt" (the same, the first at 1), "learned" or "none".
+    max_positions: rows of learned positions, or 0.
+    relative_positions: R where self-attention knows distances up to R (Shaw et al., 2018), or 0.
+    attention_biases: on queries and outputs.
+    source_bias: a vector is added at each position of the source, the one of tensor2tensor's target space.
+    shared: one table for source, target and softmax.
+    share_embeddings: the softmax uses the target's table.
+    norm_epsilon: of layer normalisation.
+    source_end: the encoder sees the end symbol of the source.
+    start_vector: the decoder starts from a vector.
+    output_bias: on the logits.
+    """
+
+    num_encoder_layers: int
+    num_decoder_layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    d_k: int
+    d_v: int
+    norm: str
+    positions: str
+    max_positions: int
+    relative_positions: int
+    attention_biases: bool
+    source_bias: bool
+    source_vocab_size: int
+    target_vocab_size: int
+    shared: bool
+    share_embeddings: bool
+    norm_epsilon: float = 1e-6
+    source_end: bool = True
+    start_vector: bool = False
+    output_bias: bool = False
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Path -> shape of all weights but the embeddings."""
+        model, inner = self.d_model, self.d_ff
+        attention: dict[str, tuple[int, ...]] = {
+            "query": (model, self.num_heads * self.d_k),
+            "key": (model, self.num_heads * self.d_k),
+            "value": (model, self.num_heads * self.d_v),
+            "output": (self.num_heads * self.d_v, model),
+        }
+        if self.attention_biases:
+            attention |= {"query_bias": (self.num_heads * self.d_k,), "output_bias": (model,)}
+        distances = 2 * self.relative_positions + 1
+        relative = {"relative_keys": (distances, self.d_k), "relative_values": (distances, self.d_v)}
+        self_attention = attention | (relative if self.relative_positions else {})
+        feed_forward = {"kernel_1": (model, inner), "bias_1": (inner,), "kernel_2": (inner, model), "bias_2": (model,)}
+        stacks: dict[str, tuple[int, dict[str, dict[str, tuple[int, ...]]]]] = {
+            "encoder": (
+                self.num_encoder_layers,
+                {"around_attention/self_attention": self_attention, "around_feed_forward/feed_forward": feed_forward},
+            ),
+            "decoder": (
+                self.num_decoder_layers,
+                {
+                    "around_self/self_attention": self_attention,
+                    "around_memory/memory_attention": attention,
+                    "around_feed_forward/feed_forward": feed_forward,
+                },
+            ),
+        }
+        norm = {"layer_norm/gamma": (model,), "layer_norm/beta": (model,)}
+        found: dict[str, tuple[int, ...]] = {}
+        for stack, (layers, parts) in stacks.items():
+            for layer in range(layers):
+                for part, weights in parts.items():
+                    around = f"{stack}/layer_{layer}/{part.partition('/')[0]}"
+                    found |= {f"{stack}/layer_{layer}/{part}/{name}": shape for name, shape in weights.items()}
+                    found |= {f"{around}/{name}": shape for name, shape in norm.items()}
+            if self.norm == "pre":
+                found |= {f"{stack}/final_norm/gamma": (model,), f"{stack}/final_norm/beta": (model,)}
+        if self.positions == "learned":
+            found |= {f"{side}_positions/table": (self.max_positions, model) for side in ("source", "target")}
+        found |= {name: (model,) for name in ("source_bias", "start_vector") if getattr(self, name)}
+        if self.output_bias:
+            found["output_bias"] = (self.target_vocab_size,)
+        return {f"transformer/{name}": shape for name, shape in found.items()}
+
+
+def check(weights: Mapping[str, Any], description: Description) -> None:
+    """DataError unless the weights without the embeddings are those of the model described, by path and shape."""
+    wanted = description.shapes()
+    for path, shape in wanted.items():
+        if path not in weights:
+            raise DataError(f"The checkpoint is not complete: nothing in it is {path}, of shape {shape}.")
+        if weights[path].shape != shape:
+            raise DataError(f"The checkpoint contradicts itself: {path} has shape {weights[path].shape}, not {shape}.")
+    if other := sorted(set(weights) - set(wanted)):
+        raise DataError(f"The checkpoint has weights that the rest of it does not use: {', '.join(other[:4])}.")

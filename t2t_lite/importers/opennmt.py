@@ -1,0 +1,196 @@
+"""An OpenNMT-tf checkpoint as the weights of a `Transformer`: each variable is used once, or the import fails.
+
+What differs from the paper is an option here: layer normalisation's epsilon is 0.001, positions are sines, then cosines
+from 1, the decoder starts from the vector of <s>, attention and logits have biases, and the encoder sees no end symbol
+unless the data asked for it (layers/common.py, layers/position.py, decoders/decoder.py, inputters/text_inputter.py of
+2.32.0). A bias of keys adds the same to all scores of a query, which a softmax does not see; one of values adds a
+constant to each output, and goes into the bias there: b_O + b_V W_O.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers import opennmt_settings, tf1_checkpoint
+from t2t_lite.importers.description import Description, check
+from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.opennmt_mapping import place, short
+from t2t_lite.importers.t2t_variables import Variables, shown
+from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which; the names say so, too
+_EPSILON = 1e-3  # Keras' default, which its LayerNorm has
+_START = 1  # the id of <s>
+# What its models are trained with (--auto_config), and what its search has by default.
+_USUAL = {
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "relu_dropout": 0.1,
+    "label_smoothing": 0.1,
+    "adam_beta2": 0.998,
+    "warmup_steps": 8000,
+    "learning_rate_factor": 2.0,
+    "beam_size": 4,
+    "length_penalty": 0.0,
+}
+_TABLES = ("source_embedding", "target_embedding", "softmax")
+_SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
+_ATTENTION = "transformer/encoder/layer_0/around_attention/self_attention/"
+
+
+def read(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    average: int = 1,
+    hparams_set: str | None = None,
+    hparams: str | None = None,
+    target_space_id: int | None = None,
+) -> Imported:
+    """Reads a model that OpenNMT-tf 2 trained; arguments as those of `tensor2tensor.read`.
+
+    Args:
+        hparams_set: a name of its catalog, such as TransformerBase.
+        hparams: see opennmt_settings.
+
+    Raises:
+        UsageError, DataError: something is missing, damaged, or cannot be expressed here.
+    """
+    if target_space_id is not None:
+        raise UsageError(f"target_space_id={target_space_id}: models of OpenNMT-tf have no target space.")
+    prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
+    checkpoints = Tf1Checkpoints(prefixes)
+    settings = opennmt_settings.read(Path(prefixes[-1]).parent, hparams_set, hparams)
+    variables = _sorted_out(checkpoints.shapes)
+    weights = {}
+    for name, full in variables.weights.items():
+        path = place(name)
+        if path is None:
+            raise DataError(
+                f"The checkpoint holds {name}, which nothing here is like. It is of another model than OpenNMT-tf's "
+                "Transformer from text to text, or uses an option of it that is not known here."
+            )
+        weights[path] = checkpoints.mean(full)
+    _fold(weights)
+    weights, shared, share_embeddings = _tables(weights)
+    description = _describe(weights, shared, share_embeddings, settings)
+    check({path: array for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description)
+    return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), _USUAL)
+
+
+def _sorted_out(names: Mapping[str, Any]) -> Variables:
+    """The model's variables by their short names, and the optimizer's."""
+    rest = set(names) - {_GRAPH}
+    weights = {name: full for full in sorted(rest) if (name := short(full))}
+    rest -= set(weights.values())
+    slots = {name for name in rest if "/.OPTIMIZER_SLOT/" in name}
+    counters = {name for name in rest - slots if name.startswith(("optimizer/", "save_counter/"))}
+    if unknown := sorted(rest - slots - counters):
+        raise DataError(f"The checkpoint holds variables that are no part of an OpenNMT-tf model: {shown(unknown)}.")
+    stacks = {name.partition("/")[0] for name in weights if re.match(r"(encoder|decoder)/layers/0/", name)}
+    if stacks != {"encoder", "decoder"}:
+        raise DataError(
+            "The checkpoint is not of OpenNMT-tf's Transformer, which has encoder/layers/0/... and "
+            f"decoder/layers/0/...; it holds {shown(sorted(weights))}."
+        )
+    return Variables(weights, tuple(sorted(slots)), tuple(sorted(counters)))
+
+
+def _fold(weights: dict[str, Any]) -> None:
+    """Puts the biases of values into those of outputs, and takes away those of keys and what no position uses."""
+    for path in [path for path in weights if path.endswith("/value_bias")]:
+        start = path.removesuffix("value_bias")
+        others = ("query_bias", "key_bias", "output_bias", "output")
+        lacking = [name for name in others if f"{start}{name}" not in weights]
+        if lacking or weights[path].shape[0] != weights[f"{start}output"].shape[0]:
+            raise DataError(f"The checkpoint is not complete: it has {path}, but no {', '.join(lacking)} for it.")
+        weights[f"{start}output_bias"] = weights[f"{start}output_bias"] + weights[path] @ weights[f"{start}output"]
+        del weights[path], weights[f"{start}key_bias"]
+    for side in ("source", "target"):
+        if (path := f"transformer/{side}_positions/table") in weights:
+            weights[path] = weights[path][1:]  # positions are counted from 1
+
+
+def _tables(weights: dict[str, Any]) -> tuple[dict[str, Any], bool, bool]:
+    """The weights with the tables where they belong; whether one is for all, and whether the softmax has the target's.
+
+    Its levels of sharing are ALL (one table is written), TARGET (two and no kernel), SOURCE_TARGET_INPUT (one and a
+    kernel) and NONE.
+    """
+    found = dict(weights)
+    if _SOURCE not in found:
+        raise DataError("The checkpoint has no examples_inputter/features_inputter/embedding, the source's table.")
+    if _SOFTMAX in found:
+        found[_SOFTMAX] = found[_SOFTMAX].T
+    shared = _TARGET not in found and _SOFTMAX not in found
+    if _TARGET not in found:
+        found[_TARGET] = found[_SOURCE]
+    if shared:
+        del found[_SOURCE]
+    tied = _SOFTMAX not in found
+    if not tied and found[_SOFTMAX].shape != found[_TARGET].shape:
+        raise DataError(f"The embeddings do not fit together: {found[_SOFTMAX].shape} and {found[_TARGET].shape}.")
+    d_model = found[_TARGET].shape[1]
+    found["transformer/start_vector"] = found[_TARGET][_START] * math.sqrt(d_model)
+    return found, shared, tied
+
+
+def _describe(
+    weights: Mapping[str, Any], shared: bool, share_embeddings: bool, settings: Mapping[str, Any]
+) -> Description:
+    shapes = {path: array.shape for path, array in weights.items()}
+    rows, d_model = shapes[_TARGET]
+    if settings.get("num_units", d_model) != d_model:
+        raise DataError(
+            f"{opennmt_settings.FILE} is of another model than the checkpoint: it says num_units="
+            f"{settings['num_units']}, and the checkpoint has {d_model}."
+        )
+    relative = shapes.get(f"{_ATTENTION}relative_keys")
+    heads = d_model // relative[1] if relative else settings.get("num_heads")
+    if heads is None:
+        raise DataError(
+            "The checkpoint does not say how many heads its attention has, and no model_description.py that says it is "
+            "beside it. Give --hparams_set=NAME, such as TransformerBase, or --hparams=num_heads=N."
+        )
+    if not isinstance(heads, int) or heads < 1 or d_model % heads:
+        raise DataError(f"num_heads={heads!r} does not divide the {d_model} columns of the model.")
+    learned = shapes.get("transformer/source_positions/table")
+    usual = None if relative else "SinusoidalPositionEncoder"
+    encoder = "PositionEmbedder" if learned else settings.get("position_encoder_class", usual)
+    if encoder == "PositionEmbedder" and not learned:
+        raise DataError("The model is said to have learned positions, and the checkpoint holds none.")
+    return Description(
+        num_encoder_layers=_layers(shapes, "encoder"),
+        num_decoder_layers=_layers(shapes, "decoder"),
+        d_model=d_model,
+        d_ff=shapes.get("transformer/encoder/layer_0/around_feed_forward/feed_forward/bias_1", (0,))[0],
+        num_heads=heads,
+        d_k=d_model // heads,
+        d_v=d_model // heads,
+        norm="pre" if "transformer/encoder/final_norm/gamma" in shapes else "post",
+        positions="learned" if learned else "opennmt" if encoder else "none",
+        max_positions=learned[0] if learned else 0,
+        relative_positions=relative[0] // 2 if relative else 0,
+        attention_biases=f"{_ATTENTION}query_bias" in shapes,
+        source_bias=False,
+        source_vocab_size=shapes.get(_SOURCE, (rows,))[0],
+        target_vocab_size=rows,
+        shared=shared,
+        share_embeddings=share_embeddings,
+        norm_epsilon=_EPSILON,
+        source_end=bool(settings.get("source_end", False)),
+        start_vector=True,
+        output_bias="transformer/output_bias" in shapes,
+    )
+
+
+def _layers(shapes: Mapping[str, Any], stack: str) -> int:
+    numbers = {int(match[1]) for path in shapes if (match := re.match(rf"transformer/{stack}/layer_(\d+)/", path))}
+    if numbers != set(range(len(numbers))):
+        raise DataError(f"The checkpoint has the {stack} layers {sorted(numbers)}; one of them is missing.")
+    return len(numbers)

@@ -1,0 +1,61 @@
+"""Token vocabulary of OpenNMT-tf: tokens between white space, which an external tokenizer has made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from t2t_lite.errors import DataError
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary, lines_of
+
+SPECIAL = ("<blank>", "<s>", "</s>")  # its first ids: constants.py of 2.32.0
+UNKNOWN_TOKEN = "<unk>"  # has the id after the file's last; no line of its own
+
+_WHAT = "a vocabulary of OpenNMT-tf"
+
+
+class OpenNmtVocabulary(ImportedVocabulary):
+    """A vocabulary of OpenNMT-tf, whose end symbol has the id 1 here, and its start symbol 2, which are 2 and 1 there.
+
+    The names of special tokens are unknown words in a text.
+
+    Args:
+        data: the file's bytes: a token on each line, the first three those of SPECIAL.
+
+    Raises:
+        DataError: no such file, or a token that is there twice.
+    """
+
+    suffix = ".opennmt"
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.tokens = [line.removesuffix("\r") for line in lines_of(data, _WHAT)]
+        if tuple(self.tokens[: len(SPECIAL)]) != SPECIAL:
+            raise DataError(
+                f"The file begins with {', '.join(map(repr, self.tokens[:3]))}; {_WHAT} begins with "
+                f"{', '.join(map(repr, SPECIAL))}."
+            )
+        self.unknown: int = len(self.tokens)
+        padding, start, end, *words = self.tokens
+        self._pieces = [padding, end, start, *words, UNKNOWN_TOKEN]
+        self.ids = {word: i for i, word in enumerate(words, len(SPECIAL))}
+        if len(self.ids) < len(words):
+            twice = Counter(words).most_common(1)[0][0]
+            raise DataError(f"The token {twice!r} stands in two lines of the vocabulary; each has one.")
+
+    @property
+    def size(self) -> int:
+        return len(self._pieces)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the tokens between white space, without EOS."""
+        return [self.ids.get(token, self.unknown) for token in text.split()]
+
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Returns the tokens of all `ids`, spaces between."""
+        return " ".join(self.pieces(ids))
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the token of each id; "ID_7" where there is no 7."""
+        return [self._pieces[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]

@@ -1,0 +1,169 @@
+"""OpenNMT-tf's checkpoints in a `Transformer`; tests/golden/opennmt_transformer.py made the numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config
+from t2t_lite.decoding.beam_search import beam_search, length_penalty
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers import opennmt, opennmt_settings, run_folder, t2t_model, toolkits
+from t2t_lite.importers.imported import Imported
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
+from tests.importers.made_up import save as save_t2t
+from tests.importers.made_up import variables as t2t_variables
+from tests.importers.opennmt_golden import NAMES, SOURCE_END, golden, save
+from tests.importers.opennmt_search import search
+
+_KERNEL = "model/encoder/layers/1/ffn/layer/inner/kernel/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tuple[Any, Any]]:
+    save(folder, found)
+    same = str(found["source_vocabulary"]) == str(found["target_vocabulary"])
+    files = [OpenNmtVocabulary(str(found[f"{side}_vocabulary"]).encode()) for side in ("source", "target")]
+    given = "source_end=true" if name in SOURCE_END else None
+    return toolkits.read([str(folder)], files[:1] if same else files, [], hparams=given)
+
+
+def _ours(ids: np.ndarray) -> np.ndarray:
+    """The end symbol has id 1 here, and the start symbol 2."""
+    return np.array([0, 2, 1, *range(3, 99)], np.int32)[ids]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_logits_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
+    found = golden(name)
+    imported, _ = _read(tmp_path, found, name)
+    source, target = _ours(found["source"]), _ours(found["target"])
+    if name not in SOURCE_END:  # here each sentence has an end symbol
+        source = np.pad(source, ((0, 0), (0, 1)))
+        source[np.arange(len(source)), found["source_length"]] = 1
+    model = t2t_model.build(imported, run_folder.recipe(imported, {}))
+    logits = np.array(model({"source": source, "target": target}))
+    wanted = found["logits"][:, :, _ours(np.arange(found["logits"].shape[-1]))]
+    real = np.arange(target.shape[1]) < found["target_length"][:, None]
+    assert np.abs(wanted[real]).max() > 2
+    assert np.abs(logits - wanted)[real].max() <= 2e-5
+
+
+def test_what_the_models_are(tmp_path: Path) -> None:
+    described = {name: _read(tmp_path / name, golden(name), name)[0].description for name in NAMES}
+    kinds = ("norm", "positions", "relative_positions", "attention_biases", "output_bias", "source_end")
+    assert {name: [getattr(found, kind) for kind in kinds] for name, found in described.items()} == {
+        "shared": ["pre", "opennmt", 0, True, True, False],
+        "separate": ["post", "opennmt", 0, True, True, True],
+        "relative": ["pre", "none", 3, True, True, False],
+        "learned": ["pre", "learned", 0, False, False, False],
+    }
+    sharing = {name: (found.shared, found.share_embeddings) for name, found in described.items()}
+    assert sharing == {
+        "shared": (True, True),
+        "separate": (False, False),
+        "relative": (False, True),
+        "learned": (False, False),
+    }
+    learned = described["learned"]
+    assert (learned.max_positions, learned.num_encoder_layers, learned.num_decoder_layers) == (9, 2, 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_n_best_lists_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
+    """Its search on our model finds its lists and its scores; our search most of them, and nearly all best ones."""
+    found = golden(name)
+    imported, (source, target) = _read(tmp_path, found, name)
+    model = t2t_model.build(imported, run_folder.recipe(imported, {}))
+    rows = [[*source.encode(line), 1] for line in found["lines"]]
+    ids = np.array([row + [0] * (max(map(len, rows)) - len(row)) for row in rows], np.int32)
+    theirs = [row.split(" ||| ") for row in found["nbest"]]
+    texts = [text for _, text in theirs]
+    outputs, scores = search(tf.function(model, autograph=False), ids, 4, alpha=0.6)
+    assert [target.decode(row) for sentence in outputs for row in sentence] == texts
+    lengths = 1 + (outputs > 1).sum(-1)
+    wanted = np.array([float(score) for score, _ in theirs]).reshape(scores.shape)
+    assert np.abs((scores - wanted) / length_penalty(lengths, 0.6)).max() <= 1e-5
+    graph = tf.function(
+        lambda x: beam_search(model, x, beam_size=4, alpha=0.6, extra_length=50, early_stop=False), autograph=False
+    )
+    ours = [[target.decode(row) for row in sentence] for sentence in graph(ids)[0].numpy()]
+    lists = [texts[i : i + 4] for i in range(0, len(texts), 4)]
+    assert sum(ours[i][0] == lists[i][0] for i in range(len(ids))) >= len(ids) - 2
+    assert sum(ours[i] == lists[i] for i in range(len(ids))) >= len(ids) // 2
+
+
+def test_each_variable_is_used_once(tmp_path: Path) -> None:
+    found = golden("shared")
+    imported, _ = _read(tmp_path / "whole", found, "shared")
+    variables = imported.variables
+    assert len(variables.weights) + len(variables.slots) + len(variables.counters) == len(found["variables"])
+    values = config.to_dict(run_folder.recipe(imported, {"beam_size": 2}))
+    assert (values["norm_epsilon"], values["length_penalty"], values["beam_size"]) == (1e-3, 0.0, 2)
+    without = {name: array for name, array in found["variables"].items() if name != _KERNEL}
+    save(tmp_path / "less", found, without)
+    with pytest.raises(DataError, match=r"not complete: nothing in it is transformer/encoder/layer_1/.*/kernel_1"):
+        opennmt.read([tmp_path / "less"])
+    for name, said in (
+        (_KERNEL.replace("inner", "gate"), "encoder/layers/1/ffn/layer/gate/kernel, which nothing here is like"),
+        ("other/kernel", "no part of an OpenNMT-tf model: other/kernel"),
+    ):
+        save(tmp_path / "more", found, found["variables"] | {name: np.ones(2, np.float32)})
+        with pytest.raises(DataError, match=said):
+            opennmt.read([tmp_path / "more"])
+    only = {name: array for name, array in found["variables"].items() if not name.startswith("model/encoder")}
+    save(tmp_path / "language_model", found, only)
+    with pytest.raises(DataError, match="not of OpenNMT-tf's Transformer, which has encoder/layers/0/"):
+        opennmt.read([tmp_path / "language_model"])
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('model = lambda: models.get_model_from_catalog("TransformerBigRelative")', (16, None)),
+        ("model = lambda: onmt.models.Transformer(a, b, 6, 512, 4, 2048, ffn_activation=tf.nn.relu)", (4, "absent")),
+        ("model = lambda: opennmt.models.Transformer(position_encoder_class=None)", (8, None)),
+        ("model = onmt.models.catalog.TransformerTiny()", (2, "absent")),
+        (
+            "class M(Transformer):\n  def __init__(self):\n    super().__init__(num_heads=2, position_encoder_class="
+            "lambda: layers.PositionEmbedder(9))",
+            (2, "PositionEmbedder"),
+        ),
+    ],
+)
+def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: tuple[Any, Any]) -> None:
+    (tmp_path / "model_description.py").write_text(f"raise SystemExit\n{text}\n")
+    found = opennmt_settings.read(tmp_path, None, None)
+    assert tuple(found.get(name, "absent") for name in ("num_heads", "position_encoder_class")) == wanted
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    found = golden("shared")
+    save(tmp_path, found)
+    vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
+
+    def read(**settings: Any) -> Any:
+        return opennmt.read([tmp_path], **settings)
+
+    assert read(hparams_set="TransformerTiny").description.num_heads == 2
+    for settings, error, said in (
+        ({"hparams": "num_heads=3"}, DataError, "num_heads=3 does not divide the 16 columns"),
+        ({"hparams": "ffn_activation=gelu"}, DataError, "ffn_activation=gelu .only relu"),
+        ({"hparams": "head=3"}, UsageError, "head is no setting of an OpenNMT-tf model"),
+        ({"hparams_set": "LuongAttention"}, UsageError, "no Transformer of OpenNMT-tf's catalog"),
+        ({"hparams": "position_encoder_class=PositionEmbedder"}, DataError, "learned positions, and the checkpoint"),
+        ({"hparams": "num_units=32"}, DataError, "it says num_units=32, and the checkpoint has 16"),
+        ({"target_space_id": 1}, UsageError, "models of OpenNMT-tf have no target space"),
+    ):
+        with pytest.raises(error, match=said):
+            read(**settings)
+    (tmp_path / "model_description.py").unlink()
+    with pytest.raises(DataError, match="does not say how many heads its attention has, and no model_description"):
+        read()
+    other = OpenNmtVocabulary(vocabulary.data + b"more\n")
+    with pytest.raises(UsageError, match="has 19 tokens with <unk>, and the model's source embedding 18 rows"):
+        toolkits.read([str(tmp_path)], [other], [], hparams="num_heads=2")
+    prefix = save_t2t(tmp_path / "t2t" / "model.ckpt-1", t2t_variables())
+    with pytest.raises(UsageError, match="is a checkpoint of tensor2tensor, and the vocabulary is not"):
+        toolkits.read([prefix], [vocabulary], [])

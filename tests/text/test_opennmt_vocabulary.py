@@ -1,0 +1,61 @@
+"""OpenNMT-tf's vocabularies: token files, alone and as a list of a SentencePiece model's pieces."""
+
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.errors import DataError
+from t2t_lite.importers import opennmt_vocabulary
+from t2t_lite.text import sentencepiece_model
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
+from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary_files import load
+
+FILE = b"<blank>\n<s>\n</s>\na\n\xe2\x96\x81b\n"
+
+
+def test_tokens_and_special_ids(tmp_path: Path) -> None:
+    """There <s> is 1 and </s> 2, and <unk> comes after the last line."""
+    (tmp_path / "vocabulary.opennmt").write_bytes(FILE)
+    vocabulary = load(tmp_path / "vocabulary.opennmt")
+    assert isinstance(vocabulary, OpenNmtVocabulary)
+    assert vocabulary.pieces(range(7)) == ["<blank>", "</s>", "<s>", "a", "\u2581b", "<unk>", "ID_6"]
+    assert vocabulary.encode(" a  \u2581b c <s> a\u2028") == [3, 4, 5, 5, 3]
+    assert vocabulary.decode([0, 3, 5, 1, 4]) == "a <unk>"
+    assert opennmt_vocabulary.side(vocabulary).rows == (0, 2, 1, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"<s>\n</s>\na\n", "begins with '<s>', '</s>', 'a'; a vocabulary of OpenNMT-tf begins with '<blank>', "),
+        (FILE + b"a\n", "The token 'a' stands in two lines"),
+        (b"", "The file is empty; a vocabulary of OpenNMT-tf has a piece on each line"),
+    ],
+)
+def test_other_files(data: bytes, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        OpenNmtVocabulary(data)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Vocabulary:
+    lines = ["the cats are here", "the dogs were there", "here and there a cat"] * 3
+    return train_vocabulary(lines, size=40, kind="unigram")
+
+
+def test_pieces_of_a_sentencepiece_model(trained: Vocabulary, tmp_path: Path) -> None:
+    """Text is cut as before; each id here has the row of its piece there."""
+    trained.save(tmp_path / "sp.model")
+    pieces = trained.pieces(range(3, trained.size))[::-1]
+    listed = OpenNmtVocabulary("".join(f"{piece}\n" for piece in ("<blank>", "<s>", "</s>", *pieces)).encode())
+    side = opennmt_vocabulary.side(listed, str(tmp_path / "sp.model"))
+    ours, there = side.vocabulary, ["<blank>", "<s>", "</s>", *pieces, "<unk>"]
+    for text in ("the cats were there", "a z\u00e4 cat <s>"):
+        assert ours.pieces(ours.encode(text)) == trained.pieces(trained.encode(text))
+    names = ["<blank>", "</s>", "<unk>", *pieces, "<s>"]
+    assert [there[row] for row in side.rows] == names
+    assert ours.pieces(range(3, ours.size)) == names[3:]
+    assert ours.decode([3, ours.size - 1, 4]) == trained.decode([trained.size - 1, trained.size - 2])
+    with pytest.raises(DataError, match=r"sp.model and the vocabulary do not have the same pieces: .* is in one of"):
+        sentencepiece_model.with_order(tmp_path / "sp.model", pieces[1:], "<s>")
