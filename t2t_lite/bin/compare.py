@@ -115,9 +115,7 @@ def _run(args: argparse.Namespace) -> int:
     registry.load_plugins(args.usr_dir)
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
-    problem = problem_flags.problem_from(args)
-    if not problem.codec.is_text:
-        raise UsageError(f"--problem={args.problem} writes trees; t2t-lite-compare scores text.")
+    problem_flags.problem_from(args)  # wrong options end here
     for entry in args.sets:
         registry.HPARAMS.check(entry.hparams_set)
     output.check_folder("output_dir", args.output_dir)

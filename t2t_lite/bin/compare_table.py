@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_lite.bin.compare_runs import Run
-from t2t_lite.metrics import bleu
-from t2t_lite.metrics.metric import Metric, Score
+from t2t_lite.metrics.metric import CorpusMetric, Metric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_run import open_runs
+from t2t_lite.runs.report import read_metrics
 from t2t_lite.training.evaluate import Evaluator, Scores
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 420, 70, 60  # of the picture, in pixels
@@ -28,8 +28,9 @@ class Row:
         scores: of the test set, or of dev where there is none; one for each seed, or one of an ensemble.
         dev_scores, dev_losses: the same of the dev set; losses are nats per piece.
         p_value: of the hypothesis that the scores of its first seed and of the first row's do not differ (paired
-            bootstrap); None in the first row.
-        tokens_per_second: target pieces that the search wrote in a second, the end symbols not counted.
+            bootstrap); None in the first row, and of trees, for which there is no such test.
+        sentences_per_second: of the search.
+        tokens_per_second: real target tokens of training, the median of the first run's reports.
         peak_mib: of the largest training process.
     """
 
@@ -46,7 +47,7 @@ class Row:
     peak_mib: int
     hypotheses: list[str]
     references: list[str]
-    metric: Metric
+    metric: CorpusMetric
     p_value: float | None = None
 
     @property
@@ -61,7 +62,7 @@ class Row:
 
     def against(self, first: Row) -> Row:
         """The row with its p-value beside the first row."""
-        if self is first:
+        if self is first or not isinstance(first.metric, Metric):
             return self
         found = paired_bootstrap(first.metric, self.hypotheses, first.hypotheses, first.references)
         return dataclasses.replace(self, p_value=float(found.p_value))
@@ -82,32 +83,33 @@ def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> 
     opened, *others = [open_runs([each.folder for each in runs], usr_dir=usr_dir) for runs in groups]
     store, problem = opened.store(), opened.spec.make_problem()
     split = "test" if "test" in store.splits() else "dev"
-    metric = bleu.metric(problem.metric, problem.target_language, problem.bleu_tokenize)
+    metric = problem.make_metric()
 
     def scored(run: Any, split: str) -> Scores:
         return Evaluator(run.model, store, run.translator, metric)(split)
 
-    found = scored(opened, split)
-    sources, references = store.text(split)
+    found = [scored(run, split) for run in (opened, *others)]
+    sources = store.text(split)[0]
     start = time.perf_counter()  # the evaluation has traced what the search needs
-    outputs = opened.translator.translate(sources)
+    opened.translator.translate(sources)
     seconds = time.perf_counter() - start
-    pieces = sum(len(opened.translator.target_vocabulary.encode(output[0].text)) for output in outputs)
+    lines = read_metrics(groups[0][0].folder)
+    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line] or [0.0]
     dev = [scored(run, "dev") for run in (opened, *others)]
     return Row(
         name=name,
         split=split,
-        scores=[metric.score(each.hypotheses, references) for each in (found, *(scored(run, split) for run in others))],
+        scores=[each.score for each in found],
         dev_scores=[each.score.value for each in dev],
         dev_losses=[each.loss for each in dev],
         parameters=sum(member.model.count_params() for member in opened.members),
         train_steps=groups[0][0].train_steps,
         train_flops=sum(each.flops for each in groups[0]),
         sentences_per_second=len(sources) / seconds,
-        tokens_per_second=pieces / seconds,
+        tokens_per_second=statistics.median(speeds),
         peak_mib=max(each.peak_mib for runs in groups for each in runs),
-        hypotheses=list(found.hypotheses),
-        references=list(references),
+        hypotheses=list(found[0].hypotheses),
+        references=list(found[0].references),
         metric=metric,
     )
 
@@ -118,7 +120,7 @@ def table(rows: Sequence[Row], title: str) -> str:
     seeds = max(len(row.scores) for row in rows)
     head = (
         *("", score.name, *(["+-"] if seeds > 1 else []), "p", f"dev {score.name}", "dev loss", "parameters"),
-        *("updates", "FLOPs", "sent/s", "tokens/s", "MiB"),
+        *("updates", "FLOPs", "tokens/s", "sent/s", "MiB"),
     )
     cells = [head, *(_cells(row, seeds) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
@@ -126,13 +128,14 @@ def table(rows: Sequence[Row], title: str) -> str:
         f"{line[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))
         for line in cells
     ]
+    text = isinstance(rows[0].metric, Metric)
     several = [f"{score.name}, dev: means over {seeds} seeds; +-: standard deviation; *N: an ensemble, scored once"]
     notes = (
         f"{score.name}|{score.signature}",
         *(several if seeds > 1 else []),
-        f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05",
+        *([f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05"] if text else []),
         "FLOPs: of one training, or of all members of an ensemble, on real tokens",
-        "sent/s, tokens/s: of the search, on this machine; MiB: peak of the training process",
+        "tokens/s: of training; sent/s: of the search; on this machine. MiB: peak of the training process",
     )
     return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
 
@@ -144,7 +147,7 @@ def _cells(row: Row, seeds: int) -> tuple[str, ...]:
         *(row.name, f"{row.mean:.2f}", *([spread] if seeds > 1 else []), p),
         *(f"{statistics.fmean(row.dev_scores):.2f}", f"{statistics.fmean(row.dev_losses):.3f}"),
         *(f"{row.parameters:,}", f"{row.train_steps:,}", f"{row.train_flops:.2e}"),
-        *(f"{row.sentences_per_second:.1f}", f"{row.tokens_per_second:,.0f}", f"{row.peak_mib:,}"),
+        *(f"{row.tokens_per_second:,.0f}", f"{row.sentences_per_second:.1f}", f"{row.peak_mib:,}"),
     )
 
 

@@ -1,9 +1,10 @@
-"""Parts shared by encoder and decoder: a factory of sub-layers, and a stack of N layers."""
+"""Parts shared by encoder and decoder: a factory of sub-layers, their precision, and a stack of N layers."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -55,6 +56,19 @@ class LayerFactory:
 
     def residual(self, name: str) -> Residual:
         return Residual(self.norm, self.dropout, self.norm_epsilon, name=name)
+
+
+@contextlib.contextmanager
+def layers_in(precision: str) -> Iterator[None]:
+    """Layers that are made within compute in `precision`, float32 or bfloat16."""
+    previous = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(
+        keras.dtype_policies.DTypePolicy("mixed_bfloat16" if precision == "bfloat16" else "float32")
+    )
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(previous)
 
 
 class Stack(NoBuildTrace, keras.layers.Layer):

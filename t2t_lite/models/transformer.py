@@ -6,7 +6,7 @@ Legend: B batch, S source length, T target length.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -25,28 +25,9 @@ from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
-from t2t_lite.models.layer_factory import LayerFactory
+from t2t_lite.models.layer_factory import LayerFactory, layers_in
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
-
-# Arguments of the model that are fields of a recipe.
-_OF_HPARAMS = (
-    *("num_layers", "num_decoder_layers", "d_model", "positions", "max_positions", "source_vector", "start_vector"),
-    *("output_bias", "source_end", "remat"),
-)
-
-
-@contextlib.contextmanager
-def layers_in(precision: str) -> Iterator[None]:
-    """Layers that are made within compute in `precision`, float32 or bfloat16."""
-    previous = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(
-        keras.dtype_policies.DTypePolicy("mixed_bfloat16" if precision == "bfloat16" else "float32")
-    )
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(previous)
 
 
 @register_model("transformer")
@@ -114,7 +95,8 @@ class Transformer(NoBuildTrace, Model):
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
         self.positions = positions
-        self.source_positions = self.target_positions = None
+        self.source_positions: Any = None
+        self.target_positions: Any = None
         self.source_bias = self.start_vector = self.output_bias = None
         if positions == "learned":
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
@@ -161,11 +143,20 @@ class Transformer(NoBuildTrace, Model):
             return cls(
                 source_vocab_size,
                 target_vocab_size,
-                **{name: getattr(hparams, name) for name in _OF_HPARAMS},
+                num_layers=hparams.num_layers,
+                num_decoder_layers=hparams.num_decoder_layers,
+                d_model=hparams.d_model,
                 factory=factory,
                 shared=shared and hparams.share_embeddings,
                 tied=hparams.share_embeddings,
+                positions=hparams.positions,
+                max_positions=hparams.max_positions,
+                source_vector=hparams.source_vector,
+                start_vector=hparams.start_vector,
+                output_bias=hparams.output_bias,
+                source_end=hparams.source_end,
                 window=hparams.attention_window,
+                remat=hparams.remat,
             )
 
     @property

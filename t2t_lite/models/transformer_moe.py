@@ -13,8 +13,8 @@ import numpy as np
 from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts
 from t2t_lite.models.balance import Balance
 from t2t_lite.models.flops import Sizes
-from t2t_lite.models.layer_factory import LayerFactory
-from t2t_lite.models.transformer import Transformer, layers_in
+from t2t_lite.models.layer_factory import LayerFactory, layers_in
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
 
