@@ -30,7 +30,7 @@ class Unfolding:
     """How many columns the encoder makes of n symbols: a n + b, rounded up (section 3.2).
 
     Args:
-        factor: a; its digits after the third are not used, so that all precisions round alike.
+        factor: a, in whole thousandths: lengths are computed in integers, and are the same everywhere.
         extra: b.
     """
 

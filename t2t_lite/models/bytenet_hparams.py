@@ -17,7 +17,7 @@ class ByteNetHParams(HParams):
     """A recipe of ByteNet (Kalchbrenner et al., 2016); the defaults are its English-German model's.
 
     Raises:
-        UsageError: also convolutions whose inputs are too far apart.
+        UsageError: also convolutions whose inputs are too far apart, or a factor that is not whole thousandths.
     """
 
     model = "bytenet"
@@ -43,6 +43,12 @@ class ByteNetHParams(HParams):
             raise UsageError(
                 f"hparams: kernel_width={self.kernel_width}, dilations={self.dilations} give a convolution over "
                 f"{apart + 1:,} positions; at most {_MOST_APART + 1:,} are taken. Choose smaller ones."
+            )
+
+        if self.unfold_factor != round(self.unfold_factor, 3):
+            raise UsageError(
+                f"hparams: unfold_factor={self.unfold_factor} has more than three digits after the point, so that "
+                f"lengths would depend on rounding. Give {round(self.unfold_factor, 3)}."
             )
 
     def parameters(self, vocab_size: int = 0) -> int:

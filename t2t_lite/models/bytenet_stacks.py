@@ -67,7 +67,7 @@ class _Blocks(keras.layers.Layer):
 
 
 class ByteNetEncoder(_Blocks):
-    """Reads the source to both sides; wide convolutions see zeros outside of a sentence's columns.
+    """Reads the source in both directions; wide convolutions see zeros outside of a sentence's columns.
 
     Call arguments:
         x: [B, S, C].

@@ -171,7 +171,9 @@ def test_recipes_have_the_published_numbers_of_parameters(name: str, body: int, 
     assert body + 3 * 1000 * hparams.d_model * (2 if name == "bytenet" else 1) == whole
 
 
-def test_convolutions_that_reach_too_far_are_refused() -> None:
+def test_sizes_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UsageError, match="unfold_factor=1.2345 has more than three digits .* Give 1.23"):
+        config.override(TINY, "unfold_factor=1.2345")
     with pytest.raises(
         UsageError, match="kernel_width=3, dilations=20 give a convolution over 1,048,577 positions; at"
     ):

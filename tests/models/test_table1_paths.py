@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn import Rnn
@@ -120,6 +122,12 @@ def test_so_a_path_has_n_by_half_of_r_layers() -> None:
 def test_convolutions_of_convs2s_ende_reach_13_positions_to_each_side() -> None:
     """13 of its 15 layers have width 3, the others 1: a field of 27."""
     assert _reached(_convs2s(60, "9x8x3+4x8x3+2x8x1"), 50, 25) == list(range(12, 39))
+
+
+def test_dilated_convolutions_of_bytenet_reach_the_sum_of_their_dilations_to_each_side() -> None:
+    """Of rates 1, 2, 4, 1, 2, so 10; the 30 blocks of `bytenet` reach 6 (1 + 2 + 4 + 8 + 16) = 186, a field of 373."""
+    hparams = ByteNetHParams(num_layers=5, d_model=8, dilations=3, unfold_factor=1)
+    assert _reached(ByteNet.from_hparams(hparams, 60, 60, True), 50, 25) == list(range(15, 36))
 
 
 def test_a_recurrent_layer_reaches_all_that_was_read_before() -> None:

@@ -55,7 +55,7 @@ def recipe(model: str, dropout: float) -> config.HParams:
     if model in RNNS:
         return RnnHParams(**RNNS[model], d_model=32, dropout=dropout)
     if model == "bytenet":
-        return ByteNetHParams(num_layers=3, dilations=3, d_model=16, dropout=dropout)
+        return ByteNetHParams(num_layers=2, d_model=16, dropout=dropout)
     if model == "convs2s":
         return ConvS2SHParams(encoder_layers="2x32x3", decoder_layers="2x32x3", d_model=32, d_out=32, dropout=dropout)
     return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)
