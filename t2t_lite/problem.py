@@ -76,6 +76,10 @@ class Problem:
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
+    def __init_subclass__(cls) -> None:
+        if "target_kind" in cls.__dict__:  # the name that it had; it would be ignored
+            raise UsageError(f"{cls.__name__}: target_kind is codec now; for trees: codec = tree_codec.TreeCodec().")
+
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
         raise NotImplementedError(f"{type(self).__name__} must define samples(split).")

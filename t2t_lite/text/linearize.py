@@ -62,11 +62,6 @@ def linearize(tree: Tree, *, tags: bool = True) -> list[str]:
     return symbols
 
 
-def untag(tree: Tree) -> Tree:
-    """Returns what is left of a tree when TAG stands for all tags: only punctuation has its own."""
-    return Tree(tuple(_leaf(TAG, node.word, WSJ) if isinstance(node, Leaf) else node for node in tree.nodes))
-
-
 def restore(symbols: Sequence[str], words: Sequence[str], table: TagTable | None = WSJ) -> Tree:
     """Returns the tree of `symbols` over `words`; a TAG becomes the word's own tag in `table`, if there is one.
 

@@ -321,3 +321,8 @@ def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pyt
     assert prepare(problem, tmp_path / "data").outputs.table is WSJ
     messages = [message for message in caplog.messages if not message.startswith("Data prepared on ")]
     assert [message.partition(" it was")[0] for message in messages] == [f"{store.folder} has no tags.json:"]
+
+
+def test_the_name_that_the_codec_had_is_refused() -> None:
+    with pytest.raises(UsageError, match="Mine: target_kind is codec now"):
+        type("Mine", (Problem,), {"target_kind": "tree"})

@@ -88,7 +88,6 @@ def test_a_tree_becomes_symbols_and_again_a_tree() -> None:
     assert lin.restore(lin.linearize(tree), tree.words) == tree
     plain = lin.restore(lin.linearize(tree, tags=False), tree.words)
     assert str(plain) == "(S (NP (XX the) (XX cat)) (VP (XX sleeps)) (. .))"
-    assert plain == lin.untag(tree)
 
 
 def test_plain_words_are_escaped() -> None:
@@ -179,7 +178,8 @@ def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -
         found = [tree for tree in map(trees.normalize, trees.read_trees(read_lines(path), path)) if tree is not None]
         for tree in found:
             assert lin.restore(lin.linearize(tree), tree.words) == tree
-            assert lin.restore(lin.linearize(tree, tags=False), tree.words) == lin.untag(tree)
+            plain = lin.restore(lin.linearize(tree, tags=False), tree.words)
+            assert (plain.words, plain.spans()) == (tree.words, tree.spans())
         count += len(found)
         if part == "dev":
             assert [" ".join(tree.words) for tree in found] == list(read_lines(folder / "t2t_linearized.dev.words.gz"))
