@@ -22,7 +22,7 @@ from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can stand in for another
-_MAPS = {"encoder": "SS", "decoder": "TT", "memory": "TS"}  # rows and columns of each kind of attention
+_MAPS = {"encoder": ((S, S), "S, S"), "decoder": ((T, T), "T, T"), "memory": ((T, S), "T, S")}  # rows and columns
 # Of a model of more layers, one of these sizes is traced in its place; by whether both vocabularies are of one size.
 LAYERS = 2
 _KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # a message, in bold, that Keras added a call's arguments to
@@ -153,9 +153,8 @@ class _Check:
                 f"attention_maps returned {kinds}, and attention_kinds says {', '.join(model.attention_kinds)}"
             )
         for kind, weights in found.items():
-            rows, columns = _MAPS[kind]
-            wanted = (B, None, None, {"S": S, "T": T}[rows], {"S": S, "T": T}[columns])
-            self._shape(f"attention_maps' {kind!r}", weights, wanted, f"[B, L, H, {rows}, {columns}]")
+            sizes, axes = _MAPS[kind]
+            self._shape(f"attention_maps' {kind!r}", weights, (B, None, None, *sizes), f"[B, L, H, {axes}]")
 
     def search(self, model: Model, memory: Any, ids: Any, parents: Any, number: Any, vocab_size: int) -> None:
         """`start`, its step, `reorder` and `is_full`."""
