@@ -8,6 +8,7 @@ Legend: B sentences, S source length, T target length, K hypotheses, V target vo
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can stand in for another
-_KINDS = ("encoder", "decoder", "memory")
+_MAPS = {"encoder": ((S, S), "S, S"), "decoder": ((T, T), "T, T"), "memory": ((T, S), "T, S")}  # rows and columns
 # Of a model of more layers, one of these sizes is traced in its place; by whether both vocabularies are of one size.
 LAYERS = 2
+_KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # a message, in bold, that Keras added a call's arguments to
 TWIN_SIZES = {True: (97, 97), False: (97, 89)}
 
 
@@ -44,8 +46,8 @@ def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, in
     cost = check.call("cost", lambda: model.cost)
     if not isinstance(cost, Cost):
         raise check.fault(f"cost is a {type(cost).__name__}, not a t2t_lite.models.base.Cost")
-    if not set(model.attention_kinds) <= set(_KINDS):
-        raise check.fault(f"attention_kinds is {model.attention_kinds!r}; there are {', '.join(_KINDS)}")
+    if not set(model.attention_kinds) <= set(_MAPS):
+        raise check.fault(f"attention_kinds is {model.attention_kinds!r}; there are {', '.join(_MAPS)}")
     check.output(model, sizes[1])
     if getattr(hparams, "num_layers", 0) > LAYERS:
         try:
@@ -75,6 +77,7 @@ def _trace(check: _Check, model: Model, vocab_size: int) -> None:
         check.sentences_first("encode's result", memory, scalars=False)
         table = check.output(model, vocab_size)
         check.hidden(model, batch, table.shape[1])
+        check.maps(model, batch)
         check.search(model, memory, ids, parents, number, vocab_size)
 
     try:
@@ -111,7 +114,8 @@ class _Check:
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)
             own = [frame for frame in frames if frame.filename == self._file] or frames
-            text = " ".join(str(error).split())
+            said = _KERAS.search(str(error))
+            text = " ".join((said[1] if said else str(error)).split())
             raise UsageError(
                 f"{self._who}: {member} raised {type(error).__name__}: {text:.500} ({own[-1].filename}, line "
                 f"{own[-1].lineno})."
@@ -137,6 +141,20 @@ class _Check:
         """`hidden`; `width` is that of output's table."""
         hidden = self.call("hidden", model.hidden, batch)
         self._shape("hidden's result", hidden, (B, T, width), "[B, T, D], D as in output's table")
+
+    def maps(self, model: Model, batch: dict[str, Any]) -> None:
+        """`attention_maps`, where the model says that it has some."""
+        if not model.attention_kinds:
+            return
+        found = self.call("attention_maps", model.attention_maps, batch)
+        if not isinstance(found, dict) or set(found) != set(model.attention_kinds):
+            kinds = ", ".join(found) or "nothing" if isinstance(found, dict) else _shown(found)
+            raise self.fault(
+                f"attention_maps returned {kinds}, and attention_kinds says {', '.join(model.attention_kinds)}"
+            )
+        for kind, weights in found.items():
+            sizes, axes = _MAPS[kind]
+            self._shape(f"attention_maps' {kind!r}", weights, (B, None, None, *sizes), f"[B, L, H, {axes}]")
 
     def search(self, model: Model, memory: Any, ids: Any, parents: Any, number: Any, vocab_size: int) -> None:
         """`start`, its step, `reorder` and `is_full`."""

@@ -15,7 +15,6 @@ from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.distributed.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.distributed.workers import Workers
-from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs.utilisation import planned_flops
@@ -110,9 +109,7 @@ def intervals_of(hparams: HParams) -> Intervals:
 def make_step(
     hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
 ) -> TrainStep:
-    """Returns the step; `fill` as in `Devices`. UsageError: packing with a model that cannot read packed rows."""
-    if hparams.packing and not model.packs:
-        raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
+    """Returns the step of an update; `fill` as in `Devices`."""
     return TrainStep(
         model,
         optimizer,

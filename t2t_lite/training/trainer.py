@@ -272,7 +272,14 @@ class Trainer:
 
 
 def build_model(spec: RunSpec, store: Store) -> Any:
-    """The run's model with fresh weights, sized by the data's vocabularies; UsageError if it is far too large."""
+    """The run's model with fresh weights, sized by the data's vocabularies.
+
+    Raises:
+        UsageError: it is far too large, or cannot read the packed rows that the recipe asks for.
+    """
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)
-    return spec.make_model(source.size, target.size, source is target)
+    model = spec.make_model(source.size, target.size, source is target)
+    if spec.hparams.packing and not model.packs:
+        raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
+    return model

@@ -76,6 +76,12 @@ def _raises(*_: Any, **__: Any) -> Any:
     raise KeyError("units")
 
 
+def _called(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+    model = cls(target_vocab_size)
+    model({"source": ops.zeros((1, 2), "int32"), "target": ops.zeros((1, 2), "int32")})
+    return model
+
+
 def _late(self: Any, batch: Any, seed: Any = None) -> Any:
     self.late = self.add_weight(name="late", shape=(D,))
     return _Sound.hidden(self, batch) + self.late
@@ -148,6 +154,15 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         "reorder made float32 [2, 1, 4] of state['h'], which was float32 [2, 3, 4]; its sizes and dtype may not",
     ),
     "is_full": ({"is_full": lambda self, state: state["seen"]}, "is_full returned int32 [], not a bool scalar."),
+    "maps of other kinds": ({"attention_kinds": ("memory",)}, "attention_maps returned nothing, and attention_kinds says memory."),
+    "maps of another shape": (
+        {"attention_kinds": ("memory",), "attention_maps": lambda self, batch: {"memory": ops.zeros((2, 1, 1, 5, 7))}},
+        "attention_maps' 'memory' is float32 [2, 1, 1, 5, 7], not [2, any, any, 7, 5], which is [B, L, H, T, S]",
+    ),
+    "a call within Keras": (
+        {"from_hparams": classmethod(_called), "hidden": lambda self, batch, seed=None: [][3]},
+        "from_hparams raised IndexError: list index out of range ({file}, line ",
+    ),
     "kinds": (
         {"attention_kinds": ("self",)},
         "attention_kinds is ('self',); there are encoder, decoder, memory.",
@@ -176,6 +191,7 @@ def test_each_fault_is_one_sentence(fault: str) -> None:
     assert message.startswith("The model 'mine' (Mine)")
     assert words.replace("{file}", str(Path(__file__))) in message
     assert "\n" not in message
+    assert "Arguments received" not in message
 
 
 def _deep(**members: Any) -> tuple[Any, list[int]]:
