@@ -15,10 +15,14 @@ from t2t_lite.decoding.beam_search import beam_search, length_penalty
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.ensemble import Ensemble
+from t2t_lite.models.moe import Moe
+from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.models.transformer_moe import TransformerMoe
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from tests import convs2s_reference, reference
 from tests.searches import EOS, EXTRA, PAD, Searches, hypotheses, penalty, random_sources, without_padding
 
@@ -101,6 +105,19 @@ def _convs2s() -> ConvS2S:
     return model
 
 
+def _experts(model: Any, hparams: Any) -> Any:
+    made = model.from_hparams(hparams, V, V, True)
+    reference.randomise(made, 4, 2.0)
+    return made
+
+
+EXPERTS: dict[str, Any] = {"d_model": 16, "d_ff": 16, "num_experts": 4, "experts_per_token": 2, "dropout": 0.0}
+_moe = functools.partial(_experts, Moe, MoeHParams(**EXPERTS, cells=12))
+_transformer_moe = functools.partial(
+    _experts, TransformerMoe, TransformerMoeHParams(**EXPERTS, num_layers=2, num_heads=2)
+)
+
+
 def _ensemble() -> Ensemble:
     """Of two states: one that is reordered, and one that is full and renewed."""
     return Ensemble([_Searches().model, _rnn(5)])
@@ -117,6 +134,8 @@ RNNS: dict[str, dict[str, Any]] = {
 OTHERS: dict[str, Callable[[], Any]] = {
     **{name: functools.partial(_rnn, **changes) for name, changes in RNNS.items()},
     "convs2s": _convs2s,
+    "moe": _moe,
+    "transformer_moe": _transformer_moe,
     "ensemble": _ensemble,
 }
 

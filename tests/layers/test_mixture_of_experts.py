@@ -75,4 +75,4 @@ def test_each_assignment_has_a_slot_of_its_own_in_a_block_of_its_expert(number: 
     slots, of_blocks, size = (np.asarray(each) for each in blocks(experts.astype("int32"), N))
     assert len(set(slots.tolist())) == number
     np.testing.assert_array_equal(of_blocks[slots // size], experts)
-    assert number <= len(of_blocks) * size <= number + N * (size - 1) <= number * (1 + 1 / BLOCKS)
+    assert number <= len(of_blocks) * size <= max(number + N * (size - 1), 1) <= max(number * (1 + 1 / BLOCKS), 1)
