@@ -35,7 +35,6 @@ def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> A
     width, k = rows.shape[-1], experts.shape[-1]
     slots, of_blocks, size = blocks(ops.reshape(experts, (-1,)), kernels_1.shape[0])
     number = ops.shape(of_blocks)[0]
-    rows = ops.pad(rows, ((0, 1), (0, 0)))  # where there is no position, there is a row
     # Of each slot, its position; of empty ones the first, whose result nobody reads.
     positions = ops.arange(ops.shape(slots)[0], dtype="int32") // k
     filled = ops.scatter(slots[:, None], positions, (number * size,))
@@ -54,12 +53,11 @@ def blocks(experts: Any, n: int) -> tuple[Any, Any, Any]:
 
     Returns:
         The slot of each assignment, int32 [A] in [0, M b); the expert of each block, int32 [M]; and b. Both sizes
-        depend on A and n alone, and M b <= A + n (b - 1); but M is at least 1.
+        depend on A and n alone, and M b <= A + n (b - 1).
     """
     assignments = ops.shape(experts)[0]
     size = assignments // (BLOCKS * n) + 1
-    # At least one: in a product of no matrices TensorFlow divides by zero, and the process ends.
-    number = (assignments + n * (size - 1)) // size + 0**assignments
+    number = (assignments + n * (size - 1)) // size
     asked = ops.one_hot(experts, n, dtype="int32")
     needed = (ops.sum(asked, axis=0) + size - 1) // size
     ends = ops.cumsum(needed)

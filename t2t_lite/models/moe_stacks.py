@@ -51,6 +51,7 @@ class MoeEncoder(keras.layers.Layer):
         self.experts = experts
 
     def build(self, input_shape: Any = None) -> None:
+        layer: Any
         for layer in (*self.layers, self.experts):
             layer.build((None, None, self.outputs))
 
