@@ -126,7 +126,9 @@ def test_a_model_is_named_in_the_registry_and_by_its_recipes() -> None:
 
 @pytest.mark.parametrize("layer", ["lstm", "rnn_attention"])
 def test_a_layer_is_used_by_its_model_alone(layer: str) -> None:
+    """`moe` is made of the parts of `rnn`."""
     users = _importing(f"t2t_lite.layers.{layer}")
     assert users
-    assert all(file.startswith("t2t_lite/models/rnn") for file in users)
+    family = ("t2t_lite/models/rnn", "t2t_lite/models/moe", "t2t_lite/layers/projected_lstm")
+    assert all(file.startswith(family) for file in users)
     assert _rows()["layer"][1].startswith("2: ")

@@ -62,7 +62,8 @@ def test_the_whole_recipe_is_what_hparams_take() -> None:
 
 def test_registry_help_of_hparams() -> None:
     out = call("trainer", "--registry_help=hparams").stdout
-    families = ["Model bytenet", "Model convs2s", "Model rnn", "Model transformer"]
+    models = ("bytenet", "convs2s", "moe", "rnn", "transformer", "transformer_moe")
+    families = [f"Model {name}" for name in models]
     assert re.findall(r"^(\S.*):$", out, re.MULTILINE) == [*families, *GROUPS]
     for name in config.fields(TransformerHParams) | config.fields(RnnHParams) | config.fields(ConvS2SHParams):
         assert re.search(rf"^  {name} +\S+ +\S+ +\S", out, re.MULTILINE), name

@@ -17,10 +17,14 @@ from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.ensemble import Ensemble
+from t2t_lite.models.moe import Moe
+from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.models.transformer_moe import TransformerMoe
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from tests import convs2s_reference, reference
 from tests.searches import EOS, EXTRA, PAD, Searches, hypotheses, penalty, random_sources, without_padding
 
@@ -109,6 +113,19 @@ def _bytenet() -> ByteNet:
     return model
 
 
+def _experts(model: Any, hparams: Any) -> Any:
+    made = model.from_hparams(hparams, V, V, True)
+    reference.randomise(made, 4, 2.0)
+    return made
+
+
+EXPERTS: dict[str, Any] = {"d_model": 16, "d_ff": 16, "num_experts": 4, "experts_per_token": 2, "dropout": 0.0}
+_moe = functools.partial(_experts, Moe, MoeHParams(**EXPERTS, cells=12))
+_transformer_moe = functools.partial(
+    _experts, TransformerMoe, TransformerMoeHParams(**EXPERTS, num_layers=2, num_heads=2)
+)
+
+
 def _ensemble() -> Ensemble:
     """Of two states: one that is reordered, and one that is full and renewed."""
     return Ensemble([_Searches().model, _rnn(5)])
@@ -126,6 +143,8 @@ OTHERS: dict[str, Callable[[], Any]] = {
     **{name: functools.partial(_rnn, **changes) for name, changes in RNNS.items()},
     "convs2s": _convs2s,
     "bytenet": _bytenet,
+    "moe": _moe,
+    "transformer_moe": _transformer_moe,
     "ensemble": _ensemble,
 }
 

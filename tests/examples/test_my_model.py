@@ -181,7 +181,7 @@ def test_a_set_whose_model_is_not_registered_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "error: The hparams set 'gru_tiny': There is no model called 'gru_rnn'. Did you mean 'rnn'? Known: "
-        "bytenet, convs2s, rnn, transformer. Your own are found with --usr_dir=DIR.\n"
+        "bytenet, convs2s, moe, rnn, transformer, transformer_moe. Your own are found with --usr_dir=DIR.\n"
     )
 
 

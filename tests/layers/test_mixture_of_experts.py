@@ -63,7 +63,8 @@ def _gradients(layer: MixtureOfExperts, x: Any, one_by_one: bool, jit: bool = Fa
 def test_one_by_one_with_blocks_and_under_xla_it_is_the_same(layer: MixtureOfExperts, rows: int) -> None:
     x = RNG.standard_normal((rows, 3, D)).astype("float32")
     wanted = _gradients(layer, x, False)
-    for others in (_gradients(layer, x, True), _gradients(layer, x, False, jit=True)):
+    # A shard may be empty, but none is made for XLA.
+    for others in (_gradients(layer, x, True), *([_gradients(layer, x, False, jit=True)] if rows else [])):
         for one, other in zip(others, wanted, strict=True):
             reference.assert_close(one, other.astype("float64"), 1e-4)
 

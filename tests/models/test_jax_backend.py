@@ -5,15 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from t2t_lite import config
-from t2t_lite.models.bytenet import ByteNet
-from t2t_lite.models.bytenet_hparams import ByteNetHParams
-from t2t_lite.models.convs2s import ConvS2S
-from t2t_lite.models.convs2s_hparams import ConvS2SHParams
+from t2t_lite import config, registry
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import convs2s_reference, reference
@@ -114,7 +111,7 @@ def _assert_runs(script: str, stored: dict[str, np.ndarray], folder: Path) -> No
     assert done.stdout == "heavy: []\n"
 
 
-CONVOLUTIONS = """
+OTHERS = """
 import sys
 import jax
 import keras
@@ -124,10 +121,9 @@ from t2t_lite import config, registry
 assert keras.backend.backend() == "jax"
 stored = dict(np.load(sys.argv[1], allow_pickle=False))
 batch = {"source": stored["source"], "target": stored["target"]}
-for name in ("convs2s", "bytenet"):
-    model_class = registry.MODELS.get(name)
-    hparams = config.override(config.recipe_class(name)(), str(stored[f"hparams of {name}"]))
-    model = model_class.from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
+for name in ("convs2s", "bytenet", "moe"):
+    hparams = config.override(registry.hparams(f"{name}_tiny"), str(stored[f"hparams of {name}"]))
+    model = registry.MODELS.get(name).from_hparams(hparams, int(stored["V"]), int(stored["V"]), True)
     for w in model.weights:
         w.assign(stored.pop(w.path))
     call = jax.jit(lambda seed: model(batch, seed=seed))
@@ -153,22 +149,21 @@ print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modu
 """
 
 
-def test_convolutional_models_give_the_same_numbers(tmp_path: Path) -> None:
+def test_other_models_give_the_same_numbers(tmp_path: Path) -> None:
     batch = {
         "source": np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32"),
         "target": np.array([[4, 8, 1, 0], [6, 5, 12, 1]], "int32"),
     }
-    text = "encoder_layers=16x3+12x4,decoder_layers=16x2+12x3+12x1,d_model=10,d_out=7,max_positions=9"
-    of_bytenet = "num_layers=2,d_model=6,dilations=2,dropout=0.2"
-    models = {
-        text: ConvS2S.from_hparams(config.override(ConvS2SHParams(), text), V, V, True),
-        of_bytenet: ByteNet.from_hparams(config.override(ByteNetHParams(), of_bytenet), V, V, True),
+    texts = {
+        "convs2s": "encoder_layers=16x3+12x4,decoder_layers=16x2+12x3+12x1,d_model=10,d_out=7,dropout=0.1",
+        "bytenet": "num_layers=2,d_model=6,dilations=2,dropout=0.2",
+        "moe": "d_model=10,cells=6,d_ff=7,dropout=0.1",
     }
-    convs2s_reference.randomise(models[text], 2)
-    reference.randomise(models[of_bytenet], 2)
     stored = {**batch, "V": np.array(V)}
-    for hparams, model in models.items():
-        logits = np.asarray(model(batch))
-        stored |= {f"hparams of {model.name}": np.array(hparams), f"logits of {model.name}": logits}
+    for name, text in texts.items():
+        model: Any = registry.MODELS.get(name)
+        model = model.from_hparams(config.override(registry.hparams(f"{name}_tiny"), text), V, V, True)
+        (convs2s_reference if name == "convs2s" else reference).randomise(model, 2)
+        stored |= {f"hparams of {name}": np.array(text), f"logits of {name}": np.asarray(model(batch))}
         stored |= {w.path: np.asarray(w) for w in model.weights}
-    _assert_runs(CONVOLUTIONS, stored, tmp_path)
+    _assert_runs(OTHERS, stored, tmp_path)

@@ -18,8 +18,10 @@ from t2t_lite.data.store import open_store
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
+from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.run_dir import make_model
 from t2t_lite.training.step import TrainStep
@@ -31,6 +33,8 @@ RNNS: dict[str, dict[str, Any]] = {
     "rnn": {"num_layers": 1},
     "gnmt": {"num_layers": 3, "encoder": "gnmt", "wiring": "gnmt", "attention_score": "normed_additive"},
 }
+# The balance losses weigh 100 times as much as Shazeer et al. have them weigh, so that a slip in them would show.
+EXPERTS: dict[str, Any] = {"d_model": 32, "d_ff": 32, "num_experts": 4, "experts_per_token": 2, "balance_weight": 1.0}
 PLANNED_FOR = 4  # the batches are those of K = 4, however they are cut
 
 
@@ -58,6 +62,10 @@ def recipe(model: str, dropout: float) -> config.HParams:
         return ByteNetHParams(num_layers=2, d_model=16, dropout=dropout)
     if model == "convs2s":
         return ConvS2SHParams(encoder_layers="2x32x3", decoder_layers="2x32x3", d_model=32, d_out=32, dropout=dropout)
+    if model == "moe":
+        return MoeHParams(**EXPERTS, cells=16, dropout=dropout)
+    if model == "transformer_moe":
+        return TransformerMoeHParams(**EXPERTS, num_layers=2, num_heads=2, dropout=dropout)
     return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)
 
 
