@@ -30,8 +30,6 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse(argv)
     if not show.wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
-    if args.with_optimizer and not args.warm_start_from:
-        parser.error("--with_optimizer goes with --warm_start_from=RUN, whose step and slots it takes, too")
     command = shlex.join(["t2t-lite-trainer", *(sys.argv[1:] if argv is None else argv)])
     return cli.run(lambda: _run(args, command))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from t2t_lite.errors import DataError
 
@@ -97,13 +96,13 @@ class Description:
         return {f"transformer/{name}": shape for name, shape in found.items()}
 
 
-def check(weights: Mapping[str, Any], description: Description) -> None:
-    """DataError unless the weights without the embeddings are those of the model described, by path and shape."""
+def check(found: Mapping[str, tuple[int, ...]], description: Description) -> None:
+    """DataError unless the weights without the embeddings, by path and shape, are those of the model described."""
     wanted = description.shapes()
     for path, shape in wanted.items():
-        if path not in weights:
+        if path not in found:
             raise DataError(f"The checkpoint is not complete: nothing in it is {path}, of shape {shape}.")
-        if weights[path].shape != shape:
-            raise DataError(f"The checkpoint contradicts itself: {path} has shape {weights[path].shape}, not {shape}.")
-    if other := sorted(set(weights) - set(wanted)):
+        if found[path] != shape:
+            raise DataError(f"The checkpoint contradicts itself: {path} has shape {found[path]}, not {shape}.")
+    if other := sorted(set(found) - set(wanted)):
         raise DataError(f"The checkpoint has weights that the rest of it does not use: {', '.join(other[:4])}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.importers.description import Description
@@ -11,6 +11,26 @@ from t2t_lite.importers.description import Description
 if TYPE_CHECKING:  # it loads TensorFlow
     from t2t_lite.importers.t2t_variables import Variables
     from t2t_lite.importers.target_space import TargetSpace
+
+
+class Weights(Mapping[str, Any]):
+    """Arrays by path, each read when it is asked for: memory does not hold a large model twice.
+
+    Args:
+        readers: of each array.
+    """
+
+    def __init__(self, readers: Mapping[str, Callable[[], Any]]) -> None:
+        self._readers = readers
+
+    def __getitem__(self, path: str) -> Any:
+        return self._readers[path]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -79,7 +79,9 @@ def read(
     _fold(weights)
     weights, shared, share_embeddings = _tables(weights)
     description = _describe(weights, shared, share_embeddings, settings)
-    check({path: array for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description)
+    check(
+        {path: array.shape for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description
+    )
     return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), _USUAL)
 
 

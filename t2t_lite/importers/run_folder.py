@@ -119,7 +119,8 @@ def _fill(folder: Path, found: Import) -> int:
         hparams=found.hparams,
         files={name: vocabulary.checksum for name, vocabulary in files.items()},
     )
-    model = t2t_model.build(found.imported if source is target else _with_a_table_each(found.imported), found.hparams)
+    imported = found.imported if source is target else _with_a_table_each(found.imported)
+    model = t2t_model.build(imported, found.hparams)
     Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step_of(found.imported))
     if found.slots is not None:
         _save_training(folder, model, found, spec)

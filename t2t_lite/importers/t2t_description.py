@@ -78,8 +78,8 @@ def _heads(shapes: Shapes, hparams: Mapping[str, Any], keys: int, relative: tupl
     heads = three[1] if three else keys // relative[1] if relative else hparams.get("num_heads")
     if heads is None:
         raise DataError(
-            "The checkpoint does not say how many heads its attention has, and neither hparams.json nor flags.txt lies "
-            "beside it. Give --hparams_set=NAME, the set that it was trained with, or --hparams=num_heads=N."
+            "The checkpoint does not say how many heads its attention has, and no hparams.json or flags.txt beside it "
+            "does. Give --hparams_set=NAME, the set that it was trained with, or --hparams=num_heads=N."
         )
     if not isinstance(heads, int) or heads < 1:
         raise DataError(f"num_heads={heads!r} is no number of heads.")

@@ -69,7 +69,7 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "position_features": ("",),
     "symbol_modality_skip_top": (False,),
 }
-_NORMS = {("none", "dan"): "post", ("n", "da"): "pre"}
+_NORMS = {("", "an"): "post", ("n", "a"): "pre"}  # without dropout ("d"), which only training has
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -89,7 +89,8 @@ def read(folder: Path) -> dict[str, Any]:
         return hparams
     file = folder / "flags.txt"
     flags = dict(re.findall(r"^--(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)) if file.is_file() else {}
-    return given(flags.get("hparams_set"), flags.get("hparams"))
+    name = flags.get("hparams_set")  # one of the user's own says nothing here
+    return given(name if name in _HEADS else None, flags.get("hparams"))
 
 
 def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
         hparams["num_heads"] = _HEADS[hparams_set]
         if hparams_set.startswith("transformer_relative"):
             hparams |= {"pos": None, "self_attention_type": "dot_product_relative"}
-    for part in filter(None, (overrides or "").split(",")):
+    for part in filter(None, re.split(r",(?![^\[]*\])", overrides or "")):  # a value may be a list
         name, equals, value = part.partition("=")
         if not equals:
             raise UsageError(f"hparams: {part!r} is not name=value.")
@@ -137,7 +138,7 @@ def norm(hparams: Mapping[str, Any]) -> str | None:
     names = ("layer_preprocess_sequence", "layer_postprocess_sequence")
     if not all(name in hparams for name in names):
         return None
-    before, after = (hparams[name] for name in names)
+    before, after = (str(hparams[name] or "").replace("none", "").replace("d", "") for name in names)
     return _NORMS.get((before, after), "")
 
 

@@ -70,15 +70,16 @@ def build(imported: Imported, hparams: TransformerHParams | None = None) -> Tran
         described.target_vocab_size,
         described.shared,
     )
-    wanted = {weight.path: tuple(weight.shape) for weight in model.weights}
-    found = {path: tuple(array.shape) for path, array in weights.items()}
-    if other := sorted(path for path in {*wanted, *found} if wanted.get(path) != found.get(path)):
-        raise DataError(
-            f"The recipe is of another model than the checkpoint: {other[0]} has the shape "
-            f"{wanted.get(other[0], 'none')} in the recipe's and {found.get(other[0], 'none')} in the checkpoint's."
-        )
-    for weight in model.weights:
-        weight.assign(weights[weight.path])
+    wanted = {weight.path: weight for weight in model.weights}
+    for path in sorted(wanted.keys() | set(weights)):  # one array at a time
+        array = weights.get(path)
+        shapes = [None if found is None else tuple(found.shape) for found in (wanted.get(path), array)]
+        if shapes[0] != shapes[1]:
+            raise DataError(
+                f"The recipe is of another model than the checkpoint: {path} has the shape "
+                f"{shapes[0] or 'none'} in the recipe's and {shapes[1] or 'none'} in the checkpoint's."
+            )
+        wanted[path].assign(array)
     return model
 
 

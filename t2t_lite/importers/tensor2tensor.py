@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,10 @@ import numpy as np
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams, target_space, tf1_checkpoint
 from t2t_lite.importers.description import Description, check
-from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_2017 import Mean, modern
 from t2t_lite.importers.t2t_description import describe
-from t2t_lite.importers.t2t_embeddings import Embeddings, embeddings
+from t2t_lite.importers.t2t_embeddings import Embeddings, Table, embeddings
 from t2t_lite.importers.t2t_mapping import Place, place
 from t2t_lite.importers.t2t_variables import shown, sorted_out
 from t2t_lite.importers.target_space import TargetSpace
@@ -53,10 +54,13 @@ def read(
     description = describe(shapes, tables, known)
     space = target_space.choose(checkpoints, variables, target_space_id)
     places = _places(shapes, tables)
-    weights = _tables(mean, tables)
+    readers = {path: functools.partial(_table, mean, table) for path, table in tables.tables.items()}
     for name, where in places.items():
-        weights[where.path] = _changed(mean(name), where, description, space)
-    check({path: array for path, array in weights.items() if path not in tables.tables}, description)
+        readers[where.path] = functools.partial(_changed, mean, name, where, description, space)
+    weights = Weights(readers)
+    # Each is read here, and again for the model: so what is damaged shows before, and memory holds one at a time.
+    found = {path: array.shape for path, array in weights.items()}
+    check({path: shape for path, shape in found.items() if path not in tables.tables}, description)
     return Imported("tensor2tensor", weights, description, space, variables, known, tuple(prefixes))
 
 
@@ -77,11 +81,12 @@ def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[s
     return found
 
 
-def _tables(mean: Mean, tables: Embeddings) -> dict[str, Any]:
-    return {path: np.concatenate([mean(name) for name in table.shards]) for path, table in tables.tables.items()}
+def _table(mean: Mean, table: Table) -> Any:
+    return np.concatenate([mean(name) for name in table.shards])
 
 
-def _changed(array: Any, where: Place, description: Description, space: TargetSpace | None) -> Any:
+def _changed(mean: Mean, name: str, where: Place, description: Description, space: TargetSpace | None) -> Any:
+    array = mean(name)
     if where.change == "row" and space is not None:
         return array[space.row]
     if where.change == "scaled heads":

@@ -110,6 +110,8 @@ class Trainer:
             UsageError: nothing to reset, the other run has another vocabulary, or the workers do not agree on the run.
             DataError: a checkpoint that cannot be read.
         """
+        if with_optimizer and not warm_start_from:
+            raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
         if not self.workers.is_chief:
             self.workers.barrier()  # a damaged checkpoint is set aside by the chief
         self._step = step = self.checkpoints.resume()

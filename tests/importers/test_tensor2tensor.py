@@ -132,6 +132,9 @@ def test_what_is_given_wins(tmp_path: Path) -> None:
     assert (found.description.num_heads, found.description.d_k) == (8, 1)
     (tmp_path / "flags.txt").write_text("--model=transformer\n--hparams_set=transformer_test\n--hparams=\n")
     assert tensor2tensor.read([path]).description.num_heads == 2
+    (tmp_path / "flags.txt").write_text("--hparams_set=my_own\n--hparams=a=[1,2],norm_epsilon=0.001\n")
+    found = tensor2tensor.read([path], hparams="num_heads=4")
+    assert (found.description.num_heads, found.description.norm_epsilon, found.hparams["a"]) == (4, 1e-3, "[1,2]")
 
 
 def _without(arrays: dict[str, Any], part: str) -> dict[str, Any]:
