@@ -14,8 +14,7 @@ from tests.checkpoints import assert_same_bits, tensors
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-SIZES = {
-    "rnn": "num_layers=1,d_model=32",
+SIZES = {  # test_ensemble.py trains and exports the plain LSTM
     "gnmt": "num_layers=2,d_model=32,encoder=gnmt,wiring=gnmt,attention_score=normed_additive",
     "convs2s": "encoder_layers=2x32x3,decoder_layers=32x3+48x2,d_model=32,d_out=32",
 }
