@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
+
+
+@pytest.fixture(autouse=True)
+def _names_of_a_test() -> Iterator[None]:
+    """What a test registers, and the modules of users' code that it loads for that, are gone after it."""
+    from t2t_lite import config, registry
+
+    kinds = (registry.PROBLEMS, registry.HPARAMS, registry.MODELS, registry.OPTIMIZERS, registry.SCHEDULES)
+    tables = [*(kind._things for kind in kinds), *(kind._lazy for kind in kinds), config._FAMILIES]
+    before, path = [set(table) for table in tables], list(sys.path)
+    yield
+    for table, names in zip(tables, before, strict=True):
+        for name in [*table.keys() - names]:
+            module = table[name] if isinstance(table[name], str) else table[name].__module__
+            package = module.partition(".")[0]
+            if package != "t2t_lite":  # whose modules are imported, and so registered, once
+                del table[name]
+                registry._models_of_sets.pop(name, None)
+            if package not in ("t2t_lite", "tests"):
+                sys.path[:] = path
+                for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == package]:
+                    del sys.modules[loaded]
 
 
 @pytest.fixture(scope="session")

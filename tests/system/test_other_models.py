@@ -16,8 +16,7 @@ from tests.checkpoints import assert_same_bits, tensors
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-SIZES = {
-    "rnn": "num_layers=1,d_model=32",
+SIZES = {  # test_ensemble.py trains and exports the plain LSTM
     "gnmt": "num_layers=2,d_model=32,encoder=gnmt,wiring=gnmt,attention_score=normed_additive",
     "bytenet": "num_layers=3,d_model=32",
     "moe": "d_model=32,cells=32,d_ff=32",
