@@ -215,7 +215,7 @@ def test_a_subclass_keeps_its_class_and_its_fields() -> None:
 
 
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
-    for cls, own in ((TransformerHParams, 21), (RnnHParams, 9), (config.HParams, 0)):
+    for cls, own in ((TransformerHParams, 25), (RnnHParams, 9), (config.HParams, 0)):
         groups = [field.group for field in config.fields(cls).values()]
         assert [*dict.fromkeys(groups)] == ["model", "optimizer", "batch", "run", "decode"][own == 0 :]
         assert len(config.model_fields(cls)) == own
@@ -274,6 +274,7 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
 def test_what_earlier_versions_wrote_opens() -> None:
     """All models had the Transformer's 52 fields, whatever they read; what came later has its default."""
     later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases", "attention_score"}
+    later |= {"norm_epsilon", "source_end", "start_vector", "output_bias"}
     flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}
     assert len(flat) == 52
     assert config.from_run(TransformerHParams, flat) == DEFAULT

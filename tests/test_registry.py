@@ -354,7 +354,7 @@ def test_help_text_lists_each_kind_with_its_first_lines() -> None:
         f"{kind}:" for kind in ("Problems", "Hparams sets", "Models", "Optimizers", "Schedules", "Samplers")
     ]
     assert re.search(r"^  big +The paper's big model \(Table 3, row \"big\"\)", text, re.MULTILINE)
-    assert re.search(r"^  transformer  \S", text, re.MULTILINE)
+    assert re.search(r"^  transformer {2,}\S", text, re.MULTILINE)
     assert re.search(r"^  NAME_rev +Any of these, from target to source\.$", text, re.MULTILINE)
 
 
