@@ -15,6 +15,7 @@ from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.distributed.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.distributed.workers import Workers
+from t2t_lite.errors import UsageError
 from t2t_lite.models.flops import Sizes
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs.utilisation import planned_flops
@@ -104,6 +105,12 @@ def intervals_of(hparams: HParams) -> Intervals:
         save_minutes=hparams.save_minutes,
         early_stopping=hparams.early_stopping,
     )
+
+
+def check_rows(hparams: HParams, model: Any) -> None:
+    """Raises UsageError where a recipe packs rows for a model that cannot read them."""
+    if hparams.packing and not model.packs:
+        raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
 
 
 def make_step(

@@ -36,6 +36,7 @@ from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.recipe import (
+    check_rows,
     intervals_of,
     make_batches,
     make_step,
@@ -282,6 +283,5 @@ def build_model(spec: RunSpec, store: Store) -> Any:
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)
     model = spec.make_model(source.size, target.size, source is target)
-    if spec.hparams.packing and not model.packs:
-        raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
+    check_rows(spec.hparams, model)
     return model
