@@ -30,7 +30,7 @@ def moe() -> MoeHParams:
 
 @register_hparams
 def moe_tiny() -> MoeHParams:
-    """LSTM layers of 128 and 4 experts, of which a position is given to 2: learns toy_ende in a few minutes."""
+    """LSTM layers of 128 and 4 experts, of which a position is given to 2, in batches and updates as `rnn_tiny`."""
     return MoeHParams(
         d_model=128,
         cells=128,
@@ -86,7 +86,7 @@ def transformer_moe() -> TransformerMoeHParams:
 
 @register_hparams
 def transformer_moe_tiny() -> TransformerMoeHParams:
-    """`tiny` with 4 experts, of which a position is given to 2, in its second layers: learns toy_ende in minutes."""
+    """`tiny` with 4 experts, of which a position is given to 2, in its second layers."""
     return TransformerMoeHParams(
         num_layers=2,
         d_model=128,
