@@ -29,12 +29,6 @@ from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
 
-# Arguments of the model that are fields of a recipe.
-_OF_HPARAMS = (
-    *("num_layers", "num_decoder_layers", "d_model", "positions", "max_positions", "source_vector", "start_vector"),
-    *("output_bias", "source_end", "remat"),
-)
-
 
 @register_model("transformer")
 class Transformer(NoBuildTrace, Model):
@@ -152,11 +146,20 @@ class Transformer(NoBuildTrace, Model):
             return cls(
                 source_vocab_size,
                 target_vocab_size,
-                **{name: getattr(hparams, name) for name in _OF_HPARAMS},
+                num_layers=hparams.num_layers,
+                num_decoder_layers=hparams.num_decoder_layers,
+                d_model=hparams.d_model,
                 factory=factory,
                 shared=shared and hparams.share_embeddings,
                 tied=hparams.share_embeddings,
+                positions=hparams.positions,
+                max_positions=hparams.max_positions,
+                source_vector=hparams.source_vector,
+                start_vector=hparams.start_vector,
+                output_bias=hparams.output_bias,
+                source_end=hparams.source_end,
                 window=hparams.attention_window,
+                remat=hparams.remat,
             )
         finally:
             keras.config.set_dtype_policy(previous)
