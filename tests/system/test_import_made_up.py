@@ -201,7 +201,7 @@ def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: P
     saved = tf.train.load_checkpoint(list_checkpoints(tmp_path / "run")[-1])
     name = variable_key("adam_m", "transformer/encoder/layer_0/around_attention/self_attention/query")
     moment = slots["training/transformer/body/encoder/layer_0/self_attention/multihead_attention/q/kernel/Adam"]
-    assert np.abs(saved.get_tensor(name) / (0.9**2 * moment) - 1).max() < 0.5  # two updates later
+    assert np.median(np.abs(saved.get_tensor(name) / (0.9**2 * moment) - 1)) < 0.1  # two updates later
     refused = run("importer", *_flags(folder, tmp_path / "other"), "--with_optimizer", status=2).stderr
     assert "--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out." in refused
     assert not (tmp_path / "other").exists()
