@@ -1,8 +1,8 @@
 """Commands for tests: each in a process of its own, with its own streams, but without the time that an import takes.
 
 Importing TensorFlow takes five seconds. So processes are forked from a server that has imported it, and nothing of
-ours; it runs no threads, has looked for no devices and read no flags. What a command's own start is about, that nothing
-heavy is loaded and TensorFlow's notices do not show, is for new interpreters to prove.
+ours; it runs no threads, has looked for no devices and read no flags. In a command that should load nothing heavy such
+an import fails. What its own start is about, as that TensorFlow's notices do not show, new interpreters prove.
 """
 
 import multiprocessing
@@ -18,8 +18,14 @@ from pathlib import Path
 from typing import Any
 
 _PROGRESS = re.compile(r"^(?:.*: )?[\d,]+ of [\d,]+ \w+ (?:\(\d+%\), about |in \d).*\n", re.MULTILINE)
+HEAVY = ("tensorflow", "keras", "tensorflow_text", "jax")
 _server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["tensorflow", "keras", "tensorflow_text"])
+_server.set_forkserver_preload([*HEAVY, "sacrebleu", "sentencepiece"])
+
+
+def as_users() -> dict[str, str]:
+    """The environment without what tests/conftest.py has set for TensorFlow, which users do not set."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
 
 
 def module_of(command: str) -> str:
@@ -27,10 +33,10 @@ def module_of(command: str) -> str:
     return {"import": "importer"}.get(command, command.replace("-", "_"))
 
 
-def call(command: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command of t2t_lite.bin to its end, in a new interpreter: for what loads no TensorFlow."""
-    line = [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+def call(command: str, *flags: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command of t2t_lite.bin that loads nothing heavy to its end; its output is text."""
+    done = run(f"t2t_lite.bin.{command}", *flags, light=True)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def without_progress(said: str) -> str:
@@ -53,13 +59,15 @@ def start(
     env: Mapping[str, str] = os.environ,
     cwd: Path | None = None,
     processors: Sequence[int] = (),
+    light: bool = False,
 ) -> BaseProcess:
     """Starts `python -m MODULE ARGUMENTS`, which reads the file `input` and writes the files `out` and `err`.
 
-    Where `processors` are given it may use no others, as after `taskset -c`.
+    Where `processors` are given it may use no others, as after `taskset -c`; where `light` no import of HEAVY succeeds.
     """
     streams, folder = (input, out, err), cwd or Path.cwd()
-    process = _server.Process(target=_run, args=(module, [*map(str, arguments)], streams, {**env}, folder, processors))
+    options = ({**env}, folder, processors, light)
+    process = _server.Process(target=_run, args=(module, [*map(str, arguments)], streams, *options))
     process.start()
     return process
 
@@ -84,7 +92,10 @@ def _run(
     environment: dict[str, str],
     folder: Path,
     processors: Sequence[int],
+    light: bool,
 ) -> None:
+    if light:
+        sys.modules.update(dict.fromkeys(HEAVY))
     if processors:
         os.sched_setaffinity(0, processors)
     os.environ.clear()

@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported: no page of notices
+# One thread for an operation, as on one processor: so models are traced once, not once for each. Processes side
+# by side use the other processors; `commands.as_users` is without it.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+# LLVM's optimisations take most of XLA's time, and change how fast its programs are.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is: so that tests/commands.py forks no threads
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands started here would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,16 +37,16 @@ def _names_of_a_test() -> Iterator[None]:
 
     kinds = (registry.PROBLEMS, registry.HPARAMS, registry.MODELS, registry.OPTIMIZERS, registry.SCHEDULES)
     tables = [*(kind._things for kind in kinds), *(kind._lazy for kind in kinds), config._FAMILIES]
-    before, path = [set(table) for table in tables], list(sys.path)
+    before, modules, path = [set(table) for table in tables], set(sys.modules), list(sys.path)
     yield
     for table, names in zip(tables, before, strict=True):
         for name in [*table.keys() - names]:
             module = table[name] if isinstance(table[name], str) else table[name].__module__
             package = module.partition(".")[0]
-            if package != "t2t_lite":  # whose modules are imported, and so registered, once
+            if package == "tests" or package not in modules:  # what was loaded before may register its names late
                 del table[name]
                 registry._models_of_sets.pop(name, None)
-            if package not in ("t2t_lite", "tests"):
+            if package not in modules:
                 sys.path[:] = path
                 for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == package]:
                     del sys.modules[loaded]

@@ -2,16 +2,16 @@
 
 import html
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import commands
 
 REFERENCES = ["The cat sat on the mat.", "A dog, small and brown, runs.", "Hello World!", "„Hallo“, sagt er."]
 HYPOTHESES = ["The cat is on the mat.", "The dog, small and Brown, runs.", "hello world!", '"Hallo", sagt er .']
 
 
 def evaluate(*flags: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "t2t_lite.bin.eval", *map(str, flags)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return commands.call("eval", *flags)
 
 
 def write(path: Path, lines: list[str]) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from t2t_lite.text.tag_table import TagCounts
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import parse
 from t2t_lite.text.vocabulary import train_vocabulary
+from tests import commands
 from tests.tag_sets import TAG_SETS
 
 GOLD = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))"
@@ -21,8 +21,7 @@ TEST = "(S (NP (DT the) (NN cat)) (ADVP (VBZ sleeps)) (. .))"
 
 
 def evaluate(*flags: object) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "t2t_lite.bin.eval", "--metric=evalb", *map(str, flags)]
-    return subprocess.run(run, capture_output=True, text=True, check=False)
+    return commands.call("eval", "--metric=evalb", *flags)
 
 
 @pytest.fixture

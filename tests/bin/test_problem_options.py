@@ -95,7 +95,8 @@ def test_a_problem_of_ones_own_has_options_that_stay_with_its_run(tmp_path: Path
     users.mkdir()
     (users / "__init__.py").write_text(USERS, encoding="utf-8")
     start = ["--problem=wide", f"--usr_dir={users}", "--hparams_set=tiny", f"--output_dir={output}"]
-    start += ["--hparams=train_steps=2,num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,max_length=64"]
+    sizes = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,max_length=64,beam_size=1,extra_length=1"
+    start += [f"--hparams=train_steps=2,{sizes}"]
 
     def train(*flags: str) -> Any:
         return commands.run("t2t_lite.bin.trainer", *flags)

@@ -5,13 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from t2t_lite import config
-from t2t_lite.models.convs2s import ConvS2S
-from t2t_lite.models.convs2s_hparams import ConvS2SHParams
+from t2t_lite import config, registry
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import convs2s_reference, reference

@@ -13,9 +13,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
-SMALL = TransformerHParams(
-    num_layers=1, d_model=16, d_ff=32, num_heads=2, batch_tokens=256, max_length=64, dropout=0.0, micro_batches=4
-)
+SMALL = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2, batch_tokens=256, max_length=64, dropout=0.0)
 
 
 @pytest.fixture(scope="session")

@@ -15,16 +15,17 @@ LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
 # precision:dropout:micro_batches[:optimizer:model]
 FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
-RNN = f"{FLOAT}:adafactor:rnn"  # another model and, in the same updates, an optimizer whose slots are sums over axes
-GNMT, CONVOLUTIONS, BYTENET = (f"{FLOAT}:adam:{model}" for model in ("gnmt", "convs2s", "bytenet"))
-GRU = f"{FLOAT}:adam:gru"  # of a user, from examples/my_model
+HALVES = "float32:0.1:2"  # of two devices each has one
+RNN = f"{HALVES}:adafactor:rnn"  # another model and, in the same updates, an optimizer whose slots are sums over axes
+CONVOLUTIONS, BYTENET = f"{HALVES}:adam:convs2s", f"{HALVES}:adam:bytenet"
+GRU = f"{HALVES}:adam:gru"  # of a user, from examples/my_model
 # Noise of gates, and losses that are squares of sums over a micro-batch, which one device computes in shards.
-MOE, TRANSFORMER_MOE = f"{FLOAT}:adam:moe", f"{FLOAT}:adam:transformer_moe"
+MOE, TRANSFORMER_MOE = f"{HALVES}:adam:moe", f"{FLOAT}:adam:transformer_moe"
 CASES = {
-    1: (FLOAT, BFLOAT, PLAIN, UNCUT, RNN, GNMT, CONVOLUTIONS, BYTENET, GRU, MOE, TRANSFORMER_MOE),
-    2: (FLOAT, CONVOLUTIONS, BYTENET, MOE, TRANSFORMER_MOE),
+    1: (FLOAT, BFLOAT, PLAIN, UNCUT, RNN, CONVOLUTIONS, BYTENET, GRU, MOE, TRANSFORMER_MOE),
+    2: (FLOAT, RNN, CONVOLUTIONS, BYTENET, GRU, MOE, TRANSFORMER_MOE),
     3: (FLOAT,),
-    4: (FLOAT, BFLOAT, RNN, GNMT, BYTENET, GRU, TRANSFORMER_MOE),
+    4: (FLOAT, BFLOAT, TRANSFORMER_MOE),
 }  # of 3, two idle by turns
 
 Results = dict[int, dict[str, np.ndarray]]
