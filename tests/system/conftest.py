@@ -98,6 +98,7 @@ def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
         f"--hparams={RECIPE}",
         f"--output_dir={folder}",
         fresh=True,
+        env={"TF_NUM_INTRAOP_THREADS": os.environ["TF_NUM_INTRAOP_THREADS"]},  # as the commands that go on with it
     )
     # Neither notices of TensorFlow nor a progress bar where nobody watches, but a line for each report.
     reports = done.stderr.removesuffix("\n").split("\n")
