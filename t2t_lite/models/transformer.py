@@ -97,26 +97,31 @@ class Transformer(NoBuildTrace, Model):
         self.positions = positions
         self.source_positions: Any = None
         self.target_positions: Any = None
+        self.source_bias: Any = None
+        self.start_vector: Any = None
+        self.output_bias: Any = None
         if positions == "learned":
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
         self.dropout = Dropout(factory.dropout, name="dropout")  # on the sums of embeddings and positions
         self.encoder = Encoder(num_layers, factory, remat, name="encoder")
         self.decoder = Decoder(num_decoder_layers or num_layers, factory, remat, name="decoder")
-        bound = (6 / (32 + d_model)) ** 0.5  # of a row of tensor2tensor's table of 32 target spaces
-        uniform, normal = keras.initializers.RandomUniform(-bound, bound), keras.initializers.RandomNormal(stddev=1.0)
-        self.source_bias = self._vector(source_vector, "source_bias", d_model, uniform)
-        self.start_vector = self._vector(start_vector, "start_vector", d_model, normal)  # as a symbol's when scaled
-        self.output_bias = self._vector(output_bias, "output_bias", target_vocab_size, "zeros")
+        # An initializer is made only where it is used: each takes a number of Keras' seed, and moves those after it.
+        if source_vector:  # starts as a row of tensor2tensor's table of 32 target spaces does
+            bound = (6 / (32 + d_model)) ** 0.5
+            uniform = keras.initializers.RandomUniform(-bound, bound)
+            self.source_bias = self.add_weight(name="source_bias", shape=(d_model,), initializer=uniform)
+        if start_vector:  # as a symbol's after scaling
+            normal = keras.initializers.RandomNormal(stddev=1.0)
+            self.start_vector = self.add_weight(name="start_vector", shape=(d_model,), initializer=normal)
+        if output_bias:
+            self.output_bias = self.add_weight(name="output_bias", shape=(target_vocab_size,), initializer="zeros")
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
             with keras.name_scope(self.name):
                 self.softmax(ids)
         self({"source": ids, "target": ids})
-
-    def _vector(self, wanted: bool, name: str, size: int, initializer: Any) -> Any:
-        return self.add_weight(name=name, shape=(size,), initializer=initializer) if wanted else None
 
     @classmethod
     def from_hparams(

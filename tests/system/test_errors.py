@@ -22,8 +22,8 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "problem": (("trainer", "--problem=toy_endee", "--output_dir={new}"), 2, "There is no problem called 'toy_endee'. "
                 "Did you mean 'toy_ende'"),
     "hparams set": ((*TOY, "--hparams_set=tinny"), 2, "There is no hparams set called 'tinny'. Did you mean 'tiny' "
-                    "or 'rnn_tiny'?"),
-    "model": ((*TOY, "--model=transfomer"), 2, "There is no model called 'transfomer'. Did you mean 'transformer'?"),
+                    "or 'rnn_tiny' or 'moe_tiny'?"),
+    "model": ((*TOY, "--model=transfomer"), 2, "There is no model called 'transfomer'. Did you mean 'transformer' or"),
     "hparam": ((*TOY, "--hparams=dropuot=0.2"), 2, "there is no 'dropuot'. Did you mean 'dropout'"),
     "hparam without a value": ((*TOY, "--hparams=dropout"), 2, "'dropout' is not of the form name=value"),
     "hparam of another type": ((*TOY, "--hparams=num_layers=two"), 2, "num_layers=two is not an integer"),
