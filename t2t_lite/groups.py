@@ -85,7 +85,7 @@ class RunGroup:
     )
     seed: int = field(1, "of weights, dropout and the order of batches", (0, 2**63 - 1))
     precision: Literal["float32", "bfloat16"] = field("float32", "of products; weights stay float32")
-    jit: Literal["auto", "on", "off"] = _steering("auto", "XLA; auto: on GPUs only")
+    jit: Literal["auto", "on", "off"] = _steering("auto", "XLA; auto: on GPUs, for models that it can compile")
 
 
 @dataclasses.dataclass(frozen=True)

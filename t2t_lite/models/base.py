@@ -45,11 +45,14 @@ class Model(keras.Model, abc.ABC):
 
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.
+        xla: XLA can compile its training. Not that of `keras.ops.scan`, whose loop in TensorFlow has no largest length,
+            which XLA needs for gradients; such a model is trained in plain graphs, on GPUs too.
         remat: computes activations again for the gradients, which then need variables instead of their values.
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
     """
 
     packs: bool = False
+    xla: bool = True
     remat: bool = False
     attention_kinds: tuple[str, ...] = ()
 

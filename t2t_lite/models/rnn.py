@@ -37,6 +37,7 @@ class Rnn(base.Model):
     """
 
     attention_kinds = ("memory",)
+    xla = False
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def recipe_computed_with(
     hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers
 ) -> dict[str, Any]:
     """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
-    return computed_with(strategy, workers, xla=use_jit(hparams.jit), remat=model.remat)
+    return computed_with(strategy, workers, xla=uses_xla(hparams, model), remat=model.remat)
 
 
 def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
@@ -107,8 +107,19 @@ def intervals_of(hparams: HParams) -> Intervals:
     )
 
 
-def check_rows(hparams: HParams, model: Any) -> None:
-    """Raises UsageError where a recipe packs rows for a model that cannot read them."""
+def uses_xla(hparams: HParams, model: Any) -> bool:
+    """Whether XLA compiles training. UsageError: jit=on, and it cannot compile the model."""
+    if hparams.jit == "on" and not model.xla:
+        raise UsageError(
+            f"jit=on: XLA cannot compile the training of a {type(model).__name__}, whose loop over positions has no "
+            "largest length. Leave jit at auto, which means plain graphs here."
+        )
+    return model.xla and use_jit(hparams.jit)
+
+
+def check_recipe(hparams: HParams, model: Any) -> None:
+    """Raises UsageError where a recipe asks for packed rows or for XLA, and the model cannot have them."""
+    uses_xla(hparams, model)
     if hparams.packing and not model.packs:
         raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
 
@@ -126,7 +137,7 @@ def make_step(
         label_smoothing_over=hparams.label_smoothing_over,
         clip_norm=hparams.clip_norm,
         seed=hparams.seed,
-        jit=use_jit(hparams.jit),
+        jit=uses_xla(hparams, model),
         packed=hparams.packing,
         fill=fill,
     )

@@ -36,7 +36,7 @@ from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.recipe import (
-    check_rows,
+    check_recipe,
     intervals_of,
     make_batches,
     make_step,
@@ -278,10 +278,10 @@ def build_model(spec: RunSpec, store: Store) -> Any:
     """The run's model with fresh weights, sized by the data's vocabularies.
 
     Raises:
-        UsageError: it is far too large, or cannot read the packed rows that the recipe asks for.
+        UsageError: it is far too large, or cannot have the packed rows or the XLA that the recipe asks for.
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)
     model = spec.make_model(source.size, target.size, source is target)
-    check_rows(spec.hparams, model)
+    check_recipe(spec.hparams, model)
     return model

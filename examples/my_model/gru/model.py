@@ -25,7 +25,7 @@ class Gru(base.Model):
         sizes = {"source": source_vocab_size, "target": target_vocab_size}
         return cls(sizes, hparams.units, {"bfloat16": "mixed_bfloat16"}.get(hparams.precision, "float32"))
 
-    cost = property(lambda self: self.cost_per_symbol)
+    xla, cost = False, property(lambda self: self.cost_per_symbol)  # of ops.scan XLA compiles no gradients
 
     def states(self, side, ids, h):
         """[B, T, units] for ids [B, T]: z, r = sigmoid(W x + U h); h' = z h + (1 - z) tanh(W x + r U h)."""
