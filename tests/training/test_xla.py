@@ -12,8 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t2t_lite import config
+from t2t_lite.distributed import devices
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.errors import UsageError
+from t2t_lite.models.rnn import Rnn
+from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
+from t2t_lite.training.recipe import uses_xla
 from t2t_lite.training.step import TrainStep
 from tests import commands
 from tests.training.xla_worker import MICRO_BATCHES, SHAPES, STEPS
@@ -88,3 +96,14 @@ def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_bef
     assert others["StridedSlice"] == 4
     to_host = [node.input[0] for node in graph.node if node.op == "Identity" and node.device == "/device:CPU:0"]
     assert to_host == ["before"]
+
+
+def test_a_model_that_xla_cannot_compile_has_plain_graphs_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "on_gpus", lambda: True)
+    sizes: dict[str, Any] = {"num_layers": 1, "d_model": 8}
+    for model_class, hparams in ((Rnn, RnnHParams(**sizes)), (Transformer, TransformerHParams(**sizes, d_ff=8))):
+        model = model_class.from_hparams(hparams, 9, 9, True)
+        assert uses_xla(hparams, model) == (model_class is Transformer)
+        assert not uses_xla(config.replace(hparams, jit="off"), model)
+    with pytest.raises(UsageError, match="XLA cannot compile the training of a Rnn"):
+        uses_xla(RnnHParams(**sizes, jit="on"), Rnn.from_hparams(RnnHParams(**sizes), 9, 9, True))
