@@ -37,7 +37,10 @@ class TreeCodec(Codec):
         from t2t_lite.text import sentencepiece_model
         from t2t_lite.text.tree_text import own_vocabulary
 
-        kind = sentencepiece_model.kind(own_vocabulary(target))
+        try:
+            kind = sentencepiece_model.kind(own_vocabulary(target))
+        except UsageError as error:
+            raise UsageError(f"{problem}: {error}") from None
         if source is target or kind != "word":
             what = "one vocabulary for both sides" if source is target else f"a target vocabulary of the kind {kind!r}"
             raise UsageError(
