@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -329,3 +330,16 @@ source_positions/table
 target_embedding/table
 target_positions/table
 """
+
+
+def test_a_seed_draws_the_initial_weights_that_it_always_drew() -> None:
+    """Commit 6aa19fc drew these; an option that is off must not take a number of the seed."""
+    keras.utils.set_random_seed(1)
+    model = Transformer.from_hparams(TransformerHParams(num_layers=1, d_model=8, d_ff=8, num_heads=2), 9, 9, True)
+    weights = {weight.path: np.asarray(weight).ravel()[:3] for weight in model.weights}
+    drawn = {
+        "target_embedding/table": [-0.44203356, 0.37727746, 0.10505107],
+        "decoder/layer_0/around_feed_forward/feed_forward/kernel_2": [-0.55181623, -0.03493655, -0.48095989],
+    }
+    for path, values in drawn.items():
+        np.testing.assert_allclose(weights[f"transformer/{path}"], values, rtol=1e-6)
