@@ -157,7 +157,7 @@ def test_the_hparams_json_of_an_earlier_version_is_taken(tmp_path: Path, capsys:
     [
         (
             ["--hparams_set=rnn_tiny", "--hparams=num_heads=8"],
-            "error: hparams: the model rnn does not read 'num_heads', a setting of transformer and transformer_moe; its ",
+            "error: hparams: the model rnn does not read 'num_heads', a setting of transformer and transformer_moe",
         ),
         (
             ["--hparams_set=tiny", "--hparams=input_feeding=false"],
