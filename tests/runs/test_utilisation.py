@@ -84,7 +84,7 @@ def test_on_cpus_the_reference_is_the_speed_of_all_processors() -> None:
 def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_hparams: HParams) -> None:
     split = toy_store.split("train")
     plan = make_plan(split, packing=False, **RECIPE)
-    hparams = config.replace(small_hparams, train_steps=3 * plan.steps_per_epoch)  # its batches are RECIPE's
+    hparams = config.replace(small_hparams, **RECIPE, train_steps=3 * plan.steps_per_epoch)
     spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "small", "transformer", hparams)
     vocab_size = toy_store.target_vocabulary.size
     sizes = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=vocab_size)

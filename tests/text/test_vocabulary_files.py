@@ -6,6 +6,7 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.text import vocabulary_files
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
@@ -21,12 +22,13 @@ def kinds() -> dict[str, AnyVocabulary]:
         SubwordVocabulary(file_of(PIECES)),
         TokenVocabulary(b"<pad>\n<EOS>\nthe\nUNK\n"),
         ByteVocabulary(),
+        OpenNmtVocabulary(b"<blank>\n<s>\n</s>\nthe\n"),
     )
     return {vocabulary.suffix: vocabulary for vocabulary in every}
 
 
 def test_each_kind_is_written_and_read_again(kinds: dict[str, AnyVocabulary], tmp_path: Path) -> None:
-    assert list(kinds) == list(vocabulary_files.KINDS) == [".model", ".subwords", ".tokens", ".bytes"]
+    assert list(kinds) == list(vocabulary_files.KINDS) == [".model", ".subwords", ".tokens", ".bytes", ".opennmt"]
     for suffix, vocabulary in kinds.items():
         shared, apart = tmp_path / f"shared{suffix}", tmp_path / f"apart{suffix}"
         for folder, pair in ((shared, (vocabulary, vocabulary)), (apart, (kinds[".subwords"], vocabulary))):
