@@ -12,7 +12,8 @@ from t2t_lite.data.store import Store
 from tests import commands
 
 LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
-BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
+# Seen without AVX-512: 1.1e-4, and 1.3e-3; 2.4e-3 of norms, whose bound is 10 times that of losses.
+BFLOAT_LOSS, BFLOAT_WEIGHTS = 5e-4, 4e-3
 # precision:dropout:micro_batches[:optimizer:model]
 FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
 HALVES = "float32:0.1:2"  # of two devices each has one
