@@ -6,6 +6,7 @@ Legend: B batch, S source length, T target length.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,6 +29,8 @@ from t2t_lite.models.flops import Sizes
 from t2t_lite.models.layer_factory import LayerFactory, layers_in
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_model
+
+_SIZES_OF_FACTORY = ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position", "attention_score")
 
 
 @register_model("transformer")
@@ -53,6 +56,8 @@ class Transformer(NoBuildTrace, Model):
 
     packs = True
     attention_kinds = ("encoder", "decoder", "memory")
+    source_positions: Any = None  # of learned positions alone
+    target_positions: Any = None
 
     def __init__(
         self,
@@ -84,8 +89,7 @@ class Transformer(NoBuildTrace, Model):
             target_vocab_size=target_vocab_size,
             attention_window=window,
             remat=remat,
-            attention_score=factory.attention_score,
-            **{name: getattr(factory, name) for name in ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position")},
+            **{name: getattr(factory, name) for name in _SIZES_OF_FACTORY},
         )
 
         def embedding(vocab_size: int, name: str) -> Embedding:
@@ -95,33 +99,28 @@ class Transformer(NoBuildTrace, Model):
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
         self.positions = positions
-        self.source_positions: Any = None
-        self.target_positions: Any = None
-        self.source_bias: Any = None
-        self.start_vector: Any = None
-        self.output_bias: Any = None
         if positions == "learned":
             self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
             self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
         self.dropout = Dropout(factory.dropout, name="dropout")  # on the sums of embeddings and positions
         self.encoder = Encoder(num_layers, factory, remat, name="encoder")
         self.decoder = Decoder(num_decoder_layers or num_layers, factory, remat, name="decoder")
-        # An initializer is made only where it is used: each takes a number of Keras' seed, and moves those after it.
-        if source_vector:  # starts as a row of tensor2tensor's table of 32 target spaces does
-            bound = (6 / (32 + d_model)) ** 0.5
-            uniform = keras.initializers.RandomUniform(-bound, bound)
-            self.source_bias = self.add_weight(name="source_bias", shape=(d_model,), initializer=uniform)
-        if start_vector:  # as a symbol's after scaling
-            normal = keras.initializers.RandomNormal(stddev=1.0)
-            self.start_vector = self.add_weight(name="start_vector", shape=(d_model,), initializer=normal)
-        if output_bias:
-            self.output_bias = self.add_weight(name="output_bias", shape=(target_vocab_size,), initializer="zeros")
+        bound = (6 / (32 + d_model)) ** 0.5  # of a row of tensor2tensor's table of 32 target spaces
+        uniform = functools.partial(keras.initializers.RandomUniform, -bound, bound)
+        normal = functools.partial(keras.initializers.RandomNormal, stddev=1.0)  # as a symbol's when scaled
+        self.source_bias = self._vector(source_vector, "source_bias", d_model, uniform)
+        self.start_vector = self._vector(start_vector, "start_vector", d_model, normal)
+        self.output_bias = self._vector(output_bias, "output_bias", target_vocab_size, keras.initializers.Zeros)
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
             with keras.name_scope(self.name):
                 self.softmax(ids)
         self({"source": ids, "target": ids})
+
+    def _vector(self, wanted: bool, name: str, size: int, initializer: Callable[[], Any]) -> Any:
+        """A weight, or None. Each initializer takes a number of Keras' seed, so one is made only where it is used."""
+        return self.add_weight(name=name, shape=(size,), initializer=initializer()) if wanted else None
 
     @classmethod
     def from_hparams(
