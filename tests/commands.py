@@ -23,11 +23,6 @@ _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload([*HEAVY, "sacrebleu", "sentencepiece"])
 
 
-def as_users() -> dict[str, str]:
-    """The environment without what tests/conftest.py has set for TensorFlow, which users do not set."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-
-
 def module_of(command: str) -> str:
     """The module in t2t_lite.bin of t2t-lite-COMMAND."""
     return {"import": "importer"}.get(command, command.replace("-", "_"))

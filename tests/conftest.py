@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported: no page of notices
-# One thread for an operation, as on one processor: so models are traced once, not once for each. Processes side
-# by side use the other processors; `commands.as_users` is without it.
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 # LLVM's optimisations take most of XLA's time, and change how fast its programs are.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is: so that tests/commands.py forks no threads

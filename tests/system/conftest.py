@@ -33,9 +33,9 @@ REPORT = re.compile(
 def run() -> Run:
     """Runs `run("trainer", "--flag", ..., status=0)`; checks the exit status, and that no traceback is shown.
 
-    With `quick=True` it cannot load TensorFlow; `fresh=True` starts a new interpreter, which uses all processors, as a
-    user does (see tests/commands.py); `env` adds to the environment, or with None takes away. Progress of slow work is
-    not in what it says.
+    With `quick=True` it cannot load TensorFlow; `fresh=True` starts a new interpreter, as a user does (see
+    tests/commands.py); `env` adds to the environment, or with None takes away. Progress of slow work is not in what it
+    says.
     """
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment = {**os.environ, **path}
@@ -51,7 +51,7 @@ def run() -> Run:
         env: Mapping[str, str | None] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         module = f"t2t_lite.bin.{command}"
-        changed = {**(commands.as_users() if fresh else environment), **path, **(env or {})}
+        changed = {**environment, **(env or {})}
         whole = {name: value for name, value in changed.items() if value is not None}
         if fresh:
             python = [sys.executable, "-m", module, *map(str, flags)]
@@ -98,7 +98,6 @@ def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
         f"--hparams={RECIPE}",
         f"--output_dir={folder}",
         fresh=True,
-        env={"TF_NUM_INTRAOP_THREADS": os.environ["TF_NUM_INTRAOP_THREADS"]},  # as the commands that go on with it
     )
     # Neither notices of TensorFlow nor a progress bar where nobody watches, but a line for each report.
     reports = done.stderr.removesuffix("\n").split("\n")

@@ -78,7 +78,7 @@ def test_the_best_checkpoint_is_by_f1(parser: Path) -> None:
     rows = [json.loads(line) for line in (parser / "metrics.jsonl").read_text().splitlines()]
     scores = {row["step"]: row for row in rows if "dev_f1" in row}
     assert list(scores) == [240, 480]
-    assert scores[480]["dev_f1"] > 30  # of four sentences; 43.75 and more were seen, by the rounding of the machine
+    assert scores[480]["dev_f1"] > 50
     assert all(0 <= row["dev_repaired"] <= 1 for row in scores.values())
     assert [row["dev_errors"] for row in scores.values()] == [0, 0]
     best = max(scores, key=lambda step: (scores[step]["dev_f1"], -scores[step]["dev_loss"]))
