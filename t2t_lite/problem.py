@@ -28,7 +28,7 @@ from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.text.codec import Codec
 
 if TYPE_CHECKING:
-    from t2t_lite.metrics.metric import CorpusMetric
+    from t2t_lite.metrics.score import CorpusMetric
 
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]

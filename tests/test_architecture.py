@@ -145,7 +145,7 @@ BANNED = (
     *(r"\bmend(s|ed|ing)?\b", r"\btold\b", r"\bparted\b", r"\banew\b", r"\bafresh\b", r"\bforetell", r"\bhitherto\b"),
     *("what came of", "whatever it raises", r"\bthereof\b", r"\bwhereupon\b", r"\bbethink\b", r"\bheretofore\b"),
 )
-HEAVY = ("tensorflow", "keras", "jax", "tensorflow_text", "tensorflow_datasets")
+HEAVY = ("tensorflow", "keras", "jax", "tensorflow_text", "tensorflow_datasets", "sacrebleu")
 
 
 def _module_name(path: Path) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_lite.bin.compare_runs import Run
-from t2t_lite.metrics.metric import CorpusMetric, Metric, Score
+from t2t_lite.metrics.metric import Metric
+from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.runs.report import read_metrics

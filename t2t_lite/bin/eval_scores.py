@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
-    from t2t_lite.metrics.metric import Metric, Score
+    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.score import Score
 
 
 def text_metrics(

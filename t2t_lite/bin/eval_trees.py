@@ -11,7 +11,7 @@ from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
-    from t2t_lite.metrics.metric import CorpusMetric
+    from t2t_lite.metrics.score import CorpusMetric
 
 _SHOWN = 10  # sentences in error that are listed of a run
 

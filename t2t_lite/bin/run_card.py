@@ -43,7 +43,6 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
     checkpoints there is none.
     """
-    from t2t_lite.metrics.metric import signature
     from t2t_lite.runs.report import read_metrics
     from t2t_lite.runs.run_dir import read_run
     from t2t_lite.runs.scores_file import describe_weights, scores_of
@@ -61,7 +60,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
             "split": "dev",
             "metric": problem.metric,
             "value": value,
-            "signature": signature(problem.make_metric()),
+            "signature": problem.make_metric().signature,
             "weights": weights,
             **({"lines": lines} if lines else {}),
         }

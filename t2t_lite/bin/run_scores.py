@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from t2t_lite.metrics.metric import Score
+    from t2t_lite.metrics.score import Score
     from t2t_lite.training.evaluate_run import RunScores
 
 

@@ -17,7 +17,6 @@ import tensorflow as tf
 from t2t_lite import __version__, config
 from t2t_lite.config import HParams
 from t2t_lite.decoding.translate import Translator
-from t2t_lite.metrics.metric import signature
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
 from t2t_lite.text.codec import Outputs
@@ -93,7 +92,7 @@ def model_card(
 
 
 def _trees(outputs: Outputs, problem: Problem) -> dict[str, str]:
-    return {**outputs.describe(), problem.metric: signature(problem.make_metric())}
+    return {**outputs.describe(), problem.metric: problem.make_metric().signature}
 
 
 def _first_line(problem: Problem) -> str:

@@ -8,8 +8,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.languages import base_language
-from t2t_lite.metrics.metric import Metric, Score
+from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.paper_bleu import PaperBleu
+from t2t_lite.metrics.score import Score
 
 TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # t2t-lite[ja] has what the tokeniser needs

@@ -49,7 +49,7 @@ class Parameters:
         parts = [f"{name}:{' '.join(labels) or 'none'}" for name, labels in lists.items()]
         parts += [f"{name}:{' '.join(map('='.join, found)) or 'none'}" for name, found in pairs.items()]
         parts.append(f"unlabelled:{'counted' if self.unlabelled else 'left-out'}")
-        return "|".join([f"labeled:{'yes' if self.labeled else 'no'}", *parts])
+        return "|".join(["evalb", f"labeled:{'yes' if self.labeled else 'no'}", *parts])
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the attributes, JSON-ready."""

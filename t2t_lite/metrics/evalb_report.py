@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
-from t2t_lite.metrics.metric import Score
+from t2t_lite.metrics.score import Score
 
 _HEAD = (
     "  Sent.                        Matched  Bracket   Cross        Correct Tag",
@@ -169,7 +169,7 @@ class Evaluation:
             f"average crossing {total.average_crossing:.2f}, tagging accuracy {total.tagging_accuracy:.2f}; "
             f"{total.valid:,} of {total.sentences:,} sentences, {total.errors:,} in error, {total.skipped:,} skipped)"
         )
-        return TreeScore("F1", total.f1, f"evalb|{self.parameters.signature}", detail, total.errors)
+        return TreeScore("F1", total.f1, self.parameters.signature, detail, total.errors)
 
     def faults(self) -> list[str]:
         """Returns what is wrong with each sentence in error, in EVALB's words: "12 : Length unmatch (20|19)"."""

@@ -1,52 +1,13 @@
-"""Score and Metric: sacreBLEU's counts, on lines that a metric may prepare first."""
+"""Metric: sacreBLEU's counts, on lines that a metric may prepare first."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import DataError
-
-
-@dataclasses.dataclass(frozen=True)
-class Score:
-    """One corpus score.
-
-    Attributes:
-        name: as sacreBLEU prints it, such as "BLEU" or "chrF2"; a metric that sacreBLEU does not have, its own.
-        value: 0 to 100, higher is better; of TER 0 or more, lower is better.
-        signature: how it was computed, to be published beside the value.
-        detail: what the value is made of (n-gram precisions, brevity penalty), or "".
-    """
-
-    name: str
-    value: float
-    signature: str
-    detail: str
-
-    def format(self) -> str:
-        """Returns one line, as sacreBLEU's own."""
-        return f"{self.name}|{self.signature} = {self.value:.2f} {self.detail}".rstrip()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the attributes, JSON-ready."""
-        return dataclasses.asdict(self)
-
-
-class CorpusMetric(Protocol):
-    """What a problem's metric must have."""
-
-    def score(self, hypotheses: Sequence[str], references: Sequence[str], /) -> Score:
-        """Returns the score of line N of the hypotheses against line N of the references."""
-
-
-def signature(metric: CorpusMetric) -> str:
-    """Returns how a metric computes its scores, which it says with each: here of a line that is text and a tree."""
-    line = ["(S (X a))"]
-    return metric.score(line, line).signature
+from t2t_lite.metrics.score import Score
 
 
 class Metric:
@@ -58,6 +19,11 @@ class Metric:
 
     def __init__(self, counter: BLEU | CHRF | TER) -> None:
         self.counter = counter
+
+    @property
+    def signature(self) -> str:
+        """How a score against one reference is computed, in sacreBLEU's words; it knows them after a score only."""
+        return self.score(["a"], ["a"]).signature
 
     def hypothesis(self, line: str) -> str:
         """Returns a translation as the counter is to see it."""

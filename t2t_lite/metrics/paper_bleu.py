@@ -25,7 +25,8 @@ from importlib.metadata import version
 from sacrebleu.metrics import BLEU
 
 from t2t_lite.errors import UsageError
-from t2t_lite.metrics.metric import Metric, Score
+from t2t_lite.metrics.metric import Metric
+from t2t_lite.metrics.score import Score
 
 # Of the paper's two tasks (section 5.1) and their reverse directions. sacremoses' tokeniser equals Moses' own on
 # newstest2014 in de and fr, line by line; other languages have rules in Moses that it lacks (Finnish, Catalan).

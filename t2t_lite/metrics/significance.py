@@ -14,7 +14,8 @@ from typing import Any
 from sacrebleu.significance import PairedTest
 
 from t2t_lite.errors import UsageError
-from t2t_lite.metrics.metric import Metric, Score
+from t2t_lite.metrics.metric import Metric
+from t2t_lite.metrics.score import Score
 
 RESAMPLES = 1000  # of the bootstrap; sacreBLEU's default
 TRIALS = 10000  # of approximate randomisation; sacreBLEU's default

@@ -17,7 +17,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_report import TreeScore
-from t2t_lite.metrics.metric import CorpusMetric, Score
+from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress

@@ -100,16 +100,17 @@ def test_the_search_is_the_firsts_and_said(run: Run, runs: Runs) -> None:
     assert (other.stdout, other.stderr) == (done.stdout, "")
 
 
-@pytest.mark.usefixtures("int8_machine")
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_an_export_translates_as_the_ensemble_does_and_has_each_weight_once(
-    run: Run, runs: Runs, tmp_path: Path, precision: str
+    run: Run, runs: Runs, tmp_path: Path, precision: str, request: pytest.FixtureRequest
 ) -> None:
+    if precision == "int8":
+        request.getfixturevalue("int8_machine")
     same = (runs.named("transformer", "rnn"), f"--precision={precision}", "--beam_size=3")
     done = run("exporter", *same, f"--export_dir={tmp_path}")
     notice = "int8: 100.0% of the numbers in the matrices of the model; all else is float32.\n"
     assert done.stderr == (2 * notice if precision == "int8" else "")  # of each member
-    # Roundings of int8 are next to each other: a last bit decides which one is taken.
+    # Roundings of bfloat16 and int8 are next to each other: a last bit decides which one is taken.
     tolerance = 1e-4 if precision == "float32" else 1e-2
     exported, ours = _decoded(run, f"--saved_model={tmp_path}"), _decoded(run, *same)
     _assert_same(_outputs(exported), _outputs(ours), tolerance)
@@ -129,7 +130,7 @@ def test_an_export_translates_as_the_ensemble_does_and_has_each_weight_once(
     scales = sum(number for name, number in numbers.items() if name.startswith("_int8") and len(arrays[name]) == 1)
     assert sum(numbers.values()) - scales == card["parameters"]
     assert matrices > 0.9 * card["parameters"]
-    wanted = {"float32": tf.float32, "int8": tf.int8}[precision]
+    wanted = {"float32": tf.float32, "bfloat16": tf.bfloat16, "int8": tf.int8}[precision]
     assert {types[name] for name in numbers if len(arrays[name]) > 1} == {wanted}
     of_members = {name.partition("/")[2].partition(".S")[0] for name in numbers if name.startswith("_weights")}
     assert of_members == {"member_1", "member_2"}, sorted(numbers)[:5]

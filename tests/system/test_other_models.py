@@ -84,11 +84,18 @@ def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path)
     assert_same_bits(tensors(again, 40), tensors(a_run, 40))
 
 
-@pytest.mark.usefixtures("int8_machine")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_an_export_translates_as_the_run_does(run: Run, a_run: Path, tmp_path: Path, precision: str) -> None:
+def test_an_export_translates_as_the_run_does(
+    run: Run, a_run: Path, tmp_path: Path, precision: str, request: pytest.FixtureRequest
+) -> None:
     same = f"--precision={precision}"
-    done = run("exporter", f"--output_dir={a_run}", f"--export_dir={tmp_path}", same)
+    export = ("exporter", f"--output_dir={a_run}", f"--export_dir={tmp_path}", same)
+    if precision == "int8":
+        request.getfixturevalue("int8_machine")
+        if a_run.parent.name.startswith("moe"):
+            assert "of what it multiplies with is in layers that int8 weights are made" in run(*export, status=2).stderr
+            return
+    done = run(*export)
     said = done.stderr
     share = r"int8: (99\.9|100\.0)% of the numbers in the matrices of the model; all else is float32\.\n"
     assert re.fullmatch(share, said) if precision == "int8" else said == ""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.errors import DataError
-from t2t_lite.metrics.metric import Score
+from t2t_lite.metrics.score import Score
 from t2t_lite.runs.checkpoint import AVERAGED, BEST, Checkpoints, find
 from t2t_lite.runs.default_weights import FILE, forget_default
 from t2t_lite.training.evaluate import Scores
