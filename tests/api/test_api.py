@@ -10,7 +10,10 @@ import pytest
 import t2t_lite
 from t2t_lite import registry
 from t2t_lite.api.load import LoadedExport, LoadedRun
+from t2t_lite.decoding.score import log_probs
+from t2t_lite.decoding.translate import padded
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.ids import EOS
 from tests import commands
 
 RECIPE = {
@@ -81,6 +84,39 @@ def test_the_n_best_fall_in_score(run: LoadedRun) -> None:
         scores = [hypothesis.score for hypothesis in best]
         assert scores == sorted(scores, reverse=True)
         assert not line or scores[0] < 0
+
+
+PAIRS = [("ein Haus", "a house"), ("", "a house"), ("der Hund schläft", ""), (LINES[3], "the small cat sees the dog")]
+
+
+def test_given_targets_score_as_the_models_logits_have_it(run: LoadedRun) -> None:
+    """Piece by piece, in float64: each given the ones before it; a blank target is its end, a blank source nothing."""
+    translator = run._run.translator
+    sides = (translator.source_vocabulary, translator.target_vocabulary)
+    batch = [
+        [[*vocabulary.encode(vocabulary.line(line)), EOS] for line in lines]
+        for vocabulary, lines in zip(sides, zip(*PAIRS, strict=True), strict=True)
+    ]
+    logits = run.model(dict(zip(("source", "target"), map(padded, batch), strict=True))).numpy().astype(np.float64)
+    by_piece = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    for (source, _), ids, values, found in zip(PAIRS, batch[1], by_piece, run.score(PAIRS), strict=True):
+        assert found.tokens == (len(ids) if source else 0)
+        total = values[np.arange(len(ids)), ids].sum() if source else 0.0
+        assert found.log_prob == pytest.approx(total, abs=1e-4)
+
+
+def test_the_scores_of_the_n_best_are_their_log_probabilities_over_the_penalty(run: LoadedRun) -> None:
+    """Of their symbols: an untrained model may write a text in other pieces than its vocabulary cuts it into."""
+    translator = run._translator({"length_penalty": 0.0}, 4)
+    vocabulary = translator.source_vocabulary
+    for line in filter(None, LINES):
+        source = np.array([[*vocabulary.encode(line), EOS]], np.int32)
+        ids, scores = translator.search(source, False)
+        assert ids.shape[:2] == (1, 4)
+        totals, _ = log_probs(run.model, np.repeat(source, 4, 0), ids[0])
+        np.testing.assert_allclose(totals, scores[0], atol=1e-4)
+        best = run.nbest([line], 4, length_penalty=0.0)[0]
+        np.testing.assert_allclose([hypothesis.score for hypothesis in best], scores[0], atol=1e-4)
 
 
 def test_attention_is_of_each_kind_and_sums_to_one(run: LoadedRun) -> None:
