@@ -14,7 +14,7 @@ from t2t_lite.layers.dropout import random_integers
 from t2t_lite.layers.matmul import matmul
 
 NOISE_FLOOR = 1e-2  # tensor2tensor's; without it the noise could die out, and the load would have no gradient
-_LEVELS = 2**24
+_LEVELS = 2**23  # of twice as many, the largest would be infinite: TensorFlow halves 1 + x, which rounds to 1
 
 
 class Gates(NamedTuple):

@@ -1,11 +1,13 @@
 """Noisy top-k gating against NumPy and against tensor2tensor's own, with gradients."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.layers import noisy_top_k
 from t2t_lite.layers.noisy_top_k import NoisyTopK, cv_squared, standard_normal, top_k_gates
 from t2t_lite.ops.batch_shards import batch_shards
 from tests import moe_reference, reference
@@ -71,6 +73,18 @@ def test_noise_is_normal_and_a_function_of_the_seed_alone() -> None:
     assert np.isfinite(z).all()
     compiled = tf.function(lambda: standard_normal(tf.constant(like), tf.constant(SEED)), jit_compile=True)()
     np.testing.assert_allclose(compiled, z, rtol=1e-3, atol=1e-6)  # far from 0, erfinv rounds differently
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_no_draw_is_infinite(monkeypatch: pytest.MonkeyPatch, jit: bool) -> None:
+    """One value of millions would be: a whole training ends by it."""
+
+    def ends(like: Any, levels: int, seed: Any) -> Any:
+        return tf.constant([0, 1, levels // 2, levels - 2, levels - 1])
+
+    monkeypatch.setattr(noisy_top_k, "random_integers", ends)
+    z = tf.function(lambda: standard_normal(tf.zeros(5), SEED), jit_compile=jit)().numpy()
+    np.testing.assert_allclose(z, [-5.295, -5.090, 1.494e-7, 5.090, 5.295], rtol=1e-3)
 
 
 def test_a_shard_draws_the_noise_that_the_whole_draws_for_its_rows() -> None:
