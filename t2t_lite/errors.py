@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class T2TError(ValueError):
@@ -24,6 +24,18 @@ class DataError(T2TError):
 
 class TrainingError(T2TError):
     """A run that cannot go on, such as a loss that is not a number: exit status 1."""
+
+
+def check_options(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raises UsageError, which names those that there are, if one of the options `given` is not known.
+
+    Args:
+        owner: what takes the options, such as "The problem 'toy_ende'".
+    """
+    for name in given:
+        if name not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UsageError(f"{owner} has no option {name!r}; {takes}.{did_you_mean(name, known)}")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from t2t_lite import config, tensor2tensor_names
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import UsageError, check_options
 from t2t_lite.name_table import Registry, snake_case
 from t2t_lite.problem import Problem, reverse
 
@@ -106,10 +106,7 @@ def problem(name: str, **options: Any) -> Problem:
     cls = PROBLEMS.get(name)
     given = {key: value for key, value in options.items() if value is not None}
     known = inspect.signature(cls).parameters
-    for key in given:
-        if key not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes no options"
-            raise UsageError(f"The problem {name!r} has no option {key!r}; {takes}.{did_you_mean(key, known)}")
+    check_options(f"The problem {name!r}", given, known)
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in given:
             raise UsageError(f"The problem {name!r} needs --{key}.")
@@ -183,7 +180,7 @@ def _import(name: str, file: Path, search: Path) -> None:
         )
 
 
-_TITLES: dict[str, Registry[Any]] = {
+TABLES: dict[str, Registry[Any]] = {  # by title; nothing else lists them
     "Problems": PROBLEMS,
     "Hparams sets": HPARAMS,
     "Models": MODELS,
@@ -191,13 +188,13 @@ _TITLES: dict[str, Registry[Any]] = {
     "Schedules": SCHEDULES,
     "Samplers": SAMPLERS,
 }
-KINDS = tuple(title.lower().replace(" ", "_") for title in _TITLES)
+KINDS = tuple(title.lower().replace(" ", "_") for title in TABLES)
 
 
 def help_text(kinds: Iterable[str] = KINDS) -> str:
     """Returns each registered name with the first line of its docstring, by kind; `kinds` are some of KINDS."""
     parts = []
-    for title, table in _TITLES.items():
+    for title, table in TABLES.items():
         if title.lower().replace(" ", "_") not in kinds:
             continue
         rows = table.describe()

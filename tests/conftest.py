@@ -32,7 +32,7 @@ def _names_of_a_test() -> Iterator[None]:
     """What a test registers, and the modules of users' code that it loads for that, are gone after it."""
     from t2t_lite import config, registry
 
-    kinds = (registry.PROBLEMS, registry.HPARAMS, registry.MODELS, registry.OPTIMIZERS, registry.SCHEDULES)
+    kinds = registry.TABLES.values()
     tables = [*(kind._things for kind in kinds), *(kind._lazy for kind in kinds), config._FAMILIES]
     before, modules, path = [set(table) for table in tables], set(sys.modules), list(sys.path)
     yield

@@ -2,9 +2,22 @@
 
 import pytest
 
+from t2t_lite import registry
+
 
 def test_groups_hold(request: pytest.FixtureRequest) -> None:
     """pytest-xdist writes the group into the id; without it each process would make every shared fixture again."""
     if not getattr(request.config.option, "loadgroup", False):  # what pytest-xdist sets in its processes
         pytest.skip("one process runs all tests")
     assert request.node.nodeid.endswith("@tests")
+
+
+def test_a_test_registers_a_name_in_each_table() -> None:
+    """The next test sees that they are gone."""
+    for table in registry.TABLES.values():
+        table.register_lazily("of_one_test", f"{__name__}_of_users")
+        assert "of_one_test" in table.names()
+
+
+def test_names_of_the_test_before_are_gone() -> None:
+    assert [title for title, table in registry.TABLES.items() if "of_one_test" in table.names()] == []

@@ -95,14 +95,10 @@ def _hparams() -> Iterator[str]:
 
 def _registry() -> Iterator[str]:
     yield "# Problems and models"
-    yield "\nWhat `--problem`, `--model` and the fields `optimizer` and `schedule` may name."
-    kinds = {
-        "Problems": registry.PROBLEMS,
-        "Models": registry.MODELS,
-        "Optimizers": registry.OPTIMIZERS,
-        "Schedules": registry.SCHEDULES,
-    }
-    for title, names in kinds.items():
+    yield "\nWhat `--problem`, `--model`, `--sampler` and the fields `optimizer` and `schedule` may name."
+    for title, names in registry.TABLES.items():
+        if names is registry.HPARAMS:  # they have a page of their own
+            continue
         yield f"\n## {title}\n"
         for name, line in names.describe():
             if names is not registry.PROBLEMS:

@@ -5,40 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from t2t_lite import registry
-from t2t_lite.bin import cli, output, problem_flags
+from t2t_lite.bin import cli, compare_sets, output, problem_flags
 from t2t_lite.errors import UsageError
-
-_MOST_MEMBERS = 64
-
-
-class Entry(NamedTuple):
-    """A row of the table: an hparams set with changes, or an ensemble of `members` runs that differ in their seeds."""
-
-    hparams_set: str
-    changes: tuple[str, ...] = ()
-    members: int = 1
-
-    @property
-    def variant(self) -> str:
-        """The set and its changes, as they were given; the name of its runs' folders."""
-        return "+".join((self.hparams_set, *self.changes))
-
-    @property
-    def name(self) -> str:
-        """What the table calls it."""
-        return self.variant if self.members == 1 else f"{self.variant}*{self.members}"
-
-    def groups(self, first: int, seeds: int) -> list[list[int]]:
-        """Seeds of the runs that are scored together: all members of an ensemble, or one run at a time."""
-        if self.members > 1:
-            return [list(range(first, first + self.members))]
-        return [[seed] for seed in range(first, first + seeds)]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,7 +31,7 @@ def make_parser() -> cli.Parser:
     )
     parser.add_argument(
         "--sets",
-        type=_entries,
+        type=compare_sets.entries,
         required=True,
         metavar="NAME,NAME+FIELD=VALUE,NAME*N,...",
         help="hparams sets; +FIELD=VALUE changes one of them; NAME*N is an ensemble of N runs with seeds of their own; "
@@ -83,24 +55,6 @@ def make_parser() -> cli.Parser:
     return parser
 
 
-def _entries(text: str) -> list[Entry]:
-    found = []
-    for part in text.split(","):
-        variant, star, number = part.partition("*")
-        name, *changes = re.split(r"\+(?=\w+=)", variant)  # a value may have a +, too
-        many = not star or (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)
-        changed = all(re.fullmatch(r"\w+=[\w.+-]+", change) for change in changes)
-        if not name or "+" in name or not many or not changed:
-            raise argparse.ArgumentTypeError(
-                f"{part!r} is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to {_MOST_MEMBERS}"
-            )
-        entry = Entry(name, tuple(changes), int(number or 1))
-        if entry in found:
-            raise argparse.ArgumentTypeError(f"{part} is given twice")
-        found.append(entry)
-    return found
-
-
 def _flops(text: str) -> float:
     try:
         number = float(text)
@@ -115,16 +69,15 @@ def _run(args: argparse.Namespace) -> int:
     registry.load_plugins(args.usr_dir)
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
-    problem_flags.problem_from(args)  # wrong options end here
-    for entry in args.sets:
-        registry.HPARAMS.check(entry.hparams_set)
-    output.check_folder("output_dir", args.output_dir)
+    _check(args)
     cli.load_tensorflow()
     from t2t_lite.bin.compare_runs import Runs
     from t2t_lite.bin.compare_table import measure, svg, table
 
     runs = Runs(args, _flags(args))
-    rows = [measure(entry.name, runs.trained(entry), args.usr_dir) for entry in args.sets]
+    runs.plan(args.sets)
+    trained = [runs.trained(entry) for entry in args.sets]
+    rows = [measure(entry.name, groups, args.usr_dir) for entry, groups in zip(args.sets, trained, strict=True)]
     rows = [row.against(rows[0]) for row in rows]
     folder = Path(args.output_dir)
     output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())
@@ -133,6 +86,17 @@ def _run(args: argparse.Namespace) -> int:
     output.write_file(str(folder / "table.txt"), text.encode())
     print(f"\n{text}\ntable = {folder / 'table.json'}\npicture = {folder / 'table.svg'}")
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises UsageError, before anything that takes long, if the problem, its score or one of the sets cannot be."""
+    from t2t_lite.optimizers.choices import check_choices
+
+    problem_flags.check_vocabulary(args)
+    problem_flags.problem_from(args).make_metric()
+    for entry in args.sets:
+        check_choices(compare_sets.recipe(entry, args).hparams, cli.load_tensorflow)
+    output.check_folder("output_dir", args.output_dir)
 
 
 def _flags(args: argparse.Namespace) -> list[str]:

@@ -8,14 +8,13 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_lite.bin.compare_runs import Run
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_run import open_runs
-from t2t_lite.runs.report import read_metrics
 from t2t_lite.training.evaluate import Evaluator, Scores
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 420, 70, 60  # of the picture, in pixels
@@ -31,7 +30,8 @@ class Row:
         p_value: of the hypothesis that the scores of its first seed and of the first row's do not differ (paired
             bootstrap); None in the first row, and of trees, for which there is no such test.
         sentences_per_second: of the search.
-        tokens_per_second: real target tokens of training, the median of the first run's reports.
+        train_steps, train_flops: what was trained, in the mean over seeds.
+        tokens_per_second: real target tokens of training, of the first run.
         peak_mib: of the largest training process.
     """
 
@@ -75,77 +75,90 @@ class Row:
         return {**shown, "scores": [s.as_dict() for s in self.scores], "mean": self.mean, "spread": self.spread}
 
 
+class _Measured(NamedTuple):
+    """Scores of a run or an ensemble; sentences_per_second is 0 where the search was not timed."""
+
+    split: str
+    metric: CorpusMetric
+    scores: Scores
+    dev: Scores
+    parameters: int
+    sentences_per_second: float
+
+
 def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> Row:
     """Scores each group of runs, which is an ensemble or one run; the first one's search is timed.
 
     Args:
-        groups: of runs that differ in their seeds.
+        groups: of runs that differ in their seeds; one group is in memory at a time.
     """
-    opened, *others = [open_runs([each.folder for each in runs], usr_dir=usr_dir) for runs in groups]
-    store, problem = opened.store(), opened.spec.make_problem()
-    split = "test" if "test" in store.splits() else "dev"
-    metric = problem.make_metric()
-
-    def scored(run: Any, split: str) -> Scores:
-        return Evaluator(run.model, store, run.translator, metric)(split)
-
-    found = [scored(run, split) for run in (opened, *others)]
-    sources = store.text(split)[0]
-    start = time.perf_counter()  # the evaluation has traced what the search needs
-    opened.translator.translate(sources)
-    seconds = time.perf_counter() - start
-    lines = read_metrics(groups[0][0].folder)
-    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line] or [0.0]
-    dev = [scored(run, "dev") for run in (opened, *others)]
+    found = [_measured(runs, usr_dir, timed=runs is groups[0]) for runs in groups]
+    first, runs = found[0], [run for group in groups for run in group]
     return Row(
         name=name,
-        split=split,
-        scores=[each.score for each in found],
-        dev_scores=[each.score.value for each in dev],
-        dev_losses=[each.loss for each in dev],
-        parameters=sum(member.model.count_params() for member in opened.members),
-        train_steps=groups[0][0].train_steps,
-        train_flops=sum(each.flops for each in groups[0]),
-        sentences_per_second=len(sources) / seconds,
-        tokens_per_second=statistics.median(speeds),
-        peak_mib=max(each.peak_mib for runs in groups for each in runs),
-        hypotheses=list(found[0].hypotheses),
-        references=list(found[0].references),
-        metric=metric,
+        split=first.split,
+        scores=[each.scores.score for each in found],
+        dev_scores=[each.dev.score.value for each in found],
+        dev_losses=[each.dev.loss for each in found],
+        parameters=first.parameters,
+        train_steps=round(statistics.fmean(run.train_steps for run in runs)),
+        train_flops=statistics.fmean(sum(run.flops for run in group) for group in groups),
+        sentences_per_second=first.sentences_per_second,
+        tokens_per_second=runs[0].tokens_per_second,
+        peak_mib=max(run.peak_mib for run in runs),
+        hypotheses=first.scores.hypotheses,
+        references=first.scores.references,
+        metric=first.metric,
     )
+
+
+def _measured(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Measured:
+    opened = open_runs([run.folder for run in runs], usr_dir=usr_dir)
+    store, metric = opened.store(), opened.spec.make_problem().make_metric()
+    evaluate = Evaluator(opened.model, store, opened.translator, metric)
+    dev = evaluate("dev")
+    split, scores = ("test", evaluate("test")) if "test" in store.splits() else ("dev", dev)
+    speed = 0.0
+    if timed:
+        sources = store.text(split)[0]
+        start = time.perf_counter()  # the evaluation has traced what the search needs
+        opened.translator.translate(sources)
+        speed = len(sources) / (time.perf_counter() - start)
+    parameters = sum(member.model.count_params() for member in opened.members)
+    return _Measured(split, metric, scores, dev, parameters, speed)
 
 
 def table(rows: Sequence[Row], title: str) -> str:
     """The rows as lines of columns; * marks scores that differ from the first one's with p < 0.05."""
     score = rows[0].scores[0]
-    seeds = max(len(row.scores) for row in rows)
+    seeds, tested = max(len(row.scores) for row in rows), any(row.p_value is not None for row in rows)
     head = (
-        *("", score.name, *(["+-"] if seeds > 1 else []), "p", f"dev {score.name}", "dev loss", "parameters"),
+        *("", score.name, *(["+-"] if seeds > 1 else []), *(["p"] if tested else [])),
+        *(f"dev {score.name}", "dev loss", "parameters"),
         *("updates", "FLOPs", "tokens/s", "sent/s", "MiB"),
     )
-    cells = [head, *(_cells(row, seeds) for row in rows)]
+    cells = [head, *(_cells(row, seeds, tested) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
     lines = [
         f"{line[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))
         for line in cells
     ]
-    text = isinstance(rows[0].metric, Metric)
     several = [f"{score.name}, dev: means over {seeds} seeds; +-: standard deviation; *N: an ensemble, scored once"]
     notes = (
         f"{score.name}|{score.signature}",
         *(several if seeds > 1 else []),
-        *([f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05"] if text else []),
-        "FLOPs: of one training, or of all members of an ensemble, on real tokens",
+        *([f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05"] if tested else []),
+        "FLOPs: of the updates that were made, on real tokens; of one training, or of all members of an ensemble",
         "tokens/s: of training; sent/s: of the search; on this machine. MiB: peak of the training process",
     )
     return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
 
 
-def _cells(row: Row, seeds: int) -> tuple[str, ...]:
+def _cells(row: Row, seeds: int, tested: bool) -> tuple[str, ...]:
     p = "" if row.p_value is None else f"{row.p_value:.3f}{'*' if row.p_value < 0.05 else ''}"
     spread = f"{row.spread:.2f}" if len(row.scores) > 1 else ""
     return (
-        *(row.name, f"{row.mean:.2f}", *([spread] if seeds > 1 else []), p),
+        *(row.name, f"{row.mean:.2f}", *([spread] if seeds > 1 else []), *([p] if tested else [])),
         *(f"{statistics.fmean(row.dev_scores):.2f}", f"{statistics.fmean(row.dev_losses):.3f}"),
         *(f"{row.parameters:,}", f"{row.train_steps:,}", f"{row.train_flops:.2e}"),
         *(f"{row.tokens_per_second:,.0f}", f"{row.sentences_per_second:.1f}", f"{row.peak_mib:,}"),

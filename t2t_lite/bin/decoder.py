@@ -17,6 +17,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
 
 if TYPE_CHECKING:
+    from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
@@ -123,7 +124,8 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.decoding.translate import FEW
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
-    translator, identity, split_lines = _open(args, folders)
+    sampling = sampler_flags.sampling(args)  # before the run is opened, which takes long
+    translator, identity, split_lines = _open(args, folders, sampling)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:
         raise UsageError(
@@ -193,12 +195,15 @@ def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
     return PartialOutput(args.output, {"model": identity, **settings}, resume=args.resume)
 
 
-def _open(args: argparse.Namespace, folders: Sequence[str]) -> tuple[LineTranslator, str, list[str]]:
+def _open(
+    args: argparse.Namespace, folders: Sequence[str], sampling: Sampling | None
+) -> tuple[LineTranslator, str, list[str]]:
     """Returns the translator, a name of its weights by content, and the lines of --split."""
     if args.saved_model is not None:
         exported = _open_export(args)
         return exported, _content(exported.folder / "variables" / "variables.index"), []
     run = _open_run(args, folders)
+    run.translator.sampling = sampling
     lines = run.store().text(args.split)[0] if args.split else []
     return run.translator, ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members), lines
 
@@ -226,7 +231,6 @@ def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | Ope
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
-    run.translator.sampling = sampler_flags.sampling(args)
     run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
     return run
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from t2t_lite import registry
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import UsageError, check_options, did_you_mean
 
 _BOOL = {"true": True, "1": True, "false": False, "0": False}
 
@@ -41,9 +41,7 @@ def _options(kind: str, owner: str, made: Any, texts: Sequence[str]) -> dict[str
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not name:
             raise UsageError(f"{flag}={item} is not of the form name=value.")
-        if name not in parameters:
-            takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
-            raise UsageError(f"The {kind} {owner!r} has no option {name!r}; {takes}.{did_you_mean(name, parameters)}")
+        check_options(f"The {kind} {owner!r}", [name], parameters)
         if name in values:
             raise UsageError(f"{flag}: {name} is given twice: {values[name]} and {value}.")
         values[name] = _parsed(flag, name, value, _kind(parameters[name]))

@@ -44,7 +44,11 @@ def check_name(args: argparse.Namespace) -> None:
 
 
 def sampling(args: argparse.Namespace) -> Sampling | None:
-    """Makes the sampler that the flags name, None without --sampler; raises UsageError if it cannot be."""
+    """Makes the sampler that the flags name, None without --sampler; imports TensorFlow.
+
+    Raises:
+        UsageError: it takes no such option, or not this value.
+    """
     if args.sampler is None:
         return None
     from t2t_lite.decoding.sampling import Sampling

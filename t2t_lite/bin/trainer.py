@@ -10,7 +10,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, streams
+from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, start_flags, streams
 from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
 from t2t_lite.errors import DataError, UsageError
@@ -28,6 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
+    start_flags.check_flags(parser, args)
     if not show.wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
     command = shlex.join(["t2t-lite-trainer", *(sys.argv[1:] if argv is None else argv)])
@@ -42,7 +43,9 @@ def train(argv: list[str]) -> int:
     """
     parser = make_parser()
     parser.raises = True
-    return _run(parser.parse(argv), shlex.join(["t2t-lite-trainer", *argv]))
+    args = parser.parse(argv)
+    start_flags.check_flags(parser, args)
+    return _run(args, shlex.join(["t2t-lite-trainer", *argv]))
 
 
 def _run(args: argparse.Namespace, command: str) -> int:
@@ -65,15 +68,7 @@ def make_parser() -> cli.Parser:
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     _add_device_flags(parser)
-    start = parser.add_mutually_exclusive_group()
-    start.add_argument("--warm_start_from", metavar="RUN", help="start from the weights of another run")
-    parser.add_argument("--with_optimizer", action="store_true", help="of --warm_start_from also step and slots")
-    start.add_argument(
-        "--reset_optimizer",
-        action="store_true",
-        help="go on with the optimizer's moments at zero, and with other settings of optimizer and schedule if they "
-        "are given; weights, step and learning-rate schedule stay",
-    )
+    start_flags.add_start_flags(parser)
     parser.add_argument(
         "--skip_bad_batches",
         type=cli.positive,
@@ -125,6 +120,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     _check_metric(spec)
+    start_flags.check_steps(args, spec)
     from t2t_lite.runs.run_dir import has_run
     from t2t_lite.signals import Stopped, StopSignals
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite import registry
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import UsageError, check_options
 
 
 class Sampler(abc.ABC):
@@ -63,12 +63,7 @@ def make_sampler(name: str, options: dict[str, Any]) -> Sampler:
     if missing := inspect.getattr_static(made, "__abstractmethods__", None):
         raise UsageError(f"{where} lacks {', '.join(sorted(missing))}, which each sampler has.")
     known = inspect.signature(made).parameters
-    for option in options:
-        if option not in known:
-            raise UsageError(
-                f"The sampler {name!r} has no option {option!r}; it takes {', '.join(known)}."
-                f"{did_you_mean(option, known)}"
-            )
+    check_options(f"The sampler {name!r}", options, known)
     for option, parameter in known.items():
         if parameter.default is parameter.empty and option not in options:
             raise UsageError(f"{where} needs the option {option!r}; give it a value, or in the class a default.")

@@ -155,7 +155,7 @@ class Loop:
                 with self.report.pause():
                     self.checkpoints.save(step)
                 saved_at = time.monotonic()
-            if stopping:
+            if last or stopping:
                 self.report.write()
             self._stop_if(stopping, f"step {step:,} of {self.intervals.train_steps:,} is done and saved.")
             if last:

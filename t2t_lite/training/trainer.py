@@ -103,7 +103,7 @@ class Trainer:
 
         Args:
             warm_start_from: a run, or one checkpoint of it; only its weights are taken.
-            with_optimizer: its optimizer's slots and its step as well.
+            with_optimizer: of `warm_start_from` the optimizer's slots and the step as well.
             reset_optimizer: the optimizer's slots become zero, as before its first update, in the newest checkpoint as
                 well. Weights, step, learning-rate schedule and the order of the data go on.
 
@@ -111,8 +111,6 @@ class Trainer:
             UsageError: nothing to reset, the other run has another vocabulary, or the workers do not agree on the run.
             DataError: a checkpoint that cannot be read.
         """
-        if with_optimizer and not warm_start_from:
-            raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
         if not self.workers.is_chief:
             self.workers.barrier()  # a damaged checkpoint is set aside by the chief
         self._step = step = self.checkpoints.resume()

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import tensorflow as tf
+
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
-from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints
+from t2t_lite.runs.checkpoint import READ_ERRORS, Checkpoints, find, list_checkpoints, unreadable, variable_key
 from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.verify import read_record
 from t2t_lite.text import vocabulary_files
@@ -27,9 +29,9 @@ def warm_start(
         UsageError: its vocabularies are others than the data's: an id means another piece there.
         DataError: no such checkpoint, or one of another model; or its run's vocabulary is damaged.
     """
-    bare = os.path.exists(warm_start_from + ".index")
+    bare = _is_checkpoint(warm_start_from)
     run = Path(warm_start_from).absolute().parents[1] if bare else Path(warm_start_from)
-    path = warm_start_from if bare else _newest(run) if with_optimizer else find(warm_start_from)
+    path = _training_of(warm_start_from) if with_optimizer else warm_start_from if bare else find(warm_start_from)
     record = read_record(path)
     if record is not None:
         known = record["files"] or {}
@@ -49,13 +51,32 @@ def warm_start(
     return 0
 
 
-def _newest(run: Path) -> str:
-    """The checkpoint from which its own training would go on."""
-    paths = list_checkpoints(run)
-    if not paths:
+def check_steps(warm_start_from: str, train_steps: int) -> None:
+    """Raises UsageError if a training that goes on from another's step has no update to make."""
+    path = _training_of(warm_start_from)
+    try:
+        step = int(tf.train.load_checkpoint(path).get_tensor(variable_key("step")))
+    except READ_ERRORS as error:
+        raise unreadable(path, error) from error
+    if step >= train_steps:
         raise UsageError(
-            f"--with_optimizer: {run} holds weights alone. Leave the flag out, or, for an imported model, import it "
-            "again with t2t-lite-import --with_optimizer."
+            f"--with_optimizer: {warm_start_from} is at step {step:,}, and train_steps={train_steps:,} counts its "
+            f"updates, too, so that none is left. Give --train_steps=N above {step:,}, or leave --with_optimizer out."
+        )
+
+
+def _is_checkpoint(path: str) -> bool:
+    return os.path.exists(path + ".index")
+
+
+def _training_of(warm_start_from: str) -> str:
+    """The checkpoint that is named, or that from which the run's own training would go on."""
+    paths = [warm_start_from] if _is_checkpoint(warm_start_from) else list_checkpoints(warm_start_from)
+    if not paths:
+        find(warm_start_from)  # an error where there is none of any kind
+        raise UsageError(
+            f"--with_optimizer: {warm_start_from} holds weights alone. Leave the flag out, or, for an imported model, "
+            "import it again with t2t-lite-import --with_optimizer."
         )
     return paths[-1]
 

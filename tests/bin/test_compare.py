@@ -56,6 +56,39 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert said.startswith("\ntoy_reverse, test set\n") or "\n\ntoy_reverse, test set\n" in said
 
 
+TREES = [f"(S (NP (DT the) (NN {noun})) (VP (VBZ {verb})))" for noun in ("cat", "dog") for verb in ("runs", "eats")]
+
+
+def test_trees_without_a_test_set_and_a_training_that_stops_early(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The table says what was trained, and has no column of p, which there is not of F1."""
+    for split, trees in (("train", TREES * 8), ("dev", TREES)):
+        (tmp_path / f"{split}.trees").write_text("".join(f"{tree}\n" for tree in trees), "utf-8")
+    command = [
+        *("--problem=treebank", f"--source_dir={tmp_path}", "--vocab_size=30", f"--output_dir={tmp_path / 'out'}"),
+        "--sets=tiny+train_steps=2,tiny+train_steps=6+early_stopping=1+learning_rate_factor=0",
+        "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=2,log_every=3,beam_size=1,extra_length=20",
+    ]
+    assert compare.main(command) == 0
+    said = capfd.readouterr().out
+    assert "Stopping at step 4: 1 evaluations in a row" in said
+    rows = json.loads((tmp_path / "out" / "table.json").read_text("utf-8"))
+    assert [(row["train_steps"], row["split"], row["p_value"]) for row in rows] == [(2, "dev", None), (4, "dev", None)]
+    for row in rows:
+        metrics = (tmp_path / "out" / f"{row['name']}-1" / "metrics.jsonl").read_text("utf-8").splitlines()
+        reports = [line for line in map(json.loads, metrics) if "flops" in line]
+        assert (reports[-1]["step"], reports[-1]["flops"]) == (row["train_steps"], row["train_flops"])
+        assert row["dev_scores"] == [row["scores"][0]["value"]]
+    table = (tmp_path / "out" / "table.txt").read_text("utf-8")
+    assert table.splitlines()[1].split()[:4] == ["F1", "dev", "F1", "dev"]
+    assert "\np: " not in table
+
+    (tmp_path / "out" / "tiny+train_steps=2-1" / "metrics.jsonl").unlink()
+    assert compare.main(command) == 1
+    assert "metrics.jsonl has no report of a training, from which its updates and FLOPs" in capfd.readouterr().err
+
+
 def _row(name: str, hypotheses: list[str], flops: float = 1e9) -> Row:
     metric, references = bleu.bleu(), [f"a b c d e {n}" for n in range(len(hypotheses))]
     score = metric.score(hypotheses, references)
@@ -93,6 +126,18 @@ def test_the_table_and_the_picture() -> None:
         (["--sets=tiny", "--hparams=seed=3"], "seed=... cannot be changed; give --seed=N instead"),
         (["--sets=tiny+train_steps=3", "--train_flops=1e9"], "exclude each other. Leave one of them out."),
         (["--sets=rnn_tiny,tiny", "--hparams=num_heads=2"], "the model rnn does not read 'num_heads'"),
+        # What is wrong with the last one is said before the first one is trained.
+        (["--sets=tiny,tiny+dropuot=0.2"], "Did you mean 'dropout'"),
+        (["--sets=tiny,tiny+dropout=2"], "dropout=2"),
+        (["--sets=tiny,tiny+dropout=0.2", "--hparams=dropout=0.1"], "'dropout' is given twice: 0.1 and 0.2."),
+        (["--sets=tiny,tiny+train_steps=3", "--train_steps=2"], "exclude each other. Leave one of them out."),
+        (["--sets=tiny,tiny+schedule=noan"], "Did you mean 'noam'"),
+        (["--sets=tiny,rnn_tiny+packing=true"], "reads no packed rows: leave packing=true out."),
+        (["--sets=tiny", "--train_flops=1e29"], "train_steps="),
+        (
+            ["--problem=text2text", "--source_dir=.", "--languages=en-xx", "--metric=bleu_paper", "--sets=tiny"],
+            "BLEU-paper is not defined for text in 'xx'",
+        ),
     ],
 )
 def test_wrong_flags(flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +148,7 @@ def test_wrong_flags(flags: list[str], message: str, tmp_path: Path, capsys: pyt
         status = int(end.code or 0)
     assert status == 2
     assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("out/*-1"))  # nothing is trained
 
 
 def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

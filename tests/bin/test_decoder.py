@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from t2t_lite.bin import decoder
+from t2t_lite.bin import cli, decoder
 from t2t_lite.errors import UsageError
 
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
@@ -85,3 +85,16 @@ def test_pretty_trees_and_a_model_that_writes_none(capfdbinary: pytest.CaptureFi
     assert capfdbinary.readouterr().out == b"(S (NN a)\n  (NP (NN b)))\n\n\n\n"
     with pytest.raises(UsageError, match="--pretty is for trees; this model writes text, such as 'größer'"):
         write(None, RESULTS[0], pretty=True)
+
+
+def test_options_of_a_sampler_are_read_before_the_run_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_text("a\n")
+    monkeypatch.setattr(cli, "check_runs", lambda args: [args.output_dir])
+    monkeypatch.setattr(cli, "Interrupts", lambda: None)  # it would change what signals do to the tests
+    monkeypatch.setattr(decoder, "_open", lambda *_: pytest.fail("the run is opened"))
+    flags = ["--output_dir=run", f"--input={tmp_path / 'in'}", "--sampler=top_k"]
+    for option, message in (("top_q=3", "has no option 'top_q'"), ("top_k=0", "top_k=0 must be a whole number")):
+        assert decoder.main([*flags, f"--sampler_options={option}"]) == 2
+        assert message in capsys.readouterr().err

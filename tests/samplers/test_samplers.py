@@ -1,11 +1,15 @@
 """Each sampler's distribution against NumPy in float64, and what is refused."""
 
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.bin.problem_options import sampler_options
 from t2t_lite.errors import UsageError
 from t2t_lite.samplers.base import Sampler, make_sampler
 
@@ -49,6 +53,22 @@ def test_distributions(temperature: float) -> None:
         wanted = _kept(probabilities, kept)
         np.testing.assert_allclose(_distribution("nucleus", top_p=p, temperature=temperature), wanted, rtol=1e-5)
     assert len({len(symbols) for symbols in kept}) == 1  # of p = 1: all
+
+
+def test_the_sampler_of_the_page_on_contributing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found by --usr_dir, takes the options that its docstring names, and draws what this says."""
+    page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [code] = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "register_sampler" in code]
+    (tmp_path / "sampler_of_the_page.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    registry.load_plugins(str(tmp_path))
+    [(name, options)] = re.findall(r"--sampler=(\w+) --sampler_options=(\S+)\.", code)
+    assert sampler_options(name, [f"{options},temperature=2"]) == {"min_p": 0.1, "temperature": 2.0}
+    for least in (0.1, 0.5, 1.0):
+        probabilities = _softmax(np.float64(LOGITS) / 2)
+        kept = [list(np.flatnonzero(row >= least * row.max() * (1 - 1e-6))) for row in probabilities]
+        wanted = _kept(probabilities, kept)
+        np.testing.assert_allclose(_distribution(name, min_p=least, temperature=2.0), wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,13 @@ def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: P
         *(f"--hparams_file={tmp_path}/imported/hparams.json", f"--vocabulary={tmp_path}/imported", "--with_optimizer"),
         "--hparams=train_steps=102,eval_every=102,batch_tokens=256,beam_size=1,average_checkpoints=1,dropout=0.0",
     ]
-    done = run("trainer", *training, f"--warm_start_from={tmp_path}/imported")
+    alone = run("trainer", *training, status=2, quick=True).stderr
+    assert "--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too" in alone
+    training.append(f"--warm_start_from={tmp_path}/imported")
+    over = run("trainer", *training, "--train_steps=100", status=2).stderr
+    assert f"{tmp_path}/imported is at step 100, and train_steps=100 counts its updates, too, so that none is" in over
+    assert not (tmp_path / "run").exists()
+    done = run("trainer", *training)
     assert (
         f"Going on with the training of {tmp_path}/imported, step 100: its weights and its optimizer's" in done.stdout
     )

@@ -1,0 +1,50 @@
+"""The flags of t2t-lite-trainer that say what a run starts from."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from t2t_lite.bin import cli
+
+if TYPE_CHECKING:
+    from t2t_lite.runs.run_dir import RunSpec
+
+
+def add_start_flags(parser: cli.Parser) -> None:
+    group = parser.add_argument_group("the start of a run")
+    start = group.add_mutually_exclusive_group()
+    start.add_argument(
+        "--warm_start_from", metavar="RUN", help="a new run starts from the weights of another, or of one checkpoint"
+    )
+    start.add_argument(
+        "--reset_optimizer",
+        action="store_true",
+        help="go on with the optimizer's moments at zero, and with other settings of optimizer and schedule if they "
+        "are given; weights, step and learning-rate schedule stay",
+    )
+    group.add_argument(
+        "--with_optimizer",
+        action="store_true",
+        help="with --warm_start_from: take the optimizer's slots and the step of its newest checkpoint, too, so that "
+        "its training goes on; train_steps counts its updates as well",
+    )
+
+
+def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
+    """Ends the program with status 2 if flags that go together do not come together."""
+    if args.with_optimizer and args.warm_start_from is None:
+        parser.error("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too")
+
+
+def check_steps(args: argparse.Namespace, spec: RunSpec) -> None:
+    """Raises UsageError, before anything is written, if --with_optimizer leaves no update to make."""
+    from t2t_lite.runs.run_dir import has_weights
+
+    if not args.with_optimizer or has_weights(args.output_dir):
+        return
+    cli.load_tensorflow()
+    from t2t_lite.training.recipe import intervals_of
+    from t2t_lite.training.warm_start import check_steps
+
+    check_steps(args.warm_start_from, intervals_of(spec.hparams).train_steps)
