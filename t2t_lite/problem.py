@@ -76,10 +76,6 @@ class Problem:
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
-    def __init_subclass__(cls) -> None:
-        if "target_kind" in cls.__dict__:  # the name that it had; it would be ignored
-            raise UsageError(f"{cls.__name__}: target_kind is codec now; for trees: codec = tree_codec.TreeCodec().")
-
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
         raise NotImplementedError(f"{type(self).__name__} must define samples(split).")
@@ -126,12 +122,23 @@ class Problem:
         return settings
 
 
+def check_names(problem: type[Problem]) -> None:
+    """Raises UsageError if a problem has an attribute by the name that it had once, which would be ignored."""
+    if hasattr(problem, "target_kind"):
+        raise UsageError(
+            f"The problem {problem.name!r} has target_kind = {problem.target_kind!r}, which is called codec now. For "
+            "text leave it out. For trees write, in its place, codec = TreeCodec(), and above the class: from "
+            "t2t_lite.text.tree_codec import TreeCodec"
+        )
+
+
 def reverse(forward: type[Problem]) -> type[Problem]:
     """Returns the problem NAME_rev: `forward` with source and target swapped, taking the same options.
 
     Raises:
         UsageError: `forward` gives trees.
     """
+    check_names(forward)
     if not forward.codec.is_text:
         raise UsageError(f"There is no {forward.name}_rev: {forward.name} gives trees, from which no text is made.")
 
