@@ -97,6 +97,11 @@ class Problem:
 
         return bleu.metric(self.metric, self.target_language, self.bleu_tokenize)
 
+    @property
+    def has_own_metric(self) -> bool:
+        """Whether `make_metric` is the problem's own, so that `metric` does not name what it makes."""
+        return type(self).make_metric is not Problem.make_metric
+
     def options(self) -> dict[str, Any]:
         """Constructor arguments that make this problem again, JSON-ready; written to problem.json.
 
@@ -164,6 +169,13 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def source_files(self, split: str) -> Sequence[Path] | None:
             return self._forward.source_files(split)
+
+        def make_metric(self) -> CorpusMetric:
+            return self._forward.make_metric() if self.has_own_metric else super().make_metric()
+
+        @property
+        def has_own_metric(self) -> bool:
+            return self._forward.has_own_metric
 
         def options(self) -> dict[str, Any]:
             return self._forward.options()
