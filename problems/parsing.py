@@ -48,7 +48,7 @@ class ParsingProblem(Problem):
     codec = TreeCodec()
     shared_vocab = False
     metric = "evalb"
-    evalb: Parameters | None = None  # None: those of COLLINS.prm, which are for the Penn Treebank's tags
+    _evalb: Parameters | None = None
 
     def trees(self, split: str) -> Iterator[Tree]:
         """Yields the trees of a split, as the treebank has them."""
@@ -57,6 +57,15 @@ class ParsingProblem(Problem):
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (words, symbols) of the trees that hold words."""
         return (pair for pair in map(as_pair, self.trees(split)) if pair is not None)
+
+    @property
+    def evalb(self) -> Parameters | None:
+        """EVALB's parameters; None: those of COLLINS.prm, which are for the Penn Treebank's tags."""
+        return self._evalb
+
+    def score_by(self, parameters: Parameters) -> None:
+        """Has trees scored by such parameters, and words' tags learned that fit; to be called by the constructor."""
+        self._evalb, self.codec = parameters, TreeCodec(parameters.delete_label)
 
     def make_metric(self) -> Bracketing:
         return Bracketing(self.evalb)
@@ -122,11 +131,9 @@ class Treebank(FolderProblem):
         super().__init__(source_dir, vocab_size)
         self.exchanges, self.phrases = exchanges or 0, phrases
         if isinstance(prm, str):
-            self.evalb = read_parameters(read_lines(prm), prm)
+            self.score_by(read_parameters(read_lines(prm), prm))
         elif prm is not None:
-            self.evalb = Parameters.from_dict(prm)
-        if self.evalb is not None:
-            self.codec = TreeCodec(self.evalb.delete_label)
+            self.score_by(Parameters.from_dict(prm))
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         pairs = super().samples(split)

@@ -76,10 +76,6 @@ class Problem:
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
-    def __init_subclass__(cls) -> None:
-        if "target_kind" in cls.__dict__:  # the name that it had; it would be ignored
-            raise UsageError(f"{cls.__name__}: target_kind is codec now; for trees: codec = tree_codec.TreeCodec().")
-
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
         raise NotImplementedError(f"{type(self).__name__} must define samples(split).")
@@ -100,6 +96,11 @@ class Problem:
         from t2t_lite.metrics import bleu
 
         return bleu.metric(self.metric, self.target_language, self.bleu_tokenize)
+
+    @property
+    def has_own_metric(self) -> bool:
+        """Whether `make_metric` is the problem's own, so that `metric` does not name what it makes."""
+        return type(self).make_metric is not Problem.make_metric
 
     def options(self) -> dict[str, Any]:
         """Constructor arguments that make this problem again, JSON-ready; written to problem.json.
@@ -126,12 +127,23 @@ class Problem:
         return settings
 
 
+def check_names(problem: type[Problem]) -> None:
+    """Raises UsageError if a problem has an attribute by the name that it had once, which would be ignored."""
+    if hasattr(problem, "target_kind"):
+        raise UsageError(
+            f"The problem {problem.name!r} has target_kind = {problem.target_kind!r}, which is called codec now. For "
+            "text leave it out. For trees write, in its place, codec = TreeCodec(), and above the class: from "
+            "t2t_lite.text.tree_codec import TreeCodec"
+        )
+
+
 def reverse(forward: type[Problem]) -> type[Problem]:
     """Returns the problem NAME_rev: `forward` with source and target swapped, taking the same options.
 
     Raises:
         UsageError: `forward` gives trees.
     """
+    check_names(forward)
     if not forward.codec.is_text:
         raise UsageError(f"There is no {forward.name}_rev: {forward.name} gives trees, from which no text is made.")
 
@@ -157,6 +169,13 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def source_files(self, split: str) -> Sequence[Path] | None:
             return self._forward.source_files(split)
+
+        def make_metric(self) -> CorpusMetric:
+            return self._forward.make_metric() if self.has_own_metric else super().make_metric()
+
+        @property
+        def has_own_metric(self) -> bool:
+            return self._forward.has_own_metric
 
         def options(self) -> dict[str, Any]:
             return self._forward.options()

@@ -29,7 +29,7 @@ from typing import Any, TypeVar, overload
 from t2t_lite import config, tensor2tensor_names
 from t2t_lite.errors import UsageError, check_options
 from t2t_lite.name_table import Registry, snake_case
-from t2t_lite.problem import Problem, reverse
+from t2t_lite.problem import Problem, check_names, reverse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,9 +101,10 @@ def problem(name: str, **options: Any) -> Problem:
     """Returns the problem called `name`; `options` that are None are left out.
 
     Raises:
-        UsageError: an unknown name, or an option that this problem does not take.
+        UsageError: an unknown name, an option that this problem does not take, or an attribute of an earlier version.
     """
     cls = PROBLEMS.get(name)
+    check_names(cls)
     given = {key: value for key, value in options.items() if value is not None}
     known = inspect.signature(cls).parameters
     check_options(f"The problem {name!r}", given, known)

@@ -99,8 +99,8 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
         default="all",
         help="bleu_paper: as the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable "
         "with sacreBLEU's; ter: translation edit rate, without case, lower is better; evalb: labelled bracketing F1 "
-        "of parse trees; default: all, that is BLEU and chrF, and bleu_paper where --language or the run's problem "
-        "asks for it",
+        "of parse trees; default: all, that is BLEU and chrF, bleu_paper where --language or the run's problem asks "
+        "for it, and a metric that the run's problem brings along",
     )
     scores.add_argument("--lowercase", action="store_true", help="compare without case")
     scores.add_argument(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from t2t_lite.bin import cli, eval_scores, eval_trees, run_scores
+from t2t_lite.bin import cli, eval_scores, eval_trees, problem_metric, run_scores
 from t2t_lite.errors import UsageError
 from t2t_lite.ops import threads
 
 if TYPE_CHECKING:
-    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.score import CorpusMetric
     from t2t_lite.problem import Problem
 
 
@@ -23,10 +23,12 @@ def score_run(args: argparse.Namespace) -> int:
     # Faults show before the minutes of decoding.
     trees = not problem.codec.is_text
     _check_kind(args, trees)
-    metrics = [] if trees else _metrics(args, problem)
-    parameters = eval_trees.parameters(args, problem.make_metric() if trees else None)
+    own = problem_metric.checked_metric(problem)
+    metrics = [] if trees else _metrics(args, problem, own)
+    parameters = eval_trees.parameters(args, own if trees else None)
     cli.load_tensorflow()  # not for --help, nor for files
     threads.set_inter_op_parallelism()
+    from t2t_lite.metrics.score import scored
     from t2t_lite.training.evaluate_run import evaluate_run
 
     found = evaluate_run(
@@ -47,14 +49,16 @@ def score_run(args: argparse.Namespace) -> int:
         run_scores.save_scores(folders, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
-    scores = [metric.score(found.hypotheses, found.references) for metric in metrics]
+    scores = [scored(metric, found.hypotheses, found.references) for metric in metrics]
     run_scores.save_scores(folders, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
 
 
-def _metrics(args: argparse.Namespace, problem: Problem) -> list[Metric]:
-    return eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)
+def _metrics(args: argparse.Namespace, problem: Problem, own: CorpusMetric) -> list[CorpusMetric]:
+    """Those that the flags ask for, before them one that the problem brings along."""
+    found = eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)
+    return [*([own] if problem.has_own_metric and args.metric == "all" else []), *found]
 
 
 def _check_kind(args: argparse.Namespace, trees: bool) -> None:

@@ -119,13 +119,14 @@ def _run(args: argparse.Namespace) -> int:
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     loaded = [t2t_vocabulary.load(path) for path in files]
     cli.load_tensorflow()
-    from t2t_lite.importers import run_folder, toolkits
+    from t2t_lite.importers import run_folder, t2t_slots, toolkits
 
     run_folder.check_folder(args.output_dir)
     imported, vocabularies = toolkits.read(
         args.checkpoint.split(","),
         loaded,
         args.sentencepiece.split(",") if args.sentencepiece else [],
+        with_optimizer=bool(args.with_optimizer),
         average=args.average,
         hparams_set=args.hparams_set,
         hparams=args.hparams,
@@ -140,7 +141,7 @@ def _run(args: argparse.Namespace) -> int:
         {name: getattr(args, name) for name in (*_GIVEN, *_DECODING) if getattr(args, name) is not None},
     )
     if args.with_optimizer:
-        found = dataclasses.replace(found, slots=toolkits.slots(imported))
+        found = dataclasses.replace(found, slots=t2t_slots.needed(imported))
     parameters = run_folder.write(args.output_dir, found)
     _report(args, found, parameters)
     if check:

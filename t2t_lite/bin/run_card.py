@@ -43,6 +43,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
     checkpoints there is none.
     """
+    from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.report import read_metrics
     from t2t_lite.runs.run_dir import read_run
     from t2t_lite.runs.scores_file import describe_weights, scores_of
@@ -58,7 +59,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     return found + [
         {
             "split": "dev",
-            "metric": problem.metric,
+            "metric": "score" if name == "dev_score" else problem.metric,
             "value": value,
             "signature": problem.make_metric().signature,
             "weights": weights,
@@ -67,7 +68,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
         for row in read_metrics(run.output_dir)
         if row["step"] == run.step
         for name, value in row.items()
-        if name.startswith(("dev_bleu", "dev_chrf", "dev_f1"))
+        if name.startswith(SCORES)
     ]
 
 

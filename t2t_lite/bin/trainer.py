@@ -147,12 +147,11 @@ def _train(args: argparse.Namespace, command: str) -> int:
 
 def _check_metric(spec: RunSpec) -> None:
     """Raises UsageError if the dev score cannot be computed, before anything that takes long; says what is unusual."""
-    from t2t_lite.metrics import bleu
+    from t2t_lite.bin import problem_metric
 
     problem = spec.make_problem()
-    problem.make_metric()
-    note = bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
-    if note:
+    problem_metric.checked_metric(problem)
+    if note := problem_metric.tokenizer_note(problem):
         print(note, flush=True)
 
 

@@ -38,7 +38,8 @@ class GraphText(tf.Module):
         super().__init__()
         self._tokenizer = _tokenizer(vocabulary)
         self._size, self._unknown = vocabulary.size, vocabulary.unknown
-        self._strips = isinstance(vocabulary, ImportedVocabulary)  # as tensor2tensor's t2t-decoder does
+        # As tensor2tensor's t2t-decoder does.
+        self._strips = isinstance(vocabulary, ImportedVocabulary) and not isinstance(vocabulary, OpenNmtVocabulary)
 
     def encode(self, texts: Any, max_length: int) -> Any:
         """string [B] -> ragged int32 [B, N]: at most `max_length` pieces, the last one EOS; none of a blank text.

@@ -26,10 +26,13 @@ class GraphTokens(tf.Module):
         self._lookup = GraphLookup(list(vocabulary.ids))
         self._ids = tf.constant(list(vocabulary.ids.values()), tf.int32)
         self._unknown = vocabulary.unknown
+        self._ascii = isinstance(vocabulary, OpenNmtVocabulary)  # its white space, which tf.strings.split cuts at
 
     def tokenize(self, texts: Any) -> Any:
         """string [B] -> ragged int32 [B, N], as `encode`."""
-        tokens = tf.strings.split(tf.strings.regex_replace(texts, f"{WHITE_SPACE}+", " "))
+        if not self._ascii:
+            texts = tf.strings.regex_replace(texts, f"{WHITE_SPACE}+", " ")
+        tokens = tf.strings.split(texts)
         place, found = self._lookup(tokens.flat_values)
         return tokens.with_flat_values(tf.where(found, tf.gather(self._ids, place), self._unknown))
 

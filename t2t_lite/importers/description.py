@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from t2t_lite.errors import DataError
 
@@ -94,6 +95,19 @@ class Description:
         if self.output_bias:
             found["output_bias"] = (self.target_vocab_size,)
         return {f"transformer/{name}": shape for name, shape in found.items()}
+
+
+def count_layers(names: Iterable[str], stack: str) -> int:
+    """Returns how many layers a stack has; DataError where one of them is missing.
+
+    Args:
+        names: of weights.
+        stack: what stands before "/layer_0/" in them, such as "body/encoder".
+    """
+    numbers = {int(match[1]) for name in names if (match := re.match(rf"{re.escape(stack)}/layer_(\d+)/", name))}
+    if numbers != set(range(len(numbers))):
+        raise DataError(f"The checkpoint has of {stack} the layers {sorted(numbers)}; one of them is missing.")
+    return len(numbers)
 
 
 def check(found: Mapping[str, tuple[int, ...]], description: Description) -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt_settings, tf1_checkpoint
-from t2t_lite.importers.description import Description, check
+from t2t_lite.importers import opennmt_catalog, opennmt_settings, tf1_checkpoint
+from t2t_lite.importers.description import Description, check, count_layers
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import place, short
 from t2t_lite.importers.t2t_variables import Variables, shown
@@ -27,18 +27,6 @@ from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which; the names say so, too
 _EPSILON = 1e-3  # Keras' default, which its LayerNorm has
 _START = 1  # the id of <s>
-# What its models are trained with (--auto_config), and what its search has by default.
-_USUAL = {
-    "dropout": 0.1,
-    "attention_dropout": 0.1,
-    "relu_dropout": 0.1,
-    "label_smoothing": 0.1,
-    "adam_beta2": 0.998,
-    "warmup_steps": 8000,
-    "learning_rate_factor": 2.0,
-    "beam_size": 4,
-    "length_penalty": 0.0,
-}
 _TABLES = ("source_embedding", "target_embedding", "softmax")
 _SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
 _ATTENTION = "transformer/encoder/layer_0/around_attention/self_attention/"
@@ -82,7 +70,8 @@ def read(
     check(
         {path: array.shape for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description
     )
-    return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), _USUAL)
+    usual = opennmt_catalog.usual(settings)
+    return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), usual)
 
 
 def _sorted_out(names: Mapping[str, Any]) -> Variables:
@@ -149,26 +138,23 @@ def _describe(
     rows, d_model = shapes[_TARGET]
     if settings.get("num_units", d_model) != d_model:
         raise DataError(
-            f"{opennmt_settings.FILE} is of another model than the checkpoint: it says num_units="
-            f"{settings['num_units']}, and the checkpoint has {d_model}."
+            f"The settings are of another model of OpenNMT-tf than the checkpoint: they say num_units="
+            f"{settings['num_units']}, and the checkpoint has {d_model}. Give those of its own model."
         )
     relative = shapes.get(f"{_ATTENTION}relative_keys")
     heads = d_model // relative[1] if relative else settings.get("num_heads")
     if heads is None:
         raise DataError(
-            "The checkpoint does not say how many heads its attention has, and no model_description.py that says it is "
-            "beside it. Give --hparams_set=NAME, such as TransformerBase, or --hparams=num_heads=N."
+            "The checkpoint of OpenNMT-tf does not say how many heads its attention has, and no model_description.py "
+            "that says it is beside it. Give --hparams_set=NAME, such as TransformerBase, or --hparams=num_heads=N."
         )
     if not isinstance(heads, int) or heads < 1 or d_model % heads:
-        raise DataError(f"num_heads={heads!r} does not divide the {d_model} columns of the model.")
+        raise DataError(f"num_heads={heads!r} does not divide the {d_model} columns of the model of OpenNMT-tf.")
     learned = shapes.get("transformer/source_positions/table")
-    usual = None if relative else "SinusoidalPositionEncoder"
-    encoder = "PositionEmbedder" if learned else settings.get("position_encoder_class", usual)
-    if encoder == "PositionEmbedder" and not learned:
-        raise DataError("The model is said to have learned positions, and the checkpoint holds none.")
+    encoder = _position_encoder(bool(learned), bool(relative), settings)
     return Description(
-        num_encoder_layers=_layers(shapes, "encoder"),
-        num_decoder_layers=_layers(shapes, "decoder"),
+        num_encoder_layers=count_layers(shapes, "transformer/encoder"),
+        num_decoder_layers=count_layers(shapes, "transformer/decoder"),
         d_model=d_model,
         d_ff=shapes.get("transformer/encoder/layer_0/around_feed_forward/feed_forward/bias_1", (0,))[0],
         num_heads=heads,
@@ -191,8 +177,20 @@ def _describe(
     )
 
 
-def _layers(shapes: Mapping[str, Any], stack: str) -> int:
-    numbers = {int(match[1]) for path in shapes if (match := re.match(rf"transformer/{stack}/layer_(\d+)/", path))}
-    if numbers != set(range(len(numbers))):
-        raise DataError(f"The checkpoint has the {stack} layers {sorted(numbers)}; one of them is missing.")
-    return len(numbers)
+def _position_encoder(learned: bool, relative: bool, settings: Mapping[str, Any]) -> str | None:
+    """The class of what is added to embeddings; relative positions may be beside it."""
+    if learned:
+        return "PositionEmbedder"
+    if relative and "position_encoder_class" not in settings:
+        raise DataError(
+            "The checkpoint of OpenNMT-tf has relative positions, and does not say whether sinusoids are added, too. "
+            "Give --hparams=position_encoder_class=None, as TransformerBaseRelative has it, or "
+            "--hparams=position_encoder_class=SinusoidalPositionEncoder, which is the default of its Transformer."
+        )
+    found: str | None = settings.get("position_encoder_class", opennmt_catalog.DEFAULTS["position_encoder_class"])
+    if found == "PositionEmbedder":
+        raise DataError(
+            "The model of OpenNMT-tf is said to have learned positions, and the checkpoint holds none. Give the "
+            "model_description.py or the --hparams that belong to it."
+        )
+    return found

@@ -13,35 +13,31 @@ from typing import Any
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.importers import t2t_hparams
+from t2t_lite.importers.opennmt_catalog import CATALOG, DEFAULTS
 
 FILE = "model_description.py"
 
-# Transformers of its catalog (models/catalog.py, 2.32.0). The last two say in their own configuration that the source
-# has an end symbol, which --auto_config takes over.
-_CATALOG: dict[str, dict[str, Any]] = {
-    **{name: {"num_heads": 8} for name in ("Transformer", "TransformerBase", "TransformerBaseSharedEmbeddings")},
-    **{name: {"num_heads": 16} for name in ("TransformerBig", "TransformerBigSharedEmbeddings")},
-    "TransformerRelative": {"num_heads": 8, "position_encoder_class": None},
-    "TransformerBaseRelative": {"num_heads": 8, "position_encoder_class": None},
-    "TransformerBigRelative": {"num_heads": 16, "position_encoder_class": None},
-    "TransformerTiny": {"num_heads": 2},
-    "ScalingNmtEnDe": {"num_heads": 16, "source_end": True},
-    "ScalingNmtEnFr": {"num_heads": 16, "source_end": True},
-}
 # The order of the arguments of opennmt.models.Transformer.
-_ARGUMENTS = ("source_inputter", "target_inputter", "num_layers", "num_units", "num_heads", "ffn_inner_dim")
+_ARGUMENTS = (
+    *("source_inputter", "target_inputter", "num_layers", "num_units", "num_heads", "ffn_inner_dim", "dropout"),
+    *("attention_dropout", "ffn_dropout", "ffn_activation", "mha_bias", "position_encoder_class"),
+)
 # Setting -> values that can be expressed. source_end is ours: source_sequence_controls: {end: true} of the data.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "num_heads": (),  # any
     "num_units": (),
+    "dropout": (),
+    "attention_dropout": (),
+    "ffn_dropout": (),
     "source_end": (True, False),
     "ffn_activation": ("relu",),
     "position_encoder_class": ("SinusoidalPositionEncoder", "PositionEmbedder", None),
 }
+_NAMED = ("ffn_activation", "position_encoder_class")  # arguments that are functions or classes
 
 
 def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any]:
-    """Returns the settings that are known.
+    """Returns the settings that are known; "model" is the name in the catalog, where the model has one.
 
     Args:
         folder: of the checkpoint.
@@ -50,69 +46,115 @@ def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any
 
     Raises:
         UsageError: a name that is not known.
-        DataError: a setting that cannot be expressed here, or a file that is no Python.
+        DataError: a setting that cannot be expressed or read here, or a file that is no Python.
     """
-    found = {**(_of_catalog(name) if name else _described(folder / FILE)), **t2t_hparams.given(None, overrides)}
-    if unknown := sorted(set(found) - set(_EXPRESSED)):
+    given = t2t_hparams.given(None, overrides)
+    if unknown := sorted(set(given) - set(_EXPRESSED)):
         raise UsageError(
             f"hparams: {unknown[0]} is no setting of an OpenNMT-tf model that is asked for here."
             f"{did_you_mean(unknown[0], _EXPRESSED)} There are {', '.join(_EXPRESSED)}."
         )
+    found = {**(_of_catalog(name) if name else _described(folder / FILE, set(given))), **given}
     wrong = [
         f"{name}={found[name]} (only {' or '.join(map(str, values))})"
         for name, values in _EXPRESSED.items()
         if values and name in found and found[name] not in values
     ]
     if wrong:
-        raise DataError(f"This model cannot be expressed here: {'; '.join(wrong)}.")
+        raise DataError(f"This model of OpenNMT-tf cannot be expressed here: {'; '.join(wrong)}.")
     return found
 
 
 def _of_catalog(name: str) -> dict[str, Any]:
-    if name not in _CATALOG:
+    if name not in CATALOG:
         raise UsageError(
-            f"hparams_set={name!r} is no Transformer of OpenNMT-tf's catalog.{did_you_mean(name, _CATALOG)} Give "
+            f"hparams_set={name!r} is no Transformer of OpenNMT-tf's catalog.{did_you_mean(name, CATALOG)} Give "
             "--hparams=num_heads=N."
         )
-    return dict(_CATALOG[name])
+    return {"model": name, **CATALOG[name]}
 
 
-def _described(file: Path) -> dict[str, Any]:
+def _described(file: Path, given: set[str]) -> dict[str, Any]:
+    """What the file says of its one model.
+
+    Args:
+        given: names of settings that need not be read.
+    """
     if not file.is_file():
         return {}
     try:
         tree = ast.parse(file.read_text("utf-8"))
     except (SyntaxError, ValueError) as error:
         raise DataError(f"{file} is not the Python that OpenNMT-tf writes or reads: {error}.") from error
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for call in calls:  # models.get_model_from_catalog("TransformerBase")
-        if _last(call.func) == "get_model_from_catalog" and call.args and isinstance(call.args[0], ast.Constant):
-            return _of_catalog(str(call.args[0].value))
-    found: dict[str, Any] = {}
-    for call in calls:
-        kind = _last(call.func)
-        if kind in ("Transformer", "__init__"):  # or a class that derives from it
-            arguments = dict(zip(_ARGUMENTS, call.args, strict=False))
-            arguments |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-            found |= _settings(arguments)
-            if kind == "Transformer":
-                found.setdefault("num_heads", 8)  # its default
-        elif kind in _CATALOG:
-            found |= _CATALOG[kind]
+    models: list[dict[str, Any]] = []
+    for node in ast.walk(tree):
+        found = _of_class(node, file, given) if isinstance(node, ast.ClassDef) else None
+        if isinstance(node, ast.Call):
+            found = _of_call(node, file, given)
+        if found is not None and found not in models:
+            models.append(found)
+    if len(models) > 1:
+        raise DataError(
+            f"{file} describes {len(models)} Transformers, and which one the checkpoint is of is not known. Leave only "
+            "its own there."
+        )
+    return models[0] if models else {}
+
+
+def _of_call(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any] | None:
+    """What a call makes: get_model_from_catalog("TransformerBase"), Transformer(...), catalog.TransformerBase()."""
+    kind = _last(call.func)
+    if kind == "get_model_from_catalog" and call.args and isinstance(call.args[0], ast.Constant):
+        return _of_catalog(str(call.args[0].value))
+    if kind == "Transformer":
+        return _settings(call, file, given)
+    return _of_catalog(kind) if kind in CATALOG else None
+
+
+def _of_class(node: ast.ClassDef, file: Path, given: set[str]) -> dict[str, Any] | None:
+    """What a class that derives from a Transformer is."""
+    bases = {_last(base) for base in node.bases}
+    calls = [found for found in ast.walk(node) if isinstance(found, ast.Call) and _last(found.func) == "__init__"]
+    if "Transformer" in bases:
+        return _settings(calls[0], file, given) if calls else dict(DEFAULTS)
+    if not (named := sorted(bases & CATALOG.keys())):
+        return None
+    own = _arguments(calls[0]) if calls else {}
+    return _of_catalog(named[0]) | _values(own, file, given)
+
+
+def _settings(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any]:
+    """Of the arguments of opennmt.models.Transformer those that are asked for."""
+    return {**DEFAULTS, **_values(_arguments(call), file, given)}
+
+
+def _arguments(call: ast.Call) -> dict[str | None, ast.expr]:
+    """By name; None: there are some that stand in a list or a dictionary."""
+    found: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
+    for name, value in zip(_ARGUMENTS, call.args, strict=False):
+        if isinstance(value, ast.Starred):
+            return {**found, None: value}
+        found[name] = value
     return found
 
 
-def _settings(arguments: Mapping[str, ast.expr]) -> dict[str, Any]:
-    """Of the arguments those that are asked for, where they stand there as constants or names."""
+def _values(arguments: Mapping[str | None, ast.expr], file: Path, given: set[str]) -> dict[str, Any]:
+    """The values of those that are asked for; DataError where one is no constant, nor a name."""
     found: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name not in _EXPRESSED:
+        if name in given or (name is not None and name not in _EXPRESSED):
             continue
-        if isinstance(value, ast.Constant):
+        if isinstance(value, ast.Constant) and name is not None:
             found[name] = value.value
-        elif name in ("ffn_activation", "position_encoder_class"):  # a name, or a function that makes one
+        elif name in _NAMED:  # a name, or a function that makes one
             calls = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
             found[name] = _last(calls[0] if calls else value)
+        elif name is not None or not {"num_heads", "position_encoder_class"} <= given:
+            flag = f"{name}=VALUE" if name else "num_heads=N,position_encoder_class=NAME"
+            raise DataError(
+                f"{file} has {ast.unparse(value)!r:.60} as {name or 'arguments'} of its Transformer: only running it "
+                f"would tell the value, and it is never run. Give --hparams={flag}."
+            )
     return found
 
 

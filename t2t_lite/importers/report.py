@@ -23,7 +23,9 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
     yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
     yield "model", _model(imported, parameters)
-    yield "positions", _positions(described)
+    assumed = imported.toolkit == "OpenNMT-tf" and "position_encoder_class" not in imported.hparams
+    why = " (assumed; if there are none: --hparams=position_encoder_class=None)" if assumed else ""
+    yield "positions", f"{_positions(described)}{why if described.positions == 'opennmt' else ''}"
     if imported.target_space is not None:
         yield "target space", f"{imported.target_space.row} ({imported.target_space.why})"
     if imported.toolkit == "OpenNMT-tf":

@@ -30,6 +30,8 @@ IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 
 _SETTINGS = ("hparams.json", "flags.txt", "model_description.py")  # beside a checkpoint
+_SAID = ("num_heads", "d_k", "d_v", "positions")  # what hparams say of a description
+_NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # they may say these; else what the toolkit usually has is taken
 _CHUNK = 1 << 20  # bytes read at once for a checksum
 
 
@@ -159,10 +161,11 @@ def _with_a_table_each(imported: Imported) -> Imported:
 
 
 def _record(found: Import) -> dict[str, Any]:
-    """What import.json says: where the run is from, what the shapes said and what the user gave."""
+    """What import.json says: where the run is from, what shapes and hparams said, what is usual, and what was given."""
     imported = found.imported
     described = dataclasses.asdict(imported.description)
-    said = {name: described.pop(name) for name in ("num_heads", "d_k", "d_v", "positions", "source_end")}
+    usual = {name: described.pop(name) for name in _NOT_IN_SHAPES if name not in imported.hparams}
+    said = {name: described.pop(name) for name in (*_SAID, *_NOT_IN_SHAPES) if name in described}
     beside = [name for name in _SETTINGS if (Path(imported.checkpoints[-1]).parent / name).is_file()]
     space = imported.target_space
     return {
@@ -180,6 +183,7 @@ def _record(found: Import) -> dict[str, Any]:
         },
         "from_shapes": described,
         "from_hparams": {"file": beside[0] if beside else None, **said},
+        f"usual_in_{imported.toolkit}": usual,
         "target_space": None if space is None else dataclasses.asdict(space),
         "given": dict(found.given),
         f"{imported.toolkit}_hparams": dict(imported.hparams),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams
-from t2t_lite.importers.description import Description
+from t2t_lite.importers.description import Description, count_layers
 from t2t_lite.importers.t2t_embeddings import Embeddings
 from t2t_lite.importers.t2t_variables import shown
 
@@ -33,14 +32,17 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
     relative = shapes.get(_RELATIVE.format("encoder"))
     heads = _heads(shapes, hparams, keys, relative)
     if keys % heads or values % heads:
-        raise DataError(f"num_heads={heads} does not divide the {keys} columns of keys and the {values} of values.")
+        raise DataError(
+            f"num_heads={heads} does not divide the {keys} columns of keys and the {values} of values of the model of "
+            "tensor2tensor."
+        )
     learned = shapes.get("body/inputs_positional_embedding")
     positions = "learned" if learned else "tensor2tensor"
     if not learned and hparams.get("pos", None if relative else "timing") in (None, "none"):
         positions = "none"
     found = Description(
-        num_encoder_layers=_layers(shapes, "encoder"),
-        num_decoder_layers=_layers(shapes, "decoder"),
+        num_encoder_layers=count_layers(shapes, "body/encoder"),
+        num_decoder_layers=count_layers(shapes, "body/decoder"),
         d_model=tables.d_model,
         d_ff=_of(shapes, "body/encoder/layer_0/ffn/conv1/kernel")[-1],
         num_heads=heads,
@@ -78,19 +80,13 @@ def _heads(shapes: Shapes, hparams: Mapping[str, Any], keys: int, relative: tupl
     heads = three[1] if three else keys // relative[1] if relative else hparams.get("num_heads")
     if heads is None:
         raise DataError(
-            "The checkpoint does not say how many heads its attention has, and no hparams.json or flags.txt beside it "
-            "does. Give --hparams_set=NAME, the set that it was trained with, or --hparams=num_heads=N."
+            "The checkpoint of tensor2tensor does not say how many heads its attention has, and no hparams.json or "
+            "flags.txt beside it does. Give --hparams_set=NAME, the set that it was trained with, or "
+            "--hparams=num_heads=N."
         )
     if not isinstance(heads, int) or heads < 1:
-        raise DataError(f"num_heads={heads!r} is no number of heads.")
+        raise DataError(f"num_heads={heads!r} is no number of heads that a model of tensor2tensor could have.")
     return heads
-
-
-def _layers(shapes: Shapes, stack: str) -> int:
-    numbers = {int(match[1]) for name in shapes if (match := re.match(rf"body/{stack}/layer_(\d+)/", name))}
-    if numbers != set(range(len(numbers))):
-        raise DataError(f"The checkpoint has the {stack} layers {sorted(numbers)}; one of them is missing.")
-    return len(numbers)
 
 
 def _of(shapes: Shapes, name: str) -> tuple[int, ...]:
@@ -119,4 +115,6 @@ def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
     }
     wrong = [f"{name} {said} and {there}" for name, (said, there) in wanted.items() if said not in (None, there)]
     if wrong:
-        raise DataError(f"The hparams are of another model than the checkpoint: they say, and it has, {shown(wrong)}.")
+        raise DataError(
+            f"tensor2tensor's hparams are of another model than the checkpoint: they say, and it has, {shown(wrong)}."
+        )

@@ -41,6 +41,14 @@ class Slots:
     arrays: Mapping[str, Mapping[str, Any]]
 
 
+def needed(imported: Imported) -> Slots:
+    """As `read`; UsageError where the checkpoint has none."""
+    found = read(imported)
+    if found is None:
+        raise UsageError("--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out.")
+    return found
+
+
 def read(imported: Imported) -> Slots | None:
     """Reads the slots of an imported checkpoint; None where it has none, as averaged ones may.
 
@@ -51,7 +59,10 @@ def read(imported: Imported) -> Slots | None:
         DataError: the slots are of another optimizer, incomplete, or cannot be expressed here.
     """
     if len(imported.checkpoints) > 1:
-        raise UsageError("A training goes on from one checkpoint, and the weights are the mean of several.")
+        raise UsageError(
+            "--with_optimizer: a training goes on from one checkpoint, and the weights are the mean of several. Name "
+            "one, or leave the flag out."
+        )
     if not imported.variables.slots:
         return None
     if imported.description.attention_biases:
@@ -82,7 +93,9 @@ def read(imported: Imported) -> Slots | None:
             found[where.path] = _changed({ours: slot(name, end) for ours, end in ends.items()}, where, imported)
     step = [name for name in imported.variables.counters if name.endswith("global_step")]
     if not step:
-        raise DataError("The checkpoint has slots, but no global_step: how many updates they are of is not known.")
+        raise DataError(
+            "The checkpoint of tensor2tensor has slots, but no global_step: how many updates they are of is not known."
+        )
     return Slots(optimizer, int(checkpoints.mean(step[0])), found)
 
 

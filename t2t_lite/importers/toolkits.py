@@ -6,32 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_lite.errors import UsageError
-from t2t_lite.importers import opennmt, opennmt_vocabulary, t2t_slots, t2t_vocabulary, tensor2tensor, tf1_checkpoint
+from t2t_lite.importers import opennmt, opennmt_vocabulary, t2t_vocabulary, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import is_opennmt
-from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 
-def slots(imported: Imported) -> Slots:
-    """Returns the optimizer's slots, with which a training goes on.
-
-    Raises:
-        UsageError: of OpenNMT-tf they are not taken over; or the checkpoint has none.
-    """
-    if imported.toolkit != "tensor2tensor":
-        raise UsageError("--with_optimizer: slots of OpenNMT-tf are not taken over. Leave the flag out.")
-    found = t2t_slots.read(imported)
-    if found is None:
-        raise UsageError("--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out.")
-    return found
-
-
 def read(
-    paths: Sequence[str], vocabularies: Sequence[ImportedVocabulary], sentencepiece: Sequence[str], **settings: Any
+    paths: Sequence[str],
+    vocabularies: Sequence[ImportedVocabulary],
+    sentencepiece: Sequence[str],
+    *,
+    with_optimizer: bool = False,
+    **settings: Any,
 ) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     """Reads a checkpoint of whichever toolkit.
 
@@ -39,6 +29,7 @@ def read(
         paths, settings: as `tensor2tensor.read` and `opennmt.read` take them.
         vocabularies: of both sides, or of source and target.
         sentencepiece: files of the SentencePiece models whose pieces the vocabularies list, as many or none.
+        with_optimizer: whether the optimizer's slots are wanted, too.
 
     Raises:
         UsageError, DataError: something is missing, damaged, does not fit, or cannot be expressed here.
@@ -46,6 +37,10 @@ def read(
     prefix = tf1_checkpoint.find(paths[0])[-1]
     ours = is_opennmt(set(Tf1Checkpoints([prefix]).shapes))
     toolkit = "OpenNMT-tf" if ours else "tensor2tensor"
+    if ours and with_optimizer:
+        raise UsageError(
+            f"--with_optimizer: {prefix} is of OpenNMT-tf, whose optimizer is not taken over. Leave the flag out."
+        )
     of_opennmt = [vocabulary for vocabulary in vocabularies if isinstance(vocabulary, OpenNmtVocabulary)]
     if len(of_opennmt) != (len(vocabularies) if ours else 0):
         raise UsageError(f"{prefix} is a checkpoint of {toolkit}, and the vocabulary is not. Give the model's own.")

@@ -1,6 +1,6 @@
 """Score and CorpusMetric: what a metric of a problem gives, and what it must have.
 
-Nothing else is imported here: problems name their metrics, and listing problems loads no library that counts.
+No library that counts is imported here: problems name their metrics, and listing them loads none.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol
+
+from t2t_lite.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,3 +46,14 @@ class CorpusMetric(Protocol):
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], /) -> Score:
         """Returns the score of line N of the hypotheses against line N of the references."""
+
+
+def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Returns the score by a metric; UsageError where one of a user's own gives something else."""
+    found = metric.score(hypotheses, references)
+    if not isinstance(found, Score):
+        raise UsageError(
+            f"{type(metric).__name__}.score returned {found!r:.80}; a metric of a problem returns a "
+            "t2t_lite.metrics.score.Score(name, value, signature, detail)."
+        )
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from t2t_lite.runs.report import read_metrics
 
-_SCORES = ("dev_bleu", "dev_chrf", "dev_f1")  # how the entries of an evaluation line begin
+SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_score")  # how the entries of an evaluation line begin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, DevScore]:
         line["step"]: DevScore(value, line.get("dev_loss", math.inf))
         for line in read_metrics(output_dir)
         for name, value in line.items()
-        if name.startswith(_SCORES)
+        if name.startswith(SCORES)
     }
 
 

@@ -11,6 +11,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Resume
 from t2t_lite.optimizers.choices import by_evaluations
 from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.text.vocabulary_files import FILES
 
 
 def check_same(
@@ -59,10 +60,10 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
     )
     changes = _changes(trained, spec, reset_optimizer=not training)
     theirs, ours = record["files"] or {}, spec.files or {}
-    changes += [
+    changes += [  # of vocabularies; tags concern outputs only, and may be learned again
         f"  {name}: checksum {theirs[name][:12]}... -> {ours[name][:12]}..."
-        for name in sorted(theirs.keys() & ours.keys())
-        if theirs[name] != ours[name] and name.endswith(".model")  # tags concern outputs only, and may be learned again
+        for name in FILES
+        if name in theirs and name in ours and theirs[name] != ours[name]
     ]
     if changes:
         raise DataError(

@@ -73,7 +73,7 @@ class ImportedVocabulary(abc.ABC):
         raise DataError(f"This vocabulary has {self.size:,} ids always, and the model {size:,}.")
 
     def line(self, text: str) -> str:
-        """Returns a line of text as training and decoding encode it: stripped, as by t2t-datagen and t2t-decoder."""
+        """Returns a line of text as training and decoding encode it: stripped, as t2t-datagen and t2t-decoder do."""
         return text.strip()
 
     @abc.abstractmethod

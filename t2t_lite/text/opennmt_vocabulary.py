@@ -1,7 +1,12 @@
-"""Token vocabulary of OpenNMT-tf: tokens between white space, which an external tokenizer has made."""
+"""Token vocabulary of OpenNMT-tf: tokens between white space, which an external tokenizer has made.
+
+White space is that of ASCII (tokenizers/tokenizer.py of 2.32.0: SpaceTokenizer, tf.strings.split): a token may hold a
+no-break space or another of Unicode's spaces.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -11,6 +16,7 @@ from t2t_lite.text.imported_vocabulary import ImportedVocabulary, lines_of
 SPECIAL = ("<blank>", "<s>", "</s>")  # its first ids: constants.py of 2.32.0
 UNKNOWN_TOKEN = "<unk>"  # has the id after the file's last; no line of its own
 
+_TOKEN = re.compile(r"[^\t-\r ]+")
 _WHAT = "a vocabulary of OpenNMT-tf"
 
 
@@ -48,9 +54,13 @@ class OpenNmtVocabulary(ImportedVocabulary):
     def size(self) -> int:
         return len(self._pieces)
 
+    def line(self, text: str) -> str:
+        """Returns a line of text as it is."""
+        return text
+
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of the tokens between white space, without EOS."""
-        return [self.ids.get(token, self.unknown) for token in text.split()]
+        """Returns the ids of the tokens between white space of ASCII, without EOS."""
+        return [self.ids.get(token, self.unknown) for token in _TOKEN.findall(text)]
 
     def text_of(self, ids: Iterable[int]) -> str:
         """Returns the tokens of all `ids`, spaces between."""

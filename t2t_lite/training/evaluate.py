@@ -17,7 +17,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_report import TreeScore
-from t2t_lite.metrics.score import CorpusMetric, Score
+from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
@@ -67,7 +67,8 @@ class Scores:
 
     def as_metrics(self, split: str) -> dict[str, float]:
         """The entries of an evaluation line of metrics.jsonl."""
-        kind = {"chrF2": "chrf", "BLEU": "bleu", "F1": "f1"}.get(self.score.name, "bleu_paper")
+        kinds = {"chrF2": "chrf", "BLEU": "bleu", "F1": "f1", "BLEU-paper": "bleu_paper"}
+        kind = kinds.get(self.score.name.partition(" ")[0], "score")  # a metric of the problem's own
         return {
             f"{split}_loss": self.loss,
             f"{split}_perplexity": self.perplexity,
@@ -118,7 +119,7 @@ class Evaluator:
             hypotheses = [h[0] for h in self._translator.translate(sources, progress=bar)]
         references = [self._translator.outputs.reference(*pair) for pair in pairs]
         texts = [h.text for h in hypotheses]
-        score = self._metric.score(texts, references)
+        score = scored(self._metric, texts, references)
         repaired = sum(h.repaired for h in hypotheses)
         return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources)
 

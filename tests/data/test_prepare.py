@@ -12,6 +12,8 @@ from t2t_lite.data.store import Store, open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from t2t_lite.problem import Problem
+from t2t_lite.text.codec import Codec
+from t2t_lite.text.tree_codec import TreeCodec
 
 
 class Made(Problem):
@@ -229,6 +231,20 @@ def test_arguments(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match=r"--data_dir=\S*file is not a folder"):
         prepare(Made(), tmp_path / "file")
+
+
+class _OwnCodec(Codec):
+    """A codec that is not one of the two."""
+
+
+@pytest.mark.parametrize("codec", [_OwnCodec(), TreeCodec, "tree"])
+def test_a_codec_that_is_not_known(tmp_path: Path, codec: object) -> None:
+    """Before anything is written."""
+    with pytest.raises(
+        UsageError, match=r"has the codec .*, which nothing would find again for its prepared data\. Gi"
+    ):
+        prepare(Made(codec=codec), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_lines_of_a_megabyte(tmp_path: Path) -> None:

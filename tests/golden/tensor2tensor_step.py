@@ -17,14 +17,14 @@ everything as it is after the update with them ("after"): of each a list of [var
 in a row.
 """
 
-# ruff: noqa: B905 (zip has no `strict` in Python 3.7)
+# ruff: noqa: B905, UP006, UP035 (Python 3.7: zip has no `strict`, and a NamedTuple no list[...])
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict, List, NamedTuple
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -66,11 +66,23 @@ def batch(draw: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
     return sides[0], sides[1]
 
 
-def make(name: str) -> dict[str, Any]:
-    """The arrays of a case."""
-    hparams_set, changes = CASES[name]
+class Training(NamedTuple):
+    """A training in tensor2tensor's graph: its hparams as its trainer writes them, and tensors."""
+
+    written: Dict[str, Any]
+    sides: List[Any]
+    loss: Any
+    weights: List[Any]
+    gradients: List[Any]
+    rate: Any
+    update: Any
+    step: Any
+
+
+def training(hparams_set: str, changes: Dict[str, Any]) -> Training:
+    """Builds a training in the default graph, with all dropout at 0."""
     hparams = registry.hparams(hparams_set)
-    for key, value in {**SMALL, **changes}.items():
+    for key, value in changes.items():
         if key in hparams:
             hparams.set_hparam(key, value)
     written = {k: v for k, v in hparams.values().items() if isinstance(v, (int, float, str, bool, type(None)))}
@@ -80,20 +92,35 @@ def make(name: str) -> dict[str, Any]:
     problem = problem_hparams.test_problem_hparams(V, V, hparams)
     problem.target_space_id = SPACE
     hparams.problem_hparams = problem
+    tf.set_random_seed(1)
+    sides = [tf.placeholder(tf.int32, [None, None]) for _ in range(2)]
+    features = dict(zip(("inputs", "targets"), (side[:, :, None, None] for side in sides)))
+    features["target_space_id"] = tf.constant(SPACE, tf.int32)
+    step = tf.train.get_or_create_global_step()
+    model = transformer.Transformer(hparams, tf.estimator.ModeKeys.TRAIN, problem)
+    with tf.variable_scope("", initializer=tf.uniform_unit_scaling_initializer(2.0)):
+        _, losses = model(features)
+    loss = sum(part[0] / part[1] if isinstance(part, tuple) else part for part in losses.values())
+    weights = tf.trainable_variables()
+    gradients = tf.gradients(loss, weights)
+    rate = learning_rate.learning_rate_schedule(hparams)
+    return Training(written, sides, loss, weights, gradients, rate, optimize.optimize(loss, rate, hparams), step)
+
+
+def flat(kind: str, values: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    """Arrays by name as a list of [name, shape], and all numbers in a row."""
+    return {
+        f"{kind}/shapes": np.array(json.dumps([[path, value.shape] for path, value in values.items()])),
+        f"{kind}/values": np.concatenate([np.ravel(np.float32(value)) for value in values.values()]),
+    }
+
+
+def make(name: str) -> dict[str, Any]:
+    """The arrays of a case."""
+    hparams_set, changes = CASES[name]
     with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(1)
-        sides = [tf.placeholder(tf.int32, [None, None]) for _ in range(2)]
-        features = dict(zip(("inputs", "targets"), (side[:, :, None, None] for side in sides)))
-        features["target_space_id"] = tf.constant(SPACE, tf.int32)
-        step = tf.train.get_or_create_global_step()
-        model = transformer.Transformer(hparams, tf.estimator.ModeKeys.TRAIN, problem)
-        with tf.variable_scope("", initializer=tf.uniform_unit_scaling_initializer(2.0)):
-            _, losses = model(features)
-        loss = sum(part[0] / part[1] if isinstance(part, tuple) else part for part in losses.values())
-        weights = tf.trainable_variables()
-        gradients = tf.gradients(loss, weights)
-        rate = learning_rate.learning_rate_schedule(hparams)
-        update = optimize.optimize(loss, rate, hparams)
+        made = training(hparams_set, {**SMALL, **changes})
+        written, sides, loss, weights, gradients, rate, update, step = made
         session.run(tf.global_variables_initializer())
         draw = np.random.RandomState(3)
         for _ in range(UPDATES):
@@ -113,8 +140,7 @@ def make(name: str) -> dict[str, Any]:
     arrays["hparams"] = np.array(json.dumps(written))
     arrays["sparse"] = np.array(sparse, dtype="U")
     for kind, values in (("before", before), ("gradient", of), ("after", after)):
-        arrays[f"{kind}/shapes"] = np.array(json.dumps([[path, value.shape] for path, value in values.items()]))
-        arrays[f"{kind}/values"] = np.concatenate([np.ravel(np.float32(value)) for value in values.values()])
+        arrays.update(flat(kind, values))
     return {f"{name}/{path}": np.asarray(value) for path, value in arrays.items()}
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search, length_penalty
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, opennmt_settings, run_folder, t2t_model, toolkits
+from t2t_lite.importers import opennmt, opennmt_catalog, opennmt_settings, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
@@ -19,6 +19,8 @@ from tests.importers.opennmt_golden import NAMES, SOURCE_END, golden, save
 from tests.importers.opennmt_search import search
 
 _KERNEL = "model/encoder/layers/1/ffn/layer/inner/kernel/.ATTRIBUTES/VARIABLE_VALUE"
+_SINES = "SinusoidalPositionEncoder"
+_BOTH = f"num_heads=2,position_encoder_class={_SINES}"
 
 
 def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tuple[Any, Any]]:
@@ -122,9 +124,12 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
     ("text", "wanted"),
     [
         ('model = lambda: models.get_model_from_catalog("TransformerBigRelative")', (16, None)),
-        ("model = lambda: onmt.models.Transformer(a, b, 6, 512, 4, 2048, ffn_activation=tf.nn.relu)", (4, "absent")),
+        ("model = lambda: onmt.models.Transformer(a, b, 6, 512, 4, 2048, ffn_activation=tf.nn.relu)", (4, _SINES)),
+        ("model = lambda: models.Transformer(maximum_relative_position=4)", (8, _SINES)),
         ("model = lambda: opennmt.models.Transformer(position_encoder_class=None)", (8, None)),
-        ("model = onmt.models.catalog.TransformerTiny()", (2, "absent")),
+        ("model = onmt.models.catalog.TransformerTiny()", (2, _SINES)),
+        ("class M(models.TransformerBig):\n  pass\nmodel = lambda: M()", (16, _SINES)),
+        ("class M(opennmt.models.Transformer):\n  pass", (8, _SINES)),
         (
             "class M(Transformer):\n  def __init__(self):\n    super().__init__(num_heads=2, position_encoder_class="
             "lambda: layers.PositionEmbedder(9))",
@@ -138,6 +143,63 @@ def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: 
     assert tuple(found.get(name, "absent") for name in ("num_heads", "position_encoder_class")) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "given", "said"),
+    [
+        (
+            "Transformer(num_heads=HEADS)",
+            "num_heads=2",
+            "'HEADS' as num_heads of its .* Give --hparams=num_heads=VALUE",
+        ),
+        (
+            "Transformer(a, b, *sizes)",
+            _BOTH,
+            r"'\*sizes' as arguments of its .*=num_heads=N,position_encoder_class=NAME",
+        ),
+        ("Transformer(**settings)", _BOTH, "'settings' as arguments of its Transformer: only running it would tell"),
+        ("Transformer(num_heads=2), Transformer()", "", "describes 2 Transformers, and which one"),
+    ],
+)
+def test_what_only_running_the_description_would_tell(tmp_path: Path, text: str, given: str, said: str) -> None:
+    """Nothing is taken for its default there; a value that is given will do."""
+    (tmp_path / "model_description.py").write_text(f"model = lambda: {text}\n")
+    with pytest.raises(DataError, match=said):
+        opennmt_settings.read(tmp_path, None, None)
+    if given:
+        assert opennmt_settings.read(tmp_path, None, given)["num_heads"] == 2
+
+
+def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
+    """OpenNMT-tf adds them unless position_encoder_class is None; where nothing says it, it has to be given."""
+    found = golden("relative")
+    save(tmp_path, found)
+    assert opennmt.read([tmp_path]).description.positions == "none"
+    file = tmp_path / "model_description.py"
+    file.write_text(file.read_text().replace("position_encoder_class=None, ", ""))
+    described = opennmt.read([tmp_path]).description
+    assert (described.positions, described.relative_positions) == ("opennmt", 3)
+    file.unlink()
+    with pytest.raises(DataError, match="does not say whether sinusoids are added, too. Give --hparams=position_enc"):
+        opennmt.read([tmp_path], hparams="num_heads=2")
+    for name, positions in (("None", "none"), (_SINES, "opennmt")):
+        assert opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description.positions == positions
+
+
+def test_recipes_are_those_of_the_catalog() -> None:
+    """ScalingNmtEnDe and EnFr have an optimizer and dropouts of their own."""
+    names = ("dropout", "attention_dropout", "relu_dropout", "adam_beta2", "adam_epsilon", "schedule", "warmup_steps")
+    wanted = {
+        "TransformerBig": (0.1, 0.1, 0.1, 0.998, 1e-7, None, 8000),
+        "ScalingNmtEnDe": (0.3, 0.1, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
+        "ScalingNmtEnFr": (0.1, 0, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
+    }
+    found = {name: opennmt_catalog.usual(opennmt_settings.read(Path(), name, None)) for name in wanted}
+    assert {name: tuple(map(recipe.get, names)) for name, recipe in found.items()} == wanted
+    assert [found[name].get("learning_rate") for name in wanted] == [None, 0.001, 0.0007]
+    given = opennmt_settings.read(Path(), "TransformerBase", "dropout=0.2")
+    assert opennmt_catalog.usual(given)["dropout"] == 0.2
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     found = golden("shared")
     save(tmp_path, found)
@@ -146,14 +208,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
     def read(**settings: Any) -> Any:
         return opennmt.read([tmp_path], **settings)
 
-    assert read(hparams_set="TransformerTiny").description.num_heads == 2
+    assert read(hparams_set="TransformerTiny", hparams="num_units=16").description.num_heads == 2
     for settings, error, said in (
         ({"hparams": "num_heads=3"}, DataError, "num_heads=3 does not divide the 16 columns"),
         ({"hparams": "ffn_activation=gelu"}, DataError, "ffn_activation=gelu .only relu"),
         ({"hparams": "head=3"}, UsageError, "head is no setting of an OpenNMT-tf model"),
         ({"hparams_set": "LuongAttention"}, UsageError, "no Transformer of OpenNMT-tf's catalog"),
         ({"hparams": "position_encoder_class=PositionEmbedder"}, DataError, "learned positions, and the checkpoint"),
-        ({"hparams": "num_units=32"}, DataError, "it says num_units=32, and the checkpoint has 16"),
+        ({"hparams": "num_units=32"}, DataError, "they say num_units=32, and the checkpoint has 16"),
+        ({"hparams_set": "TransformerTiny"}, DataError, "they say num_units=64, and the checkpoint has 16"),
         ({"target_space_id": 1}, UsageError, "models of OpenNMT-tf have no target space"),
     ):
         with pytest.raises(error, match=said):
@@ -161,6 +224,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model_description.py").unlink()
     with pytest.raises(DataError, match="does not say how many heads its attention has, and no model_description"):
         read()
+    with pytest.raises(UsageError, match="--with_optimizer: .*ckpt-500 is of OpenNMT-tf, whose optimizer is not taken"):
+        toolkits.read([str(tmp_path)], [vocabulary], [], with_optimizer=True)
     other = OpenNmtVocabulary(vocabulary.data + b"more\n")
     with pytest.raises(UsageError, match="has 19 tokens with <unk>, and the model's source embedding 18 rows"):
         toolkits.read([str(tmp_path)], [other], [], hparams="num_heads=2")

@@ -14,7 +14,7 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Problem, reverse
 from t2t_lite.text.linearize import restore
 from t2t_lite.text.tag_table import WSJ
 from t2t_lite.text.trees import normalize, read_trees
@@ -324,5 +324,12 @@ def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pyt
 
 
 def test_the_name_that_the_codec_had_is_refused() -> None:
-    with pytest.raises(UsageError, match="Mine: target_kind is codec now"):
-        type("Mine", (Problem,), {"target_kind": "tree"})
+    """Where the problem is used: a folder of problems, one of which has it, goes on to be imported."""
+    mine = registry.register_problem(type("Mine", (Problem,), {"target_kind": "tree"}))
+    said = "'mine' has target_kind = 'tree', which is called codec now.* codec = TreeCodec.., .* import TreeCodec$"
+    for problem in (mine, type("Derived", (mine,), {"name": "mine"})):
+        with pytest.raises(UsageError, match=said):
+            reverse(problem)
+    for name in ("mine", "mine_rev"):
+        with pytest.raises(UsageError, match=said):
+            registry.problem(name)

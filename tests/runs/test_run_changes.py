@@ -16,6 +16,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.run_changes import check_record, check_same, make_record
 from t2t_lite.runs.run_checksums import sealed
 from t2t_lite.runs.run_dir import RunSpec, make_model, read_run, write_run
+from t2t_lite.text import vocabulary_files
 
 ALWAYS = {
     *("train_steps", "log_every", "eval_every", "eval_lines", "save_every", "save_minutes", "keep_checkpoints"),
@@ -98,6 +99,18 @@ def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
     base = registry.hparams("base")
     assert _as_earlier(tmp_path / "base", base).keys() == config.fields(type(base)).keys()
     assert read_run(tmp_path / "base").hparams == base
+
+
+@pytest.mark.parametrize("suffix", sorted(vocabulary_files.KINDS))
+def test_a_checkpoint_of_another_vocabulary(suffix: str) -> None:
+    """Of every kind; tags may be learned again."""
+    name = f"vocabulary.source{suffix}"
+    spec = dataclasses.replace(_spec(TransformerHParams()), files={name: 64 * "a", "tags.json": 64 * "c"})
+    record = make_record(spec)
+    check_record(record | {"files": {name: 64 * "a", "tags.json": 64 * "d"}}, spec, "model-1", training=True)
+    for training in (True, False):
+        with pytest.raises(DataError, match=rf"\n  {name}: checksum b{{12}}\.\.\. -> a{{12}}\.\.\.\n"):
+            check_record(record | {"files": {name: 64 * "b"}}, spec, "model-1", training=training)
 
 
 def test_the_class_of_a_runs_recipe_is_that_of_its_model(tmp_path: Path) -> None:

@@ -24,10 +24,15 @@ def test_it_translates_as_opennmt(run: Run, tmp_path: Path) -> None:
     assert said["variables"] == "90, each used once; left out: 180 of the optimizer, 5 of counters"
     assert said["check"] == f"16 of 16 outputs are equal to those of {outputs}"
     record = json.loads((output_dir / "import.json").read_text("utf-8"))
-    assert record["OpenNMT-tf_hparams"] == {"num_heads": 2, "num_units": 16}
+    dropouts = {"dropout": 0.0, "attention_dropout": 0.0, "ffn_dropout": 0.0}
+    wanted = {"num_heads": 2, "num_units": 16, "position_encoder_class": "SinusoidalPositionEncoder", **dropouts}
+    assert record["OpenNMT-tf_hparams"] == wanted
+    assert record["usual_in_OpenNMT-tf"] == {"norm_epsilon": 1e-3, "source_end": False}
     decoded = run("decoder", f"--output_dir={output_dir}", f"--input={inputs}").stdout
     assert decoded == "".join(f"{line}\n" for line in best(found))
     run("exporter", f"--output_dir={output_dir}")
     assert run("decoder", f"--saved_model={output_dir}/export", f"--input={inputs}").stdout == decoded
     refused = run("importer", *flags, "--sentencepiece=a,b", f"--output_dir={tmp_path}/other", status=2).stderr
     assert "--sentencepiece names 2 models for 1 vocabularies" in refused
+    refused = run("importer", *flags, "--with_optimizer", f"--output_dir={tmp_path}/other", status=2).stderr
+    assert "is of OpenNMT-tf, whose optimizer is not taken over. Leave the flag out." in refused

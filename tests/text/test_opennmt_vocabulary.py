@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from t2t_lite.errors import DataError
+from t2t_lite.export.text_ops import GraphText
 from t2t_lite.importers import opennmt_vocabulary
 from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
@@ -20,9 +22,20 @@ def test_tokens_and_special_ids(tmp_path: Path) -> None:
     vocabulary = load(tmp_path / "vocabulary.opennmt")
     assert isinstance(vocabulary, OpenNmtVocabulary)
     assert vocabulary.pieces(range(7)) == ["<blank>", "</s>", "<s>", "a", "\u2581b", "<unk>", "ID_6"]
-    assert vocabulary.encode(" a  \u2581b c <s> a\u2028") == [3, 4, 5, 5, 3]
+    assert vocabulary.encode(" a  \u2581b c <s> a\u2028") == [3, 4, 5, 5, 5]
     assert vocabulary.decode([0, 3, 5, 1, 4]) == "a <unk>"
     assert opennmt_vocabulary.side(vocabulary).rows == (0, 2, 1, 3, 4, 5)
+
+
+def test_white_space_is_that_of_ascii() -> None:
+    """OpenNMT-tf cut "a\xa0b\u2028c\u3000d\x1ce\x85f g\th\vi\fj\rk" as here, by tf.strings.split."""
+    tokens = ["a\xa0b\u2028c\u3000d\x1ce\x85f", "g", "h", "i", "j", "k", "\xa0l\xa0"]
+    vocabulary = OpenNmtVocabulary("\n".join(["<blank>", "<s>", "</s>", *tokens, ""]).encode())
+    text = " a\xa0b\u2028c\u3000d\x1ce\x85f g\th\vi\fj\rk \xa0l\xa0"
+    assert vocabulary.pieces(vocabulary.encode(vocabulary.line(text))) == tokens
+    graph = GraphText(vocabulary)
+    assert graph.encode(tf.constant([text]), 100)[0].numpy().tolist() == [*range(3, 10), 1]
+    assert [piece.encode() for piece in tokens] == tf.strings.split(text).numpy().tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,35 @@
+"""The metric of a problem, checked before anything that takes long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from t2t_lite.errors import UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.metrics.score import CorpusMetric
+    from t2t_lite.problem import Problem
+
+
+def checked_metric(problem: Problem) -> CorpusMetric:
+    """Returns the metric of a problem.
+
+    Raises:
+        UsageError: it cannot be computed, or is none.
+    """
+    metric = problem.make_metric()
+    if not callable(getattr(metric, "score", None)) or not isinstance(getattr(metric, "signature", None), str):
+        raise UsageError(
+            f"The problem {problem.name!r} has a make_metric() that returned {metric!r:.80}; a metric has a method "
+            "score(hypotheses, references) and a text signature, as t2t_lite/metrics/score.py says."
+        )
+    return metric
+
+
+def tokenizer_note(problem: Problem) -> str:
+    """What is unusual about the tokeniser of a problem's BLEU, if anything."""
+    from t2t_lite.metrics import bleu
+
+    if problem.has_own_metric:
+        return ""
+    return bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)

@@ -1,0 +1,63 @@
+"""Transformers of OpenNMT-tf's catalog: what their names say (models/catalog.py, models/transformer.py of 2.32.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# The arguments of opennmt.models.Transformer that are asked for, and what they are unless given.
+DEFAULTS: Mapping[str, Any] = {
+    "num_units": 512,
+    "num_heads": 8,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "ffn_dropout": 0.1,
+    "position_encoder_class": "SinusoidalPositionEncoder",
+}
+_BIG = {**DEFAULTS, "num_units": 1024, "num_heads": 16}
+_RELATIVE = {"position_encoder_class": None}
+# Its configuration says besides that the source has an end symbol, which --auto_config takes over.
+_SCALING = {**_BIG, "dropout": 0.3, "ffn_dropout": 0, "source_end": True}
+
+CATALOG: Mapping[str, Mapping[str, Any]] = {
+    **dict.fromkeys(("Transformer", "TransformerBase", "TransformerBaseSharedEmbeddings"), DEFAULTS),
+    **dict.fromkeys(("TransformerBig", "TransformerBigSharedEmbeddings"), _BIG),
+    **{name: {**DEFAULTS, **_RELATIVE} for name in ("TransformerRelative", "TransformerBaseRelative")},
+    "TransformerBigRelative": {**_BIG, **_RELATIVE},
+    "TransformerTiny": {**DEFAULTS, "num_units": 64, "num_heads": 2},
+    "ScalingNmtEnDe": _SCALING,
+    "ScalingNmtEnFr": {**_SCALING, "dropout": 0.1, "attention_dropout": 0},
+}
+
+# Fields of a recipe here: what --auto_config trains with, and what its search has by default.
+_USUAL = {
+    "label_smoothing": 0.1,
+    "adam_beta2": 0.998,
+    "adam_epsilon": 1e-7,  # Keras' default, which LazyAdam has
+    "warmup_steps": 8000,
+    "learning_rate_factor": 2.0,
+    "beam_size": 4,
+    "length_penalty": 0.0,
+}
+_SCALING_USUAL = {
+    "label_smoothing": 0.1,
+    "adam_beta2": 0.98,
+    "adam_epsilon": 1e-8,
+    "schedule": "inverse_sqrt",  # there it begins at 1e-7, here at 0
+    "warmup_steps": 4000,
+    "beam_size": 4,
+    "length_penalty": 0.0,
+}
+_PEAKS = {"ScalingNmtEnDe": 0.001, "ScalingNmtEnFr": 0.0007}
+
+
+def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a recipe, by name, that a model has there by default.
+
+    Args:
+        settings: as `opennmt_settings.read` has them.
+    """
+    dropouts = {"dropout": "dropout", "attention_dropout": "attention_dropout", "ffn_dropout": "relu_dropout"}
+    found = {ours: settings.get(name, DEFAULTS[name]) for name, ours in dropouts.items()}
+    peak = _PEAKS.get(str(settings.get("model")))
+    return found | (_USUAL if peak is None else {**_SCALING_USUAL, "learning_rate": peak})

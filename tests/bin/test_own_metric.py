@@ -1,0 +1,118 @@
+"""A problem's own metric: in training and its log, in t2t-lite-eval, in the problem the other way round."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from t2t_lite import problem, registry
+from t2t_lite.bin.problem_metric import checked_metric
+from t2t_lite.bin.run_card import make_card
+from t2t_lite.errors import UsageError
+from t2t_lite.metrics.score import Score, scored
+from t2t_lite.problem import reverse
+from t2t_lite.runs.open_run import open_run
+from tests import commands
+
+USERS = '''
+from t2t_lite import problem, registry
+from t2t_lite.metrics.score import Score
+
+class SameLength:
+    """Share of the outputs that have as many words as their references."""
+    signature = "same-length|version:1"
+
+    def score(self, hypotheses, references):
+        same = sum(len(h.split()) == len(r.split()) for h, r in zip(hypotheses, references, strict=True))
+        return Score("same-length", 100 * same / len(references), self.signature, f"{same}/{len(references)}")
+
+@registry.register_problem
+class Digits(problem.Problem):
+    """Lines of digits."""
+    vocab_size = 40
+
+    def samples(self, split):
+        for n in range(60):
+            line = " ".join(str(n))
+            yield line, line
+
+    def source_files(self, split):
+        return []
+
+    def make_metric(self):
+        return SameLength()
+'''
+SIZES = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,max_length=64,beam_size=1,extra_length=1"
+
+
+def test_training_log_and_eval(tmp_path: Path) -> None:
+    users, output = tmp_path / "users", tmp_path / "run"
+    users.mkdir()
+    (users / "__init__.py").write_text(USERS, encoding="utf-8")
+    flags = [f"--usr_dir={users}", f"--output_dir={output}"]
+    done = commands.run(
+        "t2t_lite.bin.trainer",
+        *flags,
+        "--problem=digits",
+        "--hparams_set=tiny",
+        f"--hparams=train_steps=2,eval_every=1,{SIZES}",
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    names = [{name for name in line if name.startswith("dev_")} for line in lines if "dev_loss" in line]
+    assert names == 2 * [{"dev_loss", "dev_perplexity", "dev_accuracy", "dev_score"}]
+    assert "same-length " in done.stdout.decode()
+    scores = {}
+    for metric in ("all", "bleu"):
+        done = commands.run("t2t_lite.bin.eval", *flags, f"--metric={metric}", "--json", "--split=dev")
+        assert done.returncode == 0, done.stderr
+        scores[metric] = json.loads(done.stdout)["scores"]
+    assert [score["name"] for score in scores["all"]] == ["same-length", "BLEU", "chrF2"]
+    assert [score["name"] for score in scores["bleu"]] == ["BLEU"]
+    own = scores["all"][0]
+    assert own["signature"] == "same-length|version:1"
+    assert own["detail"].endswith("/60")
+    kept = (output / "dev.scores.json").read_text()
+    assert "BLEU" in kept
+    (output / "dev.scores.json").unlink()
+    card = make_card(open_run(str(output), usr_dir=str(users), checkpoint="2"))
+    [score] = card["scores"]
+    assert (score["metric"], score["signature"]) == ("score", "same-length|version:1")
+
+
+class _Own:
+    signature = "own"
+
+    def score(self, hypotheses: list[str], references: list[str]) -> Score:
+        return Score("own", 1.0, self.signature, "")
+
+
+class _Mine(problem.Problem):
+    name = "mine"
+    source_language, target_language = "de", "en"
+
+    def make_metric(self) -> _Own:
+        return _Own()
+
+
+def test_the_other_way_round() -> None:
+    """Another problem's metric is still made for its own target language."""
+    reversed_problem = reverse(_Mine)()
+    assert reversed_problem.has_own_metric
+    assert isinstance(reversed_problem.make_metric(), _Own)
+    toy = registry.problem("toy_ende_rev")
+    assert not toy.has_own_metric
+    assert "BLEU" in toy.make_metric().score(["a b c d"], ["a b c d"]).name
+
+
+def test_what_is_no_metric() -> None:
+    made = _Mine()
+    made.make_metric = lambda: "bleu"  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(
+        UsageError, match=r"'mine' has a make_metric\(\) that returned 'bleu'; a metric has a method score"
+    ):
+        checked_metric(made)
+    metric = _Own()
+    metric.score = lambda hypotheses, references: 1.0  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(UsageError, match=r"_Own.score returned 1.0; a metric of a problem returns a t2t_lite.metrics"):
+        scored(metric, ["a"], ["a"])

@@ -1,0 +1,129 @@
+"""Twenty updates that go on with a training of tensor2tensor, beside its own twenty.
+
+tests/golden/tensor2tensor_20_updates.py made these: what its graph held after 400 updates, and then batches, losses,
+learning rates and what it held at their end. Here that checkpoint is imported with its optimizer, and 20 updates of the
+same batches are made. Dropout is 0.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.importers import t2t_slots, tensor2tensor
+from t2t_lite.optimizers.choices import make_optimizer, make_schedule
+from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
+from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.run_dir import read_run
+from t2t_lite.training.step import TrainStep
+from tests import commands
+from tests.importers.made_up import save
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_20_updates.npz"
+V, STEP, UPDATES = 23, 400, 20
+SPACES = {"adam": 5, "adafactor": None}  # of target spaces
+LOSS = {"adam": 5e-6, "adafactor": 2e-5}  # nats per token
+MOVED = {"adam": 2e-4, "adafactor": 2e-3}  # of how far a weight has moved
+
+
+def _golden(name: str) -> dict[str, Any]:
+    with np.load(GOLDEN, allow_pickle=False) as file:
+        return {path.partition("/")[2]: file[path] for path in file if path.startswith(f"{name}/")}
+
+
+def _save(golden: dict[str, Any], kind: str, folder: Path) -> str:
+    arrays, at = {}, 0
+    for name, shape in json.loads(str(golden[f"{kind}/shapes"])):
+        values = golden[f"{kind}/values"][at : at + math.prod(shape)].reshape(shape)
+        arrays[name], at = values if name != "global_step" else np.int64(values), at + math.prod(shape)
+    return save(folder / f"model.ckpt-{int(arrays['global_step'])}", arrays, json.loads(str(golden["hparams"])))
+
+
+def _imported(golden: dict[str, Any], folder: Path) -> Path:
+    """The run that the command makes."""
+    prefix = _save(golden, "before", folder / "there")
+    words = ["<pad>", "<EOS>", "UNK", *(f"w{i}" for i in range(3, V))]
+    (folder / "vocab.tokens").write_text("".join(f"{word}\n" for word in words))
+    flags = [f"--checkpoint={prefix}", f"--vocabulary={folder}/vocab.tokens", "--with_optimizer"]
+    done = commands.run("t2t_lite.bin.importer", *flags, f"--output_dir={folder}/run")
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+class Continued:
+    """The training goes on here: losses of its updates, without the labels' entropy, which tensor2tensor subtracts."""
+
+    def __init__(self, run: Path, golden: dict[str, Any]) -> None:
+        spec = read_run(run)
+        hparams = config.replace(spec.hparams, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
+        values = config.to_dict(hparams)
+        self.model = dataclasses.replace(spec, hparams=hparams).make_model(V, V, True)
+        optimizer = make_optimizer(hparams, [weight.value for weight in self.model.trainable_weights])
+        checkpoints = Checkpoints(run, self.model, optimizer, record=make_record(spec))
+        assert checkpoints.load_training(list_checkpoints(run)[-1]) == STEP
+        self.schedule = make_schedule(hparams, values["d_model"])
+        smoothing = values["label_smoothing"]
+        update = TrainStep(
+            self.model,
+            optimizer,
+            make_strategy(Devices(1)),
+            micro_batches=1,
+            label_smoothing=smoothing,
+            label_smoothing_over=values["label_smoothing_over"],
+            clip_norm=values["clip_norm"],
+            seed=1,
+            jit=False,
+        )
+        entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(smoothing / (V - 1))
+        self.update, self.entropy, self.golden = update, entropy, golden
+
+    def losses(self, rate: Callable[[int], float]) -> np.ndarray:
+        found = []
+        for number in range(UPDATES):
+            step = STEP + number + 1
+            batch = {side: self.golden[side][number][None] for side in ("source", "target")}
+            self.update(batch, step, rate(step))
+            outcome = self.update.outcome()
+            assert outcome.applied
+            found.append(outcome.loss - self.entropy)
+        return np.array(found)
+
+
+@pytest.mark.parametrize("name", ["adam", "adafactor"])
+def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
+    """tensor2tensor's count begins at 0, so that its update has the learning rate of ours before."""
+    golden = _golden(name)
+    run = _imported(golden, tmp_path)
+    there = Continued(run, golden)
+    losses = there.losses(lambda step: float(golden["rates"][step - STEP - 1]))
+    assert np.ptp(golden["losses"]) > 0.5
+    np.testing.assert_allclose(losses, golden["losses"], rtol=0, atol=LOSS[name])
+    before, after = (
+        tensor2tensor.read([_save(golden, kind, tmp_path / kind)], target_space_id=SPACES[name])
+        for kind in ("before", "after")
+    )
+    assert {weight.path for weight in there.model.trainable_weights} == set(after.weights)
+    for weight in there.model.trainable_weights:
+        wanted = after.weights[weight.path]
+        moved = np.abs(wanted - before.weights[weight.path]).max()
+        assert moved > 1e-5, weight.path
+        np.testing.assert_allclose(weight, wanted, rtol=0, atol=MOVED[name] * moved, err_msg=weight.path)
+    assert (slots := t2t_slots.read(after)) is not None
+    assert slots.step == STEP + UPDATES
+
+
+def test_its_learning_rates_and_ours(tmp_path: Path) -> None:
+    """The run's own schedule gives them, one update earlier; losses differ little for that, and less in later steps."""
+    golden = _golden("adam")
+    here = Continued(_imported(golden, tmp_path), golden)
+    rates = [here.schedule(step) for step in range(STEP, STEP + UPDATES + 1)]
+    np.testing.assert_allclose(rates[:-1], golden["rates"], rtol=1e-6)
+    np.testing.assert_allclose(rates[1:], golden["rates"], rtol=1.3e-3)
+    np.testing.assert_allclose(here.losses(here.schedule), golden["losses"], rtol=0, atol=5e-4)
