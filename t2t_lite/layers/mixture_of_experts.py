@@ -27,12 +27,13 @@ def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> A
     Args:
         rows: x, [N, D].
         experts: int32 [N, k].
-        kernels_1, kernels_2: W [n, D, F] and V [n, F, D].
+        kernels_1, kernels_2: W [n, D, F] and V [n, F, D]; products are made in the dtype of x.
 
     Returns:
         [N, k, D].
     """
     width, k = rows.shape[-1], experts.shape[-1]
+    kernels_1, kernels_2 = (ops.cast(kernels, rows.dtype) for kernels in (kernels_1, kernels_2))
     slots, of_blocks, size = blocks(ops.reshape(experts, (-1,)), kernels_1.shape[0])
     number = ops.shape(of_blocks)[0]
     # Of each slot, its position; of empty ones the first, whose result nobody reads.
@@ -110,8 +111,8 @@ class MixtureOfExperts(keras.layers.Layer):
         if self.watch:
             self.watch(gates)
         k, width = gates.experts.shape[-1], x.shape[-1]
-        kernels = (ops.cast(kernels, x.dtype) for kernels in (self.kernels_1, self.kernels_2))
-        outputs = self.function(ops.reshape(x, (-1, width)), ops.reshape(gates.experts, (-1, k)), *kernels)
+        rows, experts = ops.reshape(x, (-1, width)), ops.reshape(gates.experts, (-1, k))
+        outputs = self.function(rows, experts, self.kernels_1, self.kernels_2)
         weights = ops.cast(ops.reshape(gates.weights, (-1, k, 1)), x.dtype)
         return ops.reshape(ops.sum(weights * outputs, axis=1), ops.shape(x))
 
