@@ -13,18 +13,22 @@ import numpy as np
 from t2t_lite.layers.mixture_of_experts import ExpertsSize, MixtureOfExperts
 from t2t_lite.models.balance import Balance
 from t2t_lite.models.flops import Sizes
-from t2t_lite.models.layer_factory import LayerFactory, layers_in
+from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
+
+# Fields that a Transformer has, too; its other ones are as in the paper's base model.
+_AS_TRANSFORMER = ("num_layers", "d_model", "d_ff", "num_heads", "norm", "share_embeddings", "dropout", "precision")
 
 
 @dataclasses.dataclass(frozen=True)
 class MoeFactory(LayerFactory):
     """Makes the parts of layers; the second, the fourth, ... have experts."""
 
-    num_experts: int = 1
-    experts_per_token: int = 1
+    num_experts: int
+    experts_per_token: int
     has_experts: bool = False
 
     def of_layer(self, number: int) -> LayerFactory:
@@ -68,33 +72,10 @@ class TransformerMoe(Balance, Transformer):
     def from_hparams(  # type: ignore[override]  # a recipe of its own
         cls, hparams: TransformerMoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> TransformerMoe:
-        per_head = hparams.d_model // hparams.num_heads
-        factory = MoeFactory(
-            num_heads=hparams.num_heads,
-            d_k=per_head,
-            d_v=per_head,
-            d_ff=hparams.d_ff,
-            norm=hparams.norm,
-            dropout=hparams.dropout,
-            attention_dropout=0.0,
-            relu_dropout=0.0,
-            initial_weights="glorot",
-            num_experts=hparams.num_experts,
-            experts_per_token=hparams.experts_per_token,
-        )
-        with layers_in(hparams.precision):
-            model = cls(
-                source_vocab_size,
-                target_vocab_size,
-                num_layers=hparams.num_layers,
-                d_model=hparams.d_model,
-                factory=factory,
-                shared=shared and hparams.share_embeddings,
-                tied=hparams.share_embeddings,
-                max_positions=1,
-                window=0,
-                remat=False,
-            )
+        plain = TransformerHParams(**{name: getattr(hparams, name) for name in _AS_TRANSFORMER})
+        experts = {"num_experts": hparams.num_experts, "experts_per_token": hparams.experts_per_token}
+        factory = MoeFactory.from_hparams(plain, **experts)
+        model = cls.with_factory(factory, plain, source_vocab_size, target_vocab_size, shared)
         model.balance_weight = hparams.balance_weight
         return model
 
