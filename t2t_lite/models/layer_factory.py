@@ -15,6 +15,7 @@ from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.layer_norm import LayerNorm
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.residual import Residual
+from t2t_lite.models.base import policy_of
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
@@ -84,9 +85,7 @@ class LayerFactory:
 def layers_in(precision: str) -> Iterator[None]:
     """Layers that are made within compute in `precision`, float32 or bfloat16."""
     previous = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(
-        keras.dtype_policies.DTypePolicy("mixed_bfloat16" if precision == "bfloat16" else "float32")
-    )
+    keras.config.set_dtype_policy(keras.dtype_policies.DTypePolicy(policy_of(precision)))
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.models.balance import Balance
+from t2t_lite.models.base import policy_of
 from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.moe_stacks import MoeDecoder, MoeEncoder
 from t2t_lite.models.rnn import Rnn
@@ -44,7 +45,7 @@ class Moe(Balance, Rnn):
             softmax_bias=False,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
-            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+            dtype=policy_of(hparams.precision),
         )
         model.balance_weight = hparams.balance_weight
         return model
