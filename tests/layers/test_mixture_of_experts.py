@@ -1,4 +1,4 @@
-"""Mixtures of experts against NumPy; none of the positions is dropped, and the form for CPUs gives the same."""
+"""Mixtures of experts against NumPy; none of the positions is dropped, and the form without XLA gives the same."""
 
 import contextlib
 from typing import Any
