@@ -4,6 +4,8 @@ from t2t_lite import config
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.registry import register_hparams
 
+from .tiny import MULTI30K_RUN, TINY_RUN
+
 
 @register_hparams
 def bytenet() -> ByteNetHParams:
@@ -62,16 +64,8 @@ def bytenet_tiny() -> ByteNetHParams:
         num_layers=5,
         d_model=64,
         clip_norm=5.0,
-        batch_tokens=2048,
-        max_length=64,
         learning_rate_factor=0.5,
-        warmup_steps=200,
-        train_steps=1000,
-        log_every=50,
-        eval_every=500,
-        save_every=100,
-        keep_checkpoints=5,
-        average_checkpoints=5,
+        **TINY_RUN | {"train_steps": 1000, "eval_every": 500},
     )
 
 
@@ -83,14 +77,6 @@ def multi30k_bytenet() -> ByteNetHParams:
         num_layers=10,
         d_model=128,
         dropout=0.3,
-        batch_tokens=8192,
-        max_length=128,
         learning_rate_factor=1.0,
-        warmup_steps=2000,
-        train_steps=4000,
-        eval_every=500,
-        keep_checkpoints=10,
-        average_checkpoints=10,
-        beam_size=5,
-        length_penalty=1.2,
+        **MULTI30K_RUN,
     )

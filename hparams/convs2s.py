@@ -4,6 +4,8 @@ from t2t_lite import config
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.registry import register_hparams
 
+from .tiny import MULTI30K_RUN, TINY_RUN
+
 
 @register_hparams
 def convs2s_ende() -> ConvS2SHParams:
@@ -76,16 +78,8 @@ def convs2s_tiny() -> ConvS2SHParams:
         max_positions=256,
         dropout=0.0,
         clip_norm=5.0,
-        batch_tokens=2048,
-        max_length=64,
         learning_rate_factor=0.4,
-        warmup_steps=200,
-        train_steps=1400,
-        log_every=50,
-        eval_every=700,
-        save_every=100,
-        keep_checkpoints=5,
-        average_checkpoints=5,
+        **TINY_RUN,
     )
 
 
@@ -101,14 +95,6 @@ def multi30k_convs2s() -> ConvS2SHParams:
         decoder_layers="4x128x3",
         max_positions=1024,
         dropout=0.3,
-        batch_tokens=8192,
-        max_length=128,
         learning_rate_factor=1.0,
-        warmup_steps=2000,
-        train_steps=4000,
-        eval_every=500,
-        keep_checkpoints=10,
-        average_checkpoints=10,
-        beam_size=5,
-        length_penalty=1.2,
+        **MULTI30K_RUN,
     )

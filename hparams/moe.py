@@ -5,6 +5,8 @@ from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_hparams
 
+from .tiny import MULTI30K_RUN, TINY_RUN
+
 
 @register_hparams
 def moe() -> MoeHParams:
@@ -39,16 +41,8 @@ def moe_tiny() -> MoeHParams:
         experts_per_token=2,
         dropout=0.0,
         clip_norm=5.0,
-        batch_tokens=2048,
-        max_length=64,
         learning_rate_factor=0.8,
-        warmup_steps=200,
-        train_steps=1400,
-        log_every=50,
-        eval_every=700,
-        save_every=100,
-        keep_checkpoints=5,
-        average_checkpoints=5,
+        **TINY_RUN,
     )
 
 
@@ -62,16 +56,8 @@ def multi30k_moe() -> MoeHParams:
         d_ff=256,
         num_experts=8,
         dropout=0.3,
-        batch_tokens=8192,
-        max_length=128,
         learning_rate_factor=1.0,
-        warmup_steps=2000,
-        train_steps=4000,
-        eval_every=500,
-        keep_checkpoints=10,
-        average_checkpoints=10,
-        beam_size=5,
-        length_penalty=1.2,
+        **MULTI30K_RUN,
     )
 
 
@@ -86,7 +72,7 @@ def transformer_moe() -> TransformerMoeHParams:
 
 @register_hparams
 def transformer_moe_tiny() -> TransformerMoeHParams:
-    """`tiny` with 4 experts, of which a position is given to 2, in its second layers."""
+    """`tiny` with d_ff = 256 and, in its second layers, 4 experts, of which a position is given to 2."""
     return TransformerMoeHParams(
         num_layers=2,
         d_model=128,
@@ -95,16 +81,8 @@ def transformer_moe_tiny() -> TransformerMoeHParams:
         num_experts=4,
         norm="pre",
         dropout=0.0,
-        batch_tokens=2048,
-        max_length=64,
         learning_rate_factor=0.8,
-        warmup_steps=200,
-        train_steps=1400,
-        log_every=50,
-        eval_every=700,
-        save_every=100,
-        keep_checkpoints=5,
-        average_checkpoints=5,
+        **TINY_RUN,
     )
 
 
@@ -116,14 +94,6 @@ def multi30k_transformer_moe() -> TransformerMoeHParams:
         num_layers=4,
         norm="post",
         dropout=0.3,
-        batch_tokens=8192,
-        max_length=128,
         learning_rate_factor=2.5,
-        warmup_steps=2000,
-        train_steps=4000,
-        eval_every=500,
-        keep_checkpoints=10,
-        average_checkpoints=10,
-        beam_size=5,
-        length_penalty=1.2,
+        **MULTI30K_RUN,
     )

@@ -4,6 +4,8 @@ from t2t_lite import config
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.registry import register_hparams
 
+from .tiny import MULTI30K_RUN, TINY_RUN
+
 
 @register_hparams(model="rnn")
 def rnn_tiny() -> RnnHParams:
@@ -13,16 +15,8 @@ def rnn_tiny() -> RnnHParams:
         d_model=128,
         dropout=0.0,
         clip_norm=5.0,
-        batch_tokens=2048,
-        max_length=64,
         learning_rate_factor=0.8,
-        warmup_steps=200,
-        train_steps=1400,
-        log_every=50,
-        eval_every=700,
-        save_every=100,
-        keep_checkpoints=5,
-        average_checkpoints=5,
+        **TINY_RUN,
     )
 
 
@@ -191,15 +185,5 @@ def multi30k_rnn() -> RnnHParams:
         d_model=256,
         dropout=0.3,
         clip_norm=5.0,
-        batch_tokens=8192,
-        max_length=128,
-        warmup_steps=2000,
-        train_steps=4000,
-        log_every=50,
-        eval_every=500,
-        save_every=100,
-        keep_checkpoints=10,
-        average_checkpoints=10,
-        beam_size=5,
-        length_penalty=1.2,
+        **MULTI30K_RUN,
     )

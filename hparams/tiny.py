@@ -5,9 +5,38 @@ for 8 devices, an update on two CPU cores took 41% more processor time with tiny
 (medians of updates in turn, 2026-11-23). For several GPUs start a run with --hparams=micro_batches=N.
 """
 
+from typing import Any
+
 from t2t_lite import config
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
+
+# Batches, updates, evaluations and checkpoints of `tiny`, and of other models' sets of that size.
+TINY_RUN: dict[str, Any] = {
+    "batch_tokens": 2048,
+    "max_length": 64,
+    "warmup_steps": 200,
+    "train_steps": 1400,
+    "log_every": 50,
+    "eval_every": 700,
+    "save_every": 100,
+    "keep_checkpoints": 5,
+    "average_checkpoints": 5,
+}
+# Those of `multi30k`, and its search.
+MULTI30K_RUN: dict[str, Any] = {
+    "batch_tokens": 8192,
+    "max_length": 128,
+    "warmup_steps": 2000,
+    "train_steps": 4000,
+    "log_every": 50,
+    "eval_every": 500,
+    "save_every": 100,
+    "keep_checkpoints": 10,
+    "average_checkpoints": 10,
+    "beam_size": 5,
+    "length_penalty": 1.2,
+}
 
 
 @register_hparams
@@ -24,16 +53,8 @@ def tiny() -> TransformerHParams:
         num_heads=4,
         norm="pre",
         dropout=0.0,
-        batch_tokens=2048,
-        max_length=64,
         learning_rate_factor=0.8,
-        warmup_steps=200,
-        train_steps=1400,
-        log_every=50,
-        eval_every=700,
-        save_every=100,
-        keep_checkpoints=5,
-        average_checkpoints=5,
+        **TINY_RUN,
     )
 
 
@@ -70,18 +91,8 @@ def multi30k() -> TransformerHParams:
         d_ff=256,
         num_heads=4,
         dropout=0.3,
-        batch_tokens=8192,
-        max_length=128,
         learning_rate_factor=2.5,
-        warmup_steps=2000,
-        train_steps=4000,
-        log_every=50,
-        eval_every=500,
-        save_every=100,
-        keep_checkpoints=10,
-        average_checkpoints=10,
-        beam_size=5,
-        length_penalty=1.2,
+        **MULTI30K_RUN,
     )
 
 

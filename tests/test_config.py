@@ -108,6 +108,8 @@ def test_several_overrides_at_once_and_none() -> None:
         ("precision=float16", "precision='float16' is not one of: float32, bfloat16. Did you mean 'bfloat16'"),
         ("num_layers=0", "num_layers=0 must be at least 1"),
         ("batch_tokens=-1", "batch_tokens=-1 must be at least 1"),
+        ("norm_epsilon=0", "norm_epsilon=0.0 must be at least 1e-12"),
+        ("norm_epsilon=-0.001", "norm_epsilon=-0.001 must be at least 1e-12"),
         ("dropout=1", "dropout=1.0 must be at least 0 and below 1"),
         ("label_smoothing=-0.1", "label_smoothing=-0.1 must be at least 0 and below 1"),
         ("seed=-1", "seed=-1 must be at least 0"),

@@ -6,7 +6,7 @@ rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -15,6 +15,38 @@ from t2t_lite.layers.matrix import TensorFn
 from t2t_lite.layers.noisy_top_k import NoisyTopK
 
 BLOCKS = 4  # of an expert that is asked as often as all others: a quarter of the rows, at most, is computed in vain
+
+
+class ExpertsSize(NamedTuple):
+    """Sizes of a mixture: D, F, n and k."""
+
+    width: int
+    d_ff: int
+    num_experts: int
+    experts_per_token: int
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds for a position, without room left in blocks: gate, noise and k experts."""
+        return 2 * self.width * (self.num_experts + self.experts_per_token * self.d_ff)
+
+    def kept_bytes(self, positions: int, bytes_per_value: int, *, in_blocks: bool) -> int:
+        """About the memory that the forward pass keeps for the backward pass.
+
+        Counted: gates, noise and, where it is cast, x in float32; inputs and inner values of experts, and the outputs
+        that positions are given.
+
+        Args:
+            in_blocks: as `expert_outputs` has it, with a copy of an expert's matrices for each block.
+        """
+        assignments, copies = positions * self.experts_per_token, 0
+        rows = assignments
+        if in_blocks:
+            number, size = block_sizes(assignments, self.num_experts)
+            rows, copies = number * size, 2 * number * self.width * self.d_ff
+        values = rows * (self.width + self.d_ff) + assignments * self.width + copies
+        of_gates = (6 + self.experts_per_token) * self.num_experts + (self.width if bytes_per_value < 4 else 0)
+        return values * bytes_per_value + positions * of_gates * 4
 
 
 def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> Any:
@@ -27,12 +59,13 @@ def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> A
     Args:
         rows: x, [N, D].
         experts: int32 [N, k].
-        kernels_1, kernels_2: W [n, D, F] and V [n, F, D].
+        kernels_1, kernels_2: W [n, D, F] and V [n, F, D]; products are made in the dtype of x.
 
     Returns:
         [N, k, D].
     """
     width, k = rows.shape[-1], experts.shape[-1]
+    kernels_1, kernels_2 = (ops.cast(kernels, rows.dtype) for kernels in (kernels_1, kernels_2))
     slots, of_blocks, size = blocks(ops.reshape(experts, (-1,)), kernels_1.shape[0])
     number = ops.shape(of_blocks)[0]
     # Of each slot, its position; of empty ones the first, whose result nobody reads.
@@ -55,9 +88,7 @@ def blocks(experts: Any, n: int) -> tuple[Any, Any, Any]:
         The slot of each assignment, int32 [A] in [0, M b); the expert of each block, int32 [M]; and b. Both sizes
         depend on A and n alone, and M b <= A + n (b - 1).
     """
-    assignments = ops.shape(experts)[0]
-    size = assignments // (BLOCKS * n) + 1
-    number = (assignments + n * (size - 1)) // size
+    number, size = block_sizes(ops.shape(experts)[0], n)
     asked = ops.one_hot(experts, n, dtype="int32")
     needed = (ops.sum(asked, axis=0) + size - 1) // size
     ends = ops.cumsum(needed)
@@ -65,6 +96,12 @@ def blocks(experts: Any, n: int) -> tuple[Any, Any, Any]:
     slots = ops.take(ends - needed, experts) * size + within
     after = ops.arange(number, dtype="int32")[:, None] >= ends[None]
     return slots, ops.minimum(ops.sum(ops.cast(after, "int32"), axis=1), n - 1), size
+
+
+def block_sizes(assignments: Any, n: int) -> tuple[Any, Any]:
+    """Returns M and b of A assignments."""
+    size = assignments // (BLOCKS * n) + 1
+    return (assignments + n * (size - 1)) // size, size
 
 
 class MixtureOfExperts(keras.layers.Layer):
@@ -110,13 +147,11 @@ class MixtureOfExperts(keras.layers.Layer):
         if self.watch:
             self.watch(gates)
         k, width = gates.experts.shape[-1], x.shape[-1]
-        kernels = (ops.cast(kernels, x.dtype) for kernels in (self.kernels_1, self.kernels_2))
-        outputs = self.function(ops.reshape(x, (-1, width)), ops.reshape(gates.experts, (-1, k)), *kernels)
+        rows, experts = ops.reshape(x, (-1, width)), ops.reshape(gates.experts, (-1, k))
+        outputs = self.function(rows, experts, self.kernels_1, self.kernels_2)
         weights = ops.cast(ops.reshape(gates.weights, (-1, k, 1)), x.dtype)
         return ops.reshape(ops.sum(weights * outputs, axis=1), ops.shape(x))
 
     @property
-    def products(self) -> int:
-        """Multiply-adds for a position: gate, noise and k experts."""
-        width = self.kernels_1.shape[1]
-        return 2 * width * (self.num_experts + self.gating.experts_per_token * self.d_ff)
+    def size(self) -> ExpertsSize:
+        return ExpertsSize(self.kernels_1.shape[1], self.d_ff, self.num_experts, self.gating.experts_per_token)

@@ -166,6 +166,11 @@ class Model(keras.Model, abc.ABC):
         return logits if bias is None else logits + ops.cast(bias, "float32")
 
 
+def policy_of(precision: str) -> str:
+    """Returns the name of Keras' dtype policy for a recipe's precision: weights are float32 in each."""
+    return "mixed_bfloat16" if precision == "bfloat16" else "float32"
+
+
 def check_model(name: str, model_class: Any) -> None:
     """Raises UsageError, with a sentence that names each fault, if a registered class does not keep the contract."""
     if not (inspect.isclass(model_class) and issubclass(model_class, Model)):

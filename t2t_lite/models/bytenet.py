@@ -79,8 +79,7 @@ class ByteNet(base.Model):
         cls, hparams: ByteNetHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> ByteNet:
         """Builds the model of a recipe, in its precision."""
-        dtype = "mixed_bfloat16" if hparams.precision == "bfloat16" else "float32"
-        return cls(source_vocab_size, target_vocab_size, hparams, dtype=dtype)
+        return cls(source_vocab_size, target_vocab_size, hparams, dtype=base.policy_of(hparams.precision))
 
     @property
     def cost(self) -> ByteNetCost:

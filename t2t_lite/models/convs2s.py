@@ -87,7 +87,7 @@ class ConvS2S(base.Model):
             d_out=hparams.d_out,
             max_positions=hparams.max_positions,
             dropout=hparams.dropout,
-            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+            dtype=base.policy_of(hparams.precision),
         )
 
     @property

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.feed_forward import FeedForward
-from t2t_lite.layers.layer_norm import EPSILON, LayerNorm
+from t2t_lite.layers.layer_norm import LayerNorm
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.residual import Residual
+from t2t_lite.models.base import policy_of
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +32,31 @@ class LayerFactory:
     attention_dropout: float
     relu_dropout: float
     initial_weights: str
-    max_relative_position: int = 0
-    attention_biases: bool = False
-    attention_score: str = "scaled"
-    norm_epsilon: float = EPSILON
+    max_relative_position: int
+    attention_biases: bool
+    attention_score: str
+    norm_epsilon: float
+
+    @classmethod
+    def from_hparams(cls, hparams: TransformerHParams, **further: Any) -> Self:
+        """Returns the factory of a recipe; a class with fields of its own is given them beside it."""
+        per_head = hparams.d_model // hparams.num_heads
+        return cls(
+            num_heads=hparams.num_heads,
+            d_k=hparams.d_k or per_head,
+            d_v=hparams.d_v or per_head,
+            d_ff=hparams.d_ff,
+            norm=hparams.norm,
+            dropout=hparams.dropout,
+            attention_dropout=hparams.attention_dropout,
+            relu_dropout=hparams.relu_dropout,
+            initial_weights=hparams.initial_weights,
+            max_relative_position=hparams.max_relative_position,
+            attention_biases=hparams.attention_biases,
+            attention_score=hparams.attention_score,
+            norm_epsilon=hparams.norm_epsilon,
+            **further,
+        )
 
     def of_layer(self, number: int) -> LayerFactory:
         """Returns the factory of layer `number`, from 0."""
@@ -62,9 +85,7 @@ class LayerFactory:
 def layers_in(precision: str) -> Iterator[None]:
     """Layers that are made within compute in `precision`, float32 or bfloat16."""
     previous = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(
-        keras.dtype_policies.DTypePolicy("mixed_bfloat16" if precision == "bfloat16" else "float32")
-    )
+    keras.config.set_dtype_policy(keras.dtype_policies.DTypePolicy(policy_of(precision)))
     try:
         yield
     finally:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts
+from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.models.balance import Balance
+from t2t_lite.models.base import policy_of
 from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.moe_stacks import MoeDecoder, MoeEncoder
 from t2t_lite.models.rnn import Rnn
@@ -44,22 +45,15 @@ class Moe(Balance, Rnn):
             softmax_bias=False,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
-            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+            dtype=policy_of(hparams.precision),
         )
         model.balance_weight = hparams.balance_weight
         return model
 
     @property
     def cost(self) -> RnnCost:
-        """Arithmetic and memory; of experts the products that the positions need, without room left in blocks."""
-        plain, experts = super().cost, self.encoder.experts
-        k, d_model = experts.gating.experts_per_token, self.encoder.outputs
-        return dataclasses.replace(
-            plain,
-            source_matrices=plain.source_matrices + experts.products,
-            target_matrices=plain.target_matrices + experts.products,
-            values=k * (2 * d_model + 2 * experts.d_ff) * (1 + BLOCKS) // BLOCKS,
-        )
+        """Arithmetic and memory."""
+        return dataclasses.replace(super().cost, experts=self.encoder.experts.size)
 
     def mixtures(self) -> dict[str, list[MixtureOfExperts]]:
         return {"source": [self.encoder.experts], "target": [self.decoder.experts]}

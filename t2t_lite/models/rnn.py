@@ -101,7 +101,7 @@ class Rnn(base.Model):
             softmax_bias=hparams.softmax_bias,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
-            dtype="mixed_bfloat16" if hparams.precision == "bfloat16" else "float32",
+            dtype=base.policy_of(hparams.precision),
         )
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.layers.lstm import LstmSize
+from t2t_lite.layers.mixture_of_experts import ExpertsSize
 from t2t_lite.models import base
 
 
@@ -25,7 +26,7 @@ class RnnCost(base.Cost):
         target_vocab_size: of the logits.
         additive: a pair of positions has a vector of its own.
         input_feeding: what attention gives is fed to the bottom layer.
-        values: further numbers that a symbol's forward pass keeps.
+        experts: of a mixture in the encoder and of one in the decoder; XLA does not compute them.
     """
 
     encoder: Sequence[LstmSize]
@@ -35,13 +36,15 @@ class RnnCost(base.Cost):
     target_vocab_size: int
     additive: bool
     input_feeding: bool
-    values: int = 0
+    experts: ExpertsSize | None = None
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """As `base.Cost`."""
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
         source = sum(size.products for size in self.encoder) + self.source_matrices
         target = sum(size.products for size in self.decoder) + self.target_matrices
+        if self.experts:
+            source, target = source + self.experts.products, target + self.experts.products
         pairs = 2 * self._width * s * t  # scores and contexts
         return int(2 * np.sum(s * source + t * target + pairs))
 
@@ -62,9 +65,9 @@ class RnnCost(base.Cost):
         attention = units * (6 * bytes_per_value + 4 * 4) + self.input_feeding * 5 * units * bytes_per_value
         pair = 2 * 4 + 2 * bytes_per_value + units * bytes_per_value * self.additive
         logits = self.target_vocab_size * (3 * 4 + (bytes_per_value if bytes_per_value < 4 else 0))
-        further = (s + t) * self.values * bytes_per_value
+        experts = self.experts.kept_bytes(s + t, bytes_per_value, in_blocks=False) if self.experts else 0
         return rows * (
-            s * layers(self.encoder) + t * (layers(self.decoder) + attention + logits) + s * t * pair + further
+            s * layers(self.encoder) + t * (layers(self.decoder) + attention + logits) + s * t * pair + experts
         )
 
     @property

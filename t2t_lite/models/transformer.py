@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -69,13 +69,13 @@ class Transformer(NoBuildTrace, Model):
         factory: LayerFactory,
         shared: bool,
         tied: bool,
-        positions: str = "sinusoidal",
+        positions: str,
         max_positions: int,
-        source_vector: bool = False,
-        start_vector: bool = False,
-        output_bias: bool = False,
-        source_end: bool = True,
-        num_decoder_layers: int = 0,
+        source_vector: bool,
+        start_vector: bool,
+        output_bias: bool,
+        source_end: bool,
+        num_decoder_layers: int,
         window: int,
         remat: bool,
         **kwargs: Any,
@@ -126,22 +126,19 @@ class Transformer(NoBuildTrace, Model):
     def from_hparams(
         cls, hparams: TransformerHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> Transformer:
-        per_head = hparams.d_model // hparams.num_heads
-        factory = LayerFactory(
-            num_heads=hparams.num_heads,
-            d_k=hparams.d_k or per_head,
-            d_v=hparams.d_v or per_head,
-            d_ff=hparams.d_ff,
-            norm=hparams.norm,
-            dropout=hparams.dropout,
-            attention_dropout=hparams.attention_dropout,
-            relu_dropout=hparams.relu_dropout,
-            initial_weights=hparams.initial_weights,
-            max_relative_position=hparams.max_relative_position,
-            attention_biases=hparams.attention_biases,
-            attention_score=hparams.attention_score,
-            norm_epsilon=hparams.norm_epsilon,
-        )
+        factory = LayerFactory.from_hparams(hparams)
+        return cls.with_factory(factory, hparams, source_vocab_size, target_vocab_size, shared)
+
+    @classmethod
+    def with_factory(
+        cls,
+        factory: LayerFactory,
+        hparams: TransformerHParams,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        shared: bool,
+    ) -> Self:
+        """As `from_hparams`, with layers of the factory's parts."""
         with layers_in(hparams.precision):
             return cls(
                 source_vocab_size,

@@ -31,7 +31,7 @@ class TransformerHParams(HParams):
         "post", "LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))"
     )
     norm_epsilon: float = field(
-        1e-6, "added to variances; tensor2tensor's, as the paper has none. OpenNMT-tf: 0.001", (0.0, 1.0)
+        1e-6, "added to variances; tensor2tensor's, as the paper has none. OpenNMT-tf: 0.001", (1e-12, 1.0)
     )
     positions: Literal["sinusoidal", "learned", "tensor2tensor", "opennmt", "none"] = field(
         "sinusoidal",

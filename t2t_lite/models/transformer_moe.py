@@ -10,21 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts
+from t2t_lite.layers.mixture_of_experts import ExpertsSize, MixtureOfExperts
 from t2t_lite.models.balance import Balance
 from t2t_lite.models.flops import Sizes
-from t2t_lite.models.layer_factory import LayerFactory, layers_in
+from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
+
+# Fields that a Transformer has, too; its other ones are as in the paper's base model.
+_AS_TRANSFORMER = ("num_layers", "d_model", "d_ff", "num_heads", "norm", "share_embeddings", "dropout", "precision")
 
 
 @dataclasses.dataclass(frozen=True)
 class MoeFactory(LayerFactory):
     """Makes the parts of layers; the second, the fourth, ... have experts."""
 
-    num_experts: int = 1
-    experts_per_token: int = 1
+    num_experts: int
+    experts_per_token: int
     has_experts: bool = False
 
     def of_layer(self, number: int) -> LayerFactory:
@@ -40,26 +44,24 @@ class MoeFactory(LayerFactory):
 class MoeSizes(Sizes):
     """What the counts depend on; the products are those that the positions need, without room left in blocks."""
 
-    num_experts: int = 1
-    experts_per_token: int = 1
+    experts: ExpertsSize = dataclasses.field(kw_only=True)
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        n, k = self.num_experts, self.experts_per_token
-        # Instead of one network k, and products for gates and noise.
-        more = 4 * self.d_model * ((k - 1) * self.d_ff + n)
-        positions = self._in_mixtures(np.asarray(source_lengths, np.int64), np.asarray(target_lengths, np.int64))
+        more = 2 * (self.experts.products - 2 * self.d_model * self.d_ff)  # instead of one network
+        s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
+        positions = self.num_layers // 2 * s + self._decoder_layers // 2 * t
         return super().forward_flops(source_lengths, target_lengths) + int(np.sum(positions * more))
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """As `Sizes`; with a copy of an expert's matrices for each block, as one GPU makes them."""
-        n, k = self.num_experts, self.experts_per_token
-        values = k * (2 * self.d_model + 2 * self.d_ff) * (1 + BLOCKS) // BLOCKS - 3 * self.d_ff
-        more = self._in_mixtures(source_length, target_length) * (values * bytes_per_value + 10 * n * 4)
-        return super().activation_bytes(rows, source_length, target_length, bytes_per_value) + rows * more
+        """As `Sizes`; experts are computed in blocks, as under XLA."""
 
-    def _in_mixtures(self, source: Any, target: Any) -> Any:
-        """Positions of all layers with experts."""
-        return self.num_layers // 2 * source + self._decoder_layers // 2 * target
+        def more(positions: int) -> int:
+            kept = self.experts.kept_bytes(positions, bytes_per_value, in_blocks=True)
+            return kept - 3 * positions * self.d_ff * bytes_per_value  # instead of one network
+
+        in_mixtures = self.num_layers // 2 * more(rows * source_length)
+        in_mixtures += self._decoder_layers // 2 * more(rows * target_length)
+        return super().activation_bytes(rows, source_length, target_length, bytes_per_value) + in_mixtures
 
 
 @register_model("transformer_moe")
@@ -70,41 +72,16 @@ class TransformerMoe(Balance, Transformer):
     def from_hparams(  # type: ignore[override]  # a recipe of its own
         cls, hparams: TransformerMoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> TransformerMoe:
-        per_head = hparams.d_model // hparams.num_heads
-        factory = MoeFactory(
-            num_heads=hparams.num_heads,
-            d_k=per_head,
-            d_v=per_head,
-            d_ff=hparams.d_ff,
-            norm=hparams.norm,
-            dropout=hparams.dropout,
-            attention_dropout=0.0,
-            relu_dropout=0.0,
-            initial_weights="glorot",
-            num_experts=hparams.num_experts,
-            experts_per_token=hparams.experts_per_token,
-        )
-        with layers_in(hparams.precision):
-            model = cls(
-                source_vocab_size,
-                target_vocab_size,
-                num_layers=hparams.num_layers,
-                d_model=hparams.d_model,
-                factory=factory,
-                shared=shared and hparams.share_embeddings,
-                tied=hparams.share_embeddings,
-                max_positions=1,
-                window=0,
-                remat=False,
-            )
+        plain = TransformerHParams(**{name: getattr(hparams, name) for name in _AS_TRANSFORMER})
+        experts = {"num_experts": hparams.num_experts, "experts_per_token": hparams.experts_per_token}
+        factory = MoeFactory.from_hparams(plain, **experts)
+        model = cls.with_factory(factory, plain, source_vocab_size, target_vocab_size, shared)
         model.balance_weight = hparams.balance_weight
         return model
 
     @property
     def cost(self) -> MoeSizes:
-        experts = self.mixtures()["target"][0]
-        k = experts.gating.experts_per_token
-        return MoeSizes(**dataclasses.asdict(self._cost), num_experts=experts.num_experts, experts_per_token=k)
+        return MoeSizes(**dataclasses.asdict(self._cost), experts=self.mixtures()["target"][0].size)
 
     def mixtures(self) -> dict[str, list[MixtureOfExperts]]:
         sides = {"source": self.encoder, "target": self.decoder}

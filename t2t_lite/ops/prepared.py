@@ -24,7 +24,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
 
     A variable's place takes a `PackedMatrix` or a `PrepackedMatrix`, and that of an int8 matrix one that keeps what
     oneDNN makes of it. Arrays are made when a layer first needs them, but in the graph in which this function is
-    called: so once for all rounds of a loop inside.
+    called: so once for all rounds of a loop inside. Mixtures of experts have a function of their own.
 
     Args:
         model: a Keras model; see `layers.matrix` for what its layers declare.
@@ -41,7 +41,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
     new: dict[Any, dict[str, Any]] = {}
     for layer, name, axes in matrices_of(dict.fromkeys(model._flatten_layers())):
         new.setdefault(layer, {})[name] = prepared(layer, name, axes)
-    with replaced(new), experts_one_by_one(model):
+    with replaced(new), experts_one_by_one(model, outer):
         yield
 
 

@@ -77,6 +77,7 @@ def _trace(check: _Check, model: Model, vocab_size: int) -> None:
         check.sentences_first("encode's result", memory, scalars=False)
         table = check.output(model, vocab_size)
         check.hidden(model, batch, table.shape[1])
+        check.sums(model, batch, table.shape[1])
         check.maps(model, batch)
         check.search(model, memory, ids, parents, number, vocab_size)
 
@@ -139,8 +140,27 @@ class _Check:
 
     def hidden(self, model: Model, batch: dict[str, Any], width: int) -> None:
         """`hidden`; `width` is that of output's table."""
-        hidden = self.call("hidden", model.hidden, batch)
-        self._shape("hidden's result", hidden, (B, T, width), "[B, T, D], D as in output's table")
+        self._hidden("hidden's result", self.call("hidden", model.hidden, batch), width)
+
+    def sums(self, model: Model, batch: dict[str, Any], width: int) -> None:
+        """`hidden_and_sums`, where the model has its own, and `further_loss`."""
+        if type(model).hidden_and_sums is Model.hidden_and_sums:
+            return
+        found = self.call("hidden_and_sums", model.hidden_and_sums, batch)
+        if not (isinstance(found, tuple) and len(found) == 2):
+            raise self.fault(f"hidden_and_sums returned {_shown(found)}, not (hidden, sums or None)")
+        hidden, sums = found
+        self._hidden("hidden_and_sums' hidden", hidden, width)
+        if sums is None:
+            return
+        if _dtype(sums) != "float32":
+            raise self.fault(f"hidden_and_sums' sums are {_shown(sums)}, not a float32 array")
+        loss = self.call("further_loss", model.further_loss, sums)
+        if _dtype(loss) != "float32" or len(loss.shape):
+            raise self.fault(f"further_loss returned {_shown(loss)}, not a float32 scalar")
+
+    def _hidden(self, what: str, hidden: Any, width: int) -> None:
+        self._shape(what, hidden, (B, T, width), "[B, T, D], D as in output's table")
 
     def maps(self, model: Model, batch: dict[str, Any]) -> None:
         """`attention_maps`, where the model says that it has some."""

@@ -17,7 +17,7 @@ from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.expected import check_memory, hours_text, memory_there
-from t2t_lite.training.recipe import batch_limits, micro_batch_shapes, recipe_flops, recipe_plan
+from t2t_lite.training.recipe import batch_limits, check_recipe, micro_batch_shapes, recipe_flops, recipe_plan
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
@@ -34,6 +34,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)
     model = spec.make_model(source.size, target.size, source is target)
+    check_recipe(spec.hparams, model)
     flops = recipe_flops(spec.hparams, model.cost, store.split("train"), plan)
     steps = config.to_dict(spec.hparams)["train_steps"]
     epochs = steps / plan.steps_per_epoch
@@ -52,6 +53,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
     """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
     check_memory(hparams, vocab_size)
     model = make_model(model_name, hparams, vocab_size, vocab_size, shared=True)
+    check_recipe(hparams, model)
     tokens, micro_batches, length = batch_limits(hparams)
     batches = (
         f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "

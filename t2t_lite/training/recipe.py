@@ -108,18 +108,17 @@ def intervals_of(hparams: HParams) -> Intervals:
 
 
 def uses_xla(hparams: HParams, model: Any) -> bool:
-    """Whether XLA compiles training. UsageError: jit=on, and it cannot compile the model."""
-    if hparams.jit == "on" and not model.xla:
-        raise UsageError(
-            f"jit=on: XLA cannot compile the training of a {type(model).__name__}, whose loop over positions has no "
-            "largest length. Leave jit at auto, which means plain graphs here."
-        )
+    """Whether XLA compiles training."""
     return model.xla and use_jit(hparams.jit)
 
 
 def check_recipe(hparams: HParams, model: Any) -> None:
     """Raises UsageError where a recipe asks for packed rows or for XLA, and the model cannot have them."""
-    uses_xla(hparams, model)
+    if hparams.jit == "on" and not model.xla:
+        raise UsageError(
+            f"jit=on: XLA cannot compile the training of a {type(model).__name__}. Leave jit at auto, which means "
+            "plain graphs here."
+        )
     if hparams.packing and not model.packs:
         raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
 

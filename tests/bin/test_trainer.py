@@ -61,3 +61,14 @@ def test_describe_of_a_problem_prepares_its_data_and_shows_batches(
     packed = capsys.readouterr().out
     assert "Batches: " in packed
     assert "shapes, rows x" not in packed
+
+
+@pytest.mark.parametrize("what", [["--vocab_size=500"], ["--problem=toy_reverse"]])
+@pytest.mark.parametrize("asked", ["jit=on", "packing=true"])
+def test_describe_says_what_a_model_cannot_do(
+    what: list[str], asked: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = {"jit=on": "XLA cannot compile the training of a Rnn.", "packing=true": "A Rnn reads no packed rows"}
+    flags = ["--describe", "--hparams_set=rnn_tiny", f"--hparams={asked}", f"--output_dir={tmp_path}"]
+    assert trainer.main([*flags, *what]) == 2
+    assert words[asked] in capsys.readouterr().err

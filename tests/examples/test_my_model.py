@@ -150,7 +150,7 @@ def test_it_is_described() -> None:
         ("exporter", ["--export_dir=unused", "--signatures=nbest,attention"], "A Gru has no attention to show: leave"),
         ("decoder", ["--precision=int8"], "Gru: 0% of what it multiplies with is in layers that int8 weights are made"),
         ("trainer", ["--problem=toy_reverse", "--hparams_set=gru_tiny", "--hparams=packing=true"], "A Gru reads no"),
-        ("trainer", ["--problem=toy_reverse", "--hparams_set=gru_tiny", "--hparams=jit=on"], "the training of a Gru,"),
+        ("trainer", ["--problem=toy_reverse", "--hparams_set=gru_tiny", "--hparams=jit=on"], "the training of a Gru."),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_a_sentence(

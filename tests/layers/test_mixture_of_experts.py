@@ -1,5 +1,6 @@
-"""Mixtures of experts against NumPy; none of the positions is dropped, and the form for CPUs gives the same."""
+"""Mixtures of experts against NumPy; none of the positions is dropped, and the form without XLA gives the same."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts, blocks
-from t2t_lite.layers.noisy_top_k import standard_normal
+from t2t_lite.layers.noisy_top_k import cv_squared, standard_normal
+from t2t_lite.models.attention_maps import watched
 from t2t_lite.ops.experts import experts_one_by_one
 from tests import moe_reference, reference
 
@@ -66,6 +68,44 @@ def test_one_by_one_with_blocks_and_under_xla_it_is_the_same(layer: MixtureOfExp
     for others in (_gradients(layer, x, True), _gradients(layer, x, False, jit=True)):
         for one, other in zip(others, wanted, strict=True):
             reference.assert_close(one, other.astype("float64"), 1e-4)
+
+
+def _kept_bytes(layer: MixtureOfExperts, x: Any, in_blocks: bool) -> int:
+    """Bytes of what the backward pass in the graph is given by the forward pass; weights and views of them left out."""
+    kept: dict[Any, Any] = {}
+    left_out = ("Const", "Placeholder", "ReadVariableOp", "Unpack", "AddN")  # sums of gradients are AddN
+
+    @tf.function(autograph=False)
+    def run(x: Any) -> Any:
+        with tf.GradientTape() as tape, watched([layer]) as seen:
+            tape.watch(x)
+            y = layer(x, seed=tf.constant(SEED))
+            sums = [tf.reduce_sum(values, (0, 1)) for values in (seen[0].shares, seen[0].load)]
+            loss = tf.cast(tf.reduce_sum(y), tf.float32) + cv_squared(sums[0]) + cv_squared(sums[1])
+        tape.gradient(loss, [x, *(w.value for w in layer.trainable_weights)])
+        for operation in tf.compat.v1.get_default_graph().get_operations():
+            if operation.name.startswith("gradient_tape") and operation.type not in ("Shape", "ShapeN", "ConcatOffset"):
+                for given in operation.inputs:
+                    while given.op.type in ("Reshape", "Identity", "ExpandDims"):
+                        given = given.op.inputs[0]
+                    if not given.op.name.startswith("gradient_tape") and given.op.type not in left_out:
+                        kept[given.ref()] = given
+        return sum(tf.size(value) * value.dtype.size for value in kept.values())
+
+    with contextlib.nullcontext() if in_blocks else experts_one_by_one(_Model(layer)):
+        return int(run(tf.constant(x, layer.compute_dtype)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("in_blocks", [True, False])
+def test_the_memory_that_is_kept_is_that_of_the_graph(in_blocks: bool, dtype: str) -> None:
+    layer = MixtureOfExperts(4, 2, 64, dtype=dtype, name="experts")
+    layer.build((None, None, 32))
+    assert layer.size.products == 2 * 32 * (4 + 2 * 64)
+    for positions in (30, 400):
+        x = RNG.standard_normal((1, positions, 32))
+        got = layer.size.kept_bytes(positions, 4 if dtype == "float32" else 2, in_blocks=in_blocks)
+        assert got == pytest.approx(_kept_bytes(layer, x, in_blocks), rel=0.1)
 
 
 @pytest.mark.parametrize("asked", ["one", "some", "any"])

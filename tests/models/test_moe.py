@@ -64,6 +64,21 @@ def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: Any) -> 
     assert_cost_is_counted(model)
 
 
+def test_the_memory_is_that_of_each_mixture_and_of_all_else(name: str, model: Any) -> None:
+    """With twice as many experts only what mixtures keep is more."""
+    large = make_model(name, config.replace(TINY[name], num_experts=20), V, V, True)
+    rows, lengths = 3, (50, 70)
+    for bytes_per_value in (2, 4):
+        found, mixtures = [], []
+        for each in (model, large):
+            found.append(each.cost.activation_bytes(rows, *lengths, bytes_per_value))
+            size = each.mixtures()["source"][0].size
+            kept = [size.kept_bytes(rows * n, bytes_per_value, in_blocks=model.xla) for n in lengths]
+            mixtures.append(sum(kept))  # one on each side
+        assert found[1] - found[0] == mixtures[1] - mixtures[0] > 0
+        assert found[0] > mixtures[0]
+
+
 def test_importance_and_load_are_sums_over_real_symbols(model: Any) -> None:
     padded = {side: np.pad(ids, ((0, 1), (0, 3))) for side, ids in BATCH.items()}
     hidden, sums = model.hidden_and_sums(padded)

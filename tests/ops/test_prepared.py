@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +14,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
+from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
@@ -21,14 +23,28 @@ from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.models.transformer_moe import TransformerMoe
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.ops import prepacked
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
-from t2t_lite.ops.prepared import prepare_weights
+from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from tests import convs2s_reference, reference
 
 V, EOS = 30, 1
+
+
+class MoeModel(keras.Model):
+    """A mixture of experts alone."""
+
+    def __init__(self, mixture: MixtureOfExperts) -> None:
+        super().__init__()
+        self.mixture = mixture
+        mixture.build((None, None, 8))
+        reference.randomise(self, 1)
+
+
 RELATIVE: dict[str, Any] = {
     "max_relative_position": 2,
     "attention_biases": True,
@@ -99,6 +115,27 @@ def test_what_a_loop_needs_is_made_outside_of_it_and_once() -> None:
     assert not [node.name for node in body.node_def if node.op in ("Pad", "ReadVariableOp", "Cast")]
 
 
+@pytest.mark.parametrize(("precision", "relative"), [("float32", 1e-5), ("mixed_bfloat16", 2**-6)])
+def test_experts_are_cast_and_taken_apart_outside_of_a_loop_and_once(precision: str, relative: float) -> None:
+    model = MoeModel(MixtureOfExperts(3, 2, 5, dtype=precision))
+    x = tf.constant(np.random.default_rng(3).standard_normal((2, 4, 8)), model.mixture.compute_dtype)
+
+    @tf.function(autograph=False)
+    def loop() -> Any:
+        with prepare_weights(model), weights_read_once(model):
+            return tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, model.mixture(2 * y)), (0, x))[1]
+
+    wanted = model.mixture(2 * model.mixture(2 * model.mixture(2 * x)))
+    reference.assert_close(np.float32(loop()), np.float64(wanted), relative)
+    graph = loop.get_concrete_function().graph.as_graph_def()
+    (body,) = [function for function in graph.library.function if "body" in function.signature.name]
+    given = {argument.name for argument in body.signature.input_arg}
+    of_given = {node.op for node in body.node_def if {name.split(":")[0] for name in node.input} & given}
+    assert "MatMul" in of_given
+    assert not of_given & {"Cast", "Unpack", "ReadVariableOp"}
+    assert [node.op for node in graph.node].count("Unpack") == 2
+
+
 def test_matrices_are_put_back_whatever_happens() -> None:
     model = _model()
     paths = [w.path for w in model.weights]
@@ -146,6 +183,13 @@ def _bytenet(seed: int = 4, **changes: Any) -> ByteNet:
     return model
 
 
+def _transformer_moe(seed: int = 4) -> TransformerMoe:
+    sizes: dict[str, Any] = {"num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_experts": 4}
+    model = TransformerMoe.from_hparams(TransformerMoeHParams(**sizes), V, V, True)
+    reference.randomise(model, seed, 2.0)
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "changes"),
     [
@@ -158,6 +202,7 @@ def _bytenet(seed: int = 4, **changes: Any) -> ByteNet:
         (_convs2s, {"precision": "bfloat16"}),
         (_bytenet, {"wiring": "tensor2tensor"}),
         (_rnn, {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 2}),
+        (_transformer_moe, {}),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

@@ -12,8 +12,10 @@ from t2t_lite.models import base
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.cost import CostPerSymbol
+from t2t_lite.models.moe import Moe
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_moe import TransformerMoe
 from t2t_lite.runs.model_check import make_checked
 from t2t_lite.runs.run_dir import make_model
 
@@ -87,6 +89,11 @@ def _late(self: Any, batch: Any, seed: Any = None) -> Any:
     return _Sound.hidden(self, batch) + self.late
 
 
+def _with_sums(sums: Any) -> Any:
+    """A `hidden_and_sums` with those sums."""
+    return lambda self, batch, seed=None: (_Sound.hidden(self, batch), sums)
+
+
 TRIED = "with B=2, S=5, T=7 and K=3"
 # What is wrong: members of a class derived from `_Sound`, and what the sentence says after the model's name.
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -154,7 +161,43 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         "reorder made float32 [2, 1, 4] of state['h'], which was float32 [2, 3, 4]; its sizes and dtype may not",
     ),
     "is_full": ({"is_full": lambda self, state: state["seen"]}, "is_full returned int32 [], not a bool scalar."),
-    "maps of other kinds": ({"attention_kinds": ("memory",)}, "attention_maps returned nothing, and attention_kinds says memory."),
+    "sums alone": (
+        {"hidden_and_sums": lambda self, batch, seed=None: _Sound.hidden(self, batch)},
+        "hidden_and_sums returned float32 [2, 7, 4], not (hidden, sums or None).",
+    ),
+    "hidden of another width": (
+        {"hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch)[..., :3], None)},
+        f"hidden_and_sums' hidden is float32 [2, 7, 3], not [2, 7, 4], which is [B, T, D], D as in output's table {TRIED}.",
+    ),
+    "sums in a list": (
+        {"hidden_and_sums": _with_sums([1.0])},
+        "hidden_and_sums' sums are a list, not a float32 array.",
+    ),
+    "whole sums": (
+        {"hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch), ops.sum(batch["target"]))},
+        "hidden_and_sums' sums are int32 [], not a float32 array.",
+    ),
+    "hidden_and_sums raises": ({"hidden_and_sums": _raises}, "hidden_and_sums raised KeyError: 'units' ({file}, line "),
+    "sums without a loss": (
+        {"hidden_and_sums": _with_sums(ops.zeros(3))},
+        "further_loss raised NotImplementedError: Mine has sums, and so needs a further_loss. (",
+    ),
+    "a loss that raises": (
+        {"hidden_and_sums": _with_sums(ops.zeros(3)), "further_loss": _raises},
+        "further_loss raised KeyError: 'units' ({file}, line ",
+    ),
+    "a loss for each sum": (
+        {"hidden_and_sums": _with_sums(ops.zeros(3)), "further_loss": lambda self, sums: 2 * sums},
+        "further_loss returned float32 [3], not a float32 scalar.",
+    ),
+    "a loss that is no array": (
+        {"hidden_and_sums": _with_sums(ops.zeros(3)), "further_loss": lambda self, sums: 0.5},
+        "further_loss returned a float, not a float32 scalar.",
+    ),
+    "maps of other kinds": (
+        {"attention_kinds": ("memory",)},
+        "attention_maps returned nothing, and attention_kinds says memory.",
+    ),
     "maps of another shape": (
         {"attention_kinds": ("memory",), "attention_maps": lambda self, batch: {"memory": ops.zeros((2, 1, 1, 5, 7))}},
         "attention_maps' 'memory' is float32 [2, 1, 1, 5, 7], not [2, any, any, 7, 5], which is [B, L, H, T, S]",
@@ -180,6 +223,11 @@ def test_a_sound_model_passes_and_is_returned() -> None:
 
 def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
     assert _make({"output": lambda self: (self.table * 2, None)}).output()[0].shape == (V, D)
+
+
+def test_a_further_loss_and_none_pass() -> None:
+    _make({"hidden_and_sums": _with_sums(None)})
+    _make({"hidden_and_sums": _with_sums(ops.ones(3)), "further_loss": lambda self, sums: ops.sum(sums)})
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -235,6 +283,7 @@ def test_what_is_wrong_is_said_of_the_model_itself() -> None:
     [
         *(("tiny", Transformer, {"num_layers": 1}), ("parsing_small", Transformer, {"num_layers": 1})),
         *(("rnn_tiny", Rnn, {"num_layers": 1}), ("convs2s_tiny", ConvS2S, {}), ("bytenet_tiny", ByteNet, {})),
+        *(("moe_tiny", Moe, {}), ("transformer_moe_tiny", TransformerMoe, {"num_layers": 2})),
     ],
 )
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -21,7 +21,7 @@ from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
-from t2t_lite.training.recipe import uses_xla
+from t2t_lite.training.recipe import check_recipe, uses_xla
 from t2t_lite.training.step import TrainStep
 from tests import commands
 from tests.training.xla_worker import MICRO_BATCHES, SHAPES, STEPS
@@ -105,5 +105,7 @@ def test_a_model_that_xla_cannot_compile_has_plain_graphs_on_gpus(monkeypatch: p
         model = model_class.from_hparams(hparams, 9, 9, True)
         assert uses_xla(hparams, model) == (model_class is Transformer)
         assert not uses_xla(config.replace(hparams, jit="off"), model)
-    with pytest.raises(UsageError, match="XLA cannot compile the training of a Rnn"):
-        uses_xla(RnnHParams(**sizes, jit="on"), Rnn.from_hparams(RnnHParams(**sizes), 9, 9, True))
+    asked = RnnHParams(**sizes, jit="on")
+    with pytest.raises(UsageError, match=r"XLA cannot compile the training of a Rnn\. Leave jit at auto"):
+        check_recipe(asked, Rnn.from_hparams(asked, 9, 9, True))
+    check_recipe(TransformerHParams(**sizes, d_ff=8, jit="on"), model)

@@ -11,8 +11,8 @@ from t2t_lite.models.cost import CostPerSymbol
 class Gru(base.Model):
     """One GRU reads the source; another writes the target, and knows of the source the last state alone."""
 
-    def __init__(self, sizes, units, policy):
-        super().__init__(name="gru", dtype=policy, autocast=False)
+    def __init__(self, sizes, units, precision):
+        super().__init__(name="gru", dtype=base.policy_of(precision), autocast=False)
         self.units, self.built, shapes = units, True, {"softmax": (sizes["target"], units)}
         for side, size in sizes.items():
             shapes |= {f"{side}_table": (size, units), f"{side}_W": (units, 3 * units), f"{side}_U": (units, 3 * units)}
@@ -22,10 +22,10 @@ class Gru(base.Model):
 
     @classmethod
     def from_hparams(cls, hparams, source_vocab_size, target_vocab_size, shared):
-        sizes = {"source": source_vocab_size, "target": target_vocab_size}
-        return cls(sizes, hparams.units, {"bfloat16": "mixed_bfloat16"}.get(hparams.precision, "float32"))
+        return cls({"source": source_vocab_size, "target": target_vocab_size}, hparams.units, hparams.precision)
 
-    xla, cost = False, property(lambda self: self.cost_per_symbol)  # of ops.scan XLA compiles no gradients
+    xla = False  # of ops.scan XLA compiles no gradients
+    cost = property(lambda self: self.cost_per_symbol)
 
     def states(self, side, ids, h):
         """[B, T, units] for ids [B, T]: z, r = sigmoid(W x + U h); h' = z h + (1 - z) tanh(W x + r U h)."""
