@@ -39,7 +39,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     steps = config.to_dict(spec.hparams)["train_steps"]
     epochs = steps / plan.steps_per_epoch
     parts = [
-        _model(spec.hparams_set, model),
+        _model(spec.model, spec.hparams_set, model),
         recipe(spec.hparams),
         f"{_flops(model, store)}\n  the whole training: {flops:.2e} FLOP on real tokens",
         f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}",
@@ -66,18 +66,25 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"  at most {flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
         f"  {hours_text(flops, model.compute_dtype)}"
     )
-    parts = [_model(hparams_set, model), recipe(hparams), _flops(model), training, batches, _memory(hparams, model)]
+    parts = [
+        _model(model_name, hparams_set, model),
+        recipe(hparams),
+        _flops(model),
+        training,
+        batches,
+        _memory(hparams, model),
+    ]
     return "\n\n".join(parts)
 
 
-def _model(hparams_set: str, model: Any) -> str:
+def _model(name: str, hparams_set: str, model: Any) -> str:
     counts: collections.Counter[str] = collections.Counter()
     for weight in model.weights:
         path = weight.path.split("/")[1:-1] or [weight.name]  # without the model's name and the weight's own
         counts["/".join(path[:2] if path[0] in ("encoder", "decoder") else path[:1])] += math.prod(weight.shape)
     width = max(map(len, counts))
-    lines = [f"  {name:<{width}}  {count:>12,}" for name, count in counts.items()]
-    return f"{model.name}, hparams set {hparams_set}: {sum(counts.values()):,} parameters\n" + "\n".join(lines)
+    lines = [f"  {part:<{width}}  {count:>12,}" for part, count in counts.items()]
+    return f"{name}, hparams set {hparams_set}: {sum(counts.values()):,} parameters\n" + "\n".join(lines)
 
 
 def _flops(model: Any, store: Store | None = None) -> str:

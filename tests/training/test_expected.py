@@ -68,6 +68,18 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
     assert "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe" in out
 
 
+@pytest.mark.parametrize(("hparams_set", "model"), [("moe_tiny", "moe"), ("transformer_moe_tiny", "transformer_moe")])
+def test_a_model_that_derives_from_another_has_its_own_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, hparams_set: str, model: str
+) -> None:
+    flags = ["--describe", f"--hparams_set={hparams_set}"]
+    for of in (["--vocab_size=500"], ["--problem=toy_reverse", f"--output_dir={tmp_path}"]):
+        assert trainer.main([*flags, *of]) == 0
+        assert re.search(
+            rf"^{model}, hparams set {hparams_set}: [\d,]+ parameters$", capsys.readouterr().out, re.MULTILINE
+        )
+
+
 def test_a_model_far_too_large_for_the_machine_is_refused_before_it_is_built(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
