@@ -70,6 +70,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
     _check(args)
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # or this process would leave its trainings no memory
     cli.load_tensorflow()
     from t2t_lite.bin.compare_runs import Runs
     from t2t_lite.bin.compare_table import measure, svg, table

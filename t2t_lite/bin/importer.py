@@ -15,6 +15,10 @@ from t2t_lite.errors import DataError
 if TYPE_CHECKING:
     from t2t_lite.importers.run_folder import Import
 
+_LONGEST = {  # what the longest length of an output is in each toolkit
+    "tensor2tensor": "in tensor2tensor it depends on the batch",
+    "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
+}
 # What import.json keeps of the command line.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
 _DECODING = ("beam_size", "length_penalty", "extra_length")
@@ -25,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     if (args.check is None) != (args.check_input is None):
-        parser.error("--check=FILE, tensor2tensor's outputs, goes with --check_input=FILE, the lines that they are of")
+        parser.error("--check=FILE, outputs of tensor2tensor or OpenNMT-tf, goes with --check_input=FILE, their inputs")
     return cli.run(lambda: _run(args), "interrupted; nothing was imported.")
 
 
@@ -73,7 +77,8 @@ def make_parser() -> cli.Parser:
         "--target_space_id",
         type=int,
         metavar="N",
-        help="the number of the target language's vector; default: the one that was trained, if that can be seen, or 0",
+        help="the number of the vector that tensor2tensor has for the target language; default: the one that was "
+        "trained, if that can be seen, or 0",
     )
     parser.add_argument(
         "--with_optimizer",
@@ -145,7 +150,7 @@ def _run(args: argparse.Namespace) -> int:
     parameters = run_folder.write(args.output_dir, found)
     _report(args, found, parameters)
     if check:
-        _check(args, check_input, check)
+        _check(args, imported.toolkit, check_input, check)
     print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir} --input=FILE")
     print(f"or:   t2t-lite-exporter --output_dir={args.output_dir}   (for TensorFlow Serving or CTranslate2)")
     return 0
@@ -159,7 +164,7 @@ def _report(args: argparse.Namespace, found: Import, parameters: int) -> None:
     print(f"{'run:':<14} {args.output_dir}")
 
 
-def _check(args: argparse.Namespace, inputs: list[str], outputs: list[str]) -> None:
+def _check(args: argparse.Namespace, toolkit: str, inputs: list[str], outputs: list[str]) -> None:
     from t2t_lite.importers.own_decodes import compare
     from t2t_lite.ops import threads
     from t2t_lite.ops.prepacked import is_supported
@@ -175,7 +180,7 @@ def _check(args: argparse.Namespace, inputs: list[str], outputs: list[str]) -> N
     if found.at_limit:
         print(
             f"{'':<14} {found.at_limit:,} others reached the longest length, which is the input's and "
-            f"--extra_length={run.translator.extra_length} here; in tensor2tensor it depends on the batch"
+            f"--extra_length={run.translator.extra_length} here; {_LONGEST[toolkit]}"
         )
     for name, text in zip(("input", "there", "here"), found.first, strict=True):
         print(f"{'':<14} {name:<5} {text}")

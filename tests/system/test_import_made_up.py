@@ -155,7 +155,7 @@ def test_what_is_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--check=x"], "error: --check=FILE, tensor2tensor's outputs, goes with --check_input=FILE"),
+        (["--check=x"], "error: --check=FILE, outputs of tensor2tensor or OpenNMT-tf, goes with --check_input=FILE"),
         (["--languages=english"], "--languages=english is not two different language codes"),
         (["--length_penalty=11"], "length_penalty"),
         (["--hparams=num_heads"], "'num_heads' is not name=value"),
@@ -176,6 +176,7 @@ def test_outputs_that_differ_are_counted(run: Run, folder: Path, imported: Path,
     said = run("importer", *_flags(folder, tmp_path / "run"), *flags).stdout
     assert f"1 of 3 outputs are equal to those of {decodes}\n" in said
     assert "others reached the longest length" in said
+    assert "here; in tensor2tensor it depends on the batch\n" in said
 
 
 def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: Path) -> None:
