@@ -29,7 +29,12 @@ def warm_start(
     """
     bare = os.path.exists(warm_start_from + ".index")
     run = Path(warm_start_from).absolute().parents[1] if bare else Path(warm_start_from)
-    path = warm_start_from if bare else _newest(run) if with_optimizer else find(warm_start_from)
+    if bare:
+        path = warm_start_from
+    elif with_optimizer:
+        path = _newest(run)
+    else:
+        path = find(warm_start_from)
     record = read_record(path)
     if record is not None:
         known = record["files"] or {}
