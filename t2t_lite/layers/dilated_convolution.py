@@ -50,7 +50,7 @@ class DilatedConvolution(keras.layers.Layer):
             self.bias = self.add_weight(name="bias", shape=(self.outputs,), initializer="zeros")
 
     def call(self, x: Any) -> Any:
-        length = ops.shape(x)[-2] - self.span
-        starts = range(0, self.span + 1, self.dilation)
-        windows = [x[..., start : start + length, :] for start in starts] if self.span else [x]
-        return matmul(ops.concatenate(windows, -1) if self.span else x, self.kernel, self.bias)
+        if self.span:
+            length, starts = ops.shape(x)[-2] - self.span, range(0, self.span + 1, self.dilation)
+            x = ops.concatenate([x[..., start : start + length, :] for start in starts], -1)
+        return matmul(x, self.kernel, self.bias)

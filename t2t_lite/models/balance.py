@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keras import ops
 
 from t2t_lite.ids import PAD
+from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.layers.noisy_top_k import cv_squared
-from t2t_lite.models.attention_maps import watched
-
-if TYPE_CHECKING:
-    from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
-    from t2t_lite.models.base import Model
-
-    _Model = Model
-else:
-    _Model = object
+from t2t_lite.models.base import Model
+from t2t_lite.models.watching import watched
 
 
-class Balance(_Model):
-    """Mixin of a `Model` with experts: w CV(importance)^2 + w CV(load)^2 of each mixture, added up.
+class Balance(Model):
+    """A model with experts: w CV(importance)^2 + w CV(load)^2 of each mixture, added up.
 
     Importance of an expert is the sum of its weights, load that of the probabilities that it is asked, each over the
     real symbols of a micro-batch, padding left out.
@@ -33,9 +28,9 @@ class Balance(_Model):
 
     balance_weight: float
 
+    @abc.abstractmethod
     def mixtures(self) -> Mapping[str, Sequence[MixtureOfExperts]]:
         """Returns the layers with experts, in the order of their calls, by what they read: "source" or "target"."""
-        raise NotImplementedError
 
     def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
         """As `Model.hidden_and_sums`: importance and load of each mixture's experts, float32 [L, 2, n]."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.models.balance import Balance
@@ -26,26 +25,23 @@ class Moe(Balance, Rnn):
     def from_hparams(  # type: ignore[override]  # a recipe of its own
         cls, hparams: MoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> Moe:
-        def stacks(policy: Any) -> tuple[MoeEncoder, MoeDecoder]:
-            def experts() -> MixtureOfExperts:
-                sizes = hparams.num_experts, hparams.experts_per_token, hparams.d_ff
-                return MixtureOfExperts(*sizes, dtype=policy, name="experts")
+        policy = policy_of(hparams.precision)
 
-            units, cells, dropout = hparams.d_model, hparams.cells, hparams.dropout
-            return (
-                MoeEncoder(units, cells, experts(), dropout, dtype=policy, name="encoder"),
-                MoeDecoder(units, cells, experts(), dropout, dtype=policy, name="decoder"),
-            )
+        def experts() -> MixtureOfExperts:
+            sizes = hparams.num_experts, hparams.experts_per_token, hparams.d_ff
+            return MixtureOfExperts(*sizes, dtype=policy, name="experts")
 
+        units, cells, dropout = hparams.d_model, hparams.cells, hparams.dropout
         model = cls(
             source_vocab_size,
             target_vocab_size,
-            units=hparams.d_model,
-            stacks=stacks,
+            units=units,
+            encoder=MoeEncoder(units, cells, experts(), dropout, dtype=policy, name="encoder"),
+            decoder=MoeDecoder(units, cells, experts(), dropout, dtype=policy, name="decoder"),
             softmax_bias=False,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
-            dtype=policy_of(hparams.precision),
+            dtype=policy,
         )
         model.balance_weight = hparams.balance_weight
         return model

@@ -80,7 +80,8 @@ class MoeDecoder(RnnDecoder):
     """
 
     def __init__(self, units: int, cells: int, experts: MixtureOfExperts, dropout: float, **kwargs: Any) -> None:
-        super().__init__("moe", DECODER_LAYERS, units, "product", True, dropout, units, cells, **kwargs)
+        super().__init__("gnmt_v2", DECODER_LAYERS, units, "product", True, dropout, units, cells, **kwargs)
+        self.sizes = [LstmSize(units, cells, units)] * DECODER_LAYERS  # the layers above are not given the context
         self.experts = experts
 
     def build(self, input_shape: Any = None) -> None:

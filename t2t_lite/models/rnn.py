@@ -6,7 +6,7 @@ Legend: B sentences, S source length, T target length, K hypotheses of a sentenc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -30,7 +30,7 @@ class Rnn(base.Model):
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
         units: size of embeddings.
-        stacks: makes encoder and decoder in a dtype policy, see `from_hparams`.
+        encoder, decoder: as `RnnEncoder` and `RnnDecoder`, in the model's precision.
         softmax_bias: the softmax layer has a bias.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
@@ -45,7 +45,8 @@ class Rnn(base.Model):
         target_vocab_size: int,
         *,
         units: int,
-        stacks: Callable[[Any], tuple[Any, Any]],
+        encoder: Any,
+        decoder: Any,
         softmax_bias: bool,
         shared: bool,
         tied: bool,
@@ -57,12 +58,11 @@ class Rnn(base.Model):
         def embedding(vocab_size: int, name: str, size: int = units) -> Embedding:
             return Embedding(vocab_size, size, self.compute_dtype, name=name)
 
-        reads, writes = stacks(self.dtype_policy)
         # In this order, which is that of the weights and so of sums over them.
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
-        self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax", writes.outputs)
-        self.encoder, self.decoder = reads, writes
+        self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax", decoder.outputs)
+        self.encoder, self.decoder = encoder, decoder
         self.softmax_bias: Any = None
         self._has_bias = softmax_bias
         self.build(None)
@@ -84,24 +84,22 @@ class Rnn(base.Model):
         Args:
             shared: the problem has one vocabulary for both sides.
         """
-
-        def stacks(policy: Any) -> tuple[RnnEncoder, RnnDecoder]:
-            layers, units, dropout = hparams.num_layers, hparams.d_model, hparams.dropout
-            reads = RnnEncoder(hparams.encoder, layers, units, dropout, dtype=policy, name="encoder")
-            how = hparams.attention_score, hparams.input_feeding, dropout
-            # The decoder's states are as long as the encoder's outputs.
-            writes = RnnDecoder(hparams.wiring, layers, reads.outputs, *how, units, dtype=policy, name="decoder")
-            return reads, writes
-
+        policy = base.policy_of(hparams.precision)
+        layers, units, dropout = hparams.num_layers, hparams.d_model, hparams.dropout
+        encoder = RnnEncoder(hparams.encoder, layers, units, dropout, dtype=policy, name="encoder")
+        how = hparams.attention_score, hparams.input_feeding, dropout
+        # The decoder's states are as long as the encoder's outputs.
+        decoder = RnnDecoder(hparams.wiring, layers, encoder.outputs, *how, units, dtype=policy, name="decoder")
         return cls(
             source_vocab_size,
             target_vocab_size,
-            units=hparams.d_model,
-            stacks=stacks,
+            units=units,
+            encoder=encoder,
+            decoder=decoder,
             softmax_bias=hparams.softmax_bias,
             shared=shared and hparams.share_embeddings,
             tied=hparams.share_embeddings,
-            dtype=base.policy_of(hparams.precision),
+            dtype=policy,
         )
 
     @property

@@ -29,13 +29,11 @@ class Wiring:
         at_bottom: its query is the bottom layer's output, and all other layers are given the context, as in GNMT;
             otherwise the query is the top layer's, and the softmax layer is given the result.
         late: the layers above are given the context of the position before (zeros at the first one).
-        fed_alone: with `at_bottom`, only the bottom layer is given the context, at the next position.
     """
 
     result: Result
     at_bottom: bool = False
     late: bool = False
-    fed_alone: bool = False
 
 
 WIRINGS = {
@@ -44,7 +42,6 @@ WIRINGS = {
     "vinyals": Wiring("concat"),  # Vinyals et al. (2015), section 2.1
     "gnmt": Wiring("context", at_bottom=True, late=True),  # Wu et al. (2016), section 3
     "gnmt_v2": Wiring("context", at_bottom=True),  # tensorflow/nmt
-    "moe": Wiring("context", at_bottom=True, fed_alone=True),  # Shazeer et al. (2017), appendix E
 }
 
 
@@ -106,7 +103,7 @@ class RnnDecoder(keras.layers.Layer):
         self.attention = attention
         self.below = 1 if self.wiring.at_bottom else num_layers  # layers up to attention
         self.outputs = units if self.wiring.at_bottom else self.attention.outputs
-        given = units if self.wiring.at_bottom and not self.wiring.fed_alone else 0  # of the context
+        given = units if self.wiring.at_bottom else 0  # of the context
         inputs = [d_model, *[units + given] * (num_layers - 1)]
         self.sizes = [LstmSize(size, cells or units, units if cells else 0) for size in inputs]
 

@@ -21,13 +21,13 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.positions import SIGNALS, LearnedPositions
-from t2t_lite.models.attention_maps import watched
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.layer_factory import LayerFactory, layers_in
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.models.watching import watched
 from t2t_lite.registry import register_model
 
 _SIZES_OF_FACTORY = ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position", "attention_score")

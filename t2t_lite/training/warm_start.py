@@ -31,7 +31,12 @@ def warm_start(
     """
     bare = _is_checkpoint(warm_start_from)
     run = Path(warm_start_from).absolute().parents[1] if bare else Path(warm_start_from)
-    path = _training_of(warm_start_from) if with_optimizer else warm_start_from if bare else find(warm_start_from)
+    if with_optimizer:
+        path = _training_of(warm_start_from)
+    elif bare:
+        path = warm_start_from
+    else:
+        path = find(warm_start_from)
     record = read_record(path)
     if record is not None:
         known = record["files"] or {}

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts, blocks
 from t2t_lite.layers.noisy_top_k import cv_squared, standard_normal
-from t2t_lite.models.attention_maps import watched
+from t2t_lite.models.watching import watched
 from t2t_lite.ops.experts import experts_one_by_one
 from tests import moe_reference, reference
 
