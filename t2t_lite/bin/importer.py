@@ -109,7 +109,7 @@ def _add_output_flags(parser: cli.Parser) -> None:
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow: what is wrong shows at once.
     from t2t_lite.data.sources import read_lines
-    from t2t_lite.importers import t2t_vocabulary
+    from t2t_lite.importers import vocabulary_kinds
 
     decoding = {name: getattr(args, name) for name in _DECODING if getattr(args, name) is not None}
     config.replace(registry.hparams("t2t_import"), **decoding)
@@ -122,7 +122,7 @@ def _run(args: argparse.Namespace) -> int:
         )
     output.check_folder("output_dir", os.path.dirname(os.path.abspath(args.output_dir)))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
-    loaded = [t2t_vocabulary.load(path) for path in files]
+    loaded = [vocabulary_kinds.load(path) for path in files]
     cli.load_tensorflow()
     from t2t_lite.importers import run_folder, t2t_slots, toolkits
 

@@ -93,13 +93,19 @@ def _sorted_out(names: Mapping[str, Any]) -> Variables:
 
 
 def _fold(weights: dict[str, Any]) -> None:
-    """Puts the biases of values into those of outputs, and takes away those of keys and what no position uses."""
+    """Puts biases of values into those of outputs, and takes away what has no effect.
+
+    That is biases of keys, and of learned positions the first row, as positions are counted from 1.
+    """
     for path in [path for path in weights if path.endswith("/value_bias")]:
         start = path.removesuffix("value_bias")
         others = ("query_bias", "key_bias", "output_bias", "output")
         lacking = [name for name in others if f"{start}{name}" not in weights]
-        if lacking or weights[path].shape[0] != weights[f"{start}output"].shape[0]:
+        if lacking:
             raise DataError(f"The checkpoint is not complete: it has {path}, but no {', '.join(lacking)} for it.")
+        shape, rows = weights[path].shape, weights[f"{start}output"].shape[0]
+        if shape != (rows,):
+            raise DataError(f"The checkpoint contradicts itself: {path} has shape {shape}, not {(rows,)}.")
         weights[f"{start}output_bias"] = weights[f"{start}output_bias"] + weights[path] @ weights[f"{start}output"]
         del weights[path], weights[f"{start}key_bias"]
     for side in ("source", "target"):

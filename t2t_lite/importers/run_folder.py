@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ from t2t_lite import __version__, config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, staging_dir, sync
 from t2t_lite.importers import t2t_model
-from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import make_optimizer
@@ -152,10 +153,11 @@ def _with_a_table_each(imported: Imported) -> Imported:
     """The same model where both sides share a table; tensor2tensor does for two vocabularies of one size."""
     if not imported.description.shared:
         return imported
-    table = imported.weights["transformer/target_embedding/table"]
+    source, target = (f"transformer/{side}_embedding/table" for side in ("source", "target"))
+    readers = {path: functools.partial(imported.weights.__getitem__, path) for path in imported.weights}
     return dataclasses.replace(
         imported,
-        weights={**imported.weights, "transformer/source_embedding/table": table},
+        weights=Weights({**readers, source: readers[target]}),
         description=dataclasses.replace(imported.description, shared=False),
     )
 

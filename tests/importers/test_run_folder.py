@@ -11,7 +11,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import run_folder, t2t_vocabulary, tensor2tensor
+from t2t_lite.importers import run_folder, t2t_vocabulary, tensor2tensor, vocabulary_kinds
 from t2t_lite.importers.imported import Imported
 from t2t_lite.runs.open_run import open_run
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
@@ -109,11 +109,11 @@ def test_the_kind_of_a_file_is_seen(tmp_path: Path) -> None:
     }
     for name, (data, kind) in files.items():
         (tmp_path / name).write_bytes(data)
-        assert type(t2t_vocabulary.load(tmp_path / name)) is kind
-    assert type(t2t_vocabulary.load("bytes")) is ByteVocabulary
+        assert type(vocabulary_kinds.load(tmp_path / name)) is kind
+    assert type(vocabulary_kinds.load("bytes")) is ByteVocabulary
     (tmp_path / "other").write_bytes(b"hello\nyou\n")
     with pytest.raises(DataError, match="other: The file begins with 'hello' and 'you'"):
-        t2t_vocabulary.load(tmp_path / "other")
+        vocabulary_kinds.load(tmp_path / "other")
 
 
 def _tokens(size: int) -> TokenVocabulary:

@@ -1,0 +1,47 @@
+"""Vocabulary files of tensor2tensor and OpenNMT-tf: which kind one is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from t2t_lite.errors import DataError
+from t2t_lite.text import vocabulary_files
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.text.vocabulary import Vocabulary
+
+_OPENNMT = b"<blank>"  # how such a file begins
+BYTES = "bytes"  # instead of a file's name: tensor2tensor has no file of its ByteTextEncoder
+
+
+def load(path: str | os.PathLike[str]) -> ImportedVocabulary:
+    """Reads a vocabulary file of tensor2tensor or OpenNMT-tf; where its name does not say the kind, what is in it does.
+
+    Args:
+        path: of the file, or BYTES.
+
+    Raises:
+        DataError: no such vocabulary, or a damaged one.
+    """
+    if os.fspath(path) == BYTES:
+        return ByteVocabulary()
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            if file.read(len(_OPENNMT)) == _OPENNMT:
+                return OpenNmtVocabulary.load(path)
+    kind = vocabulary_files.KINDS.get(Path(path).suffix)
+    if kind is not None and kind is not Vocabulary:
+        found = kind.load(path)
+        if isinstance(found, ImportedVocabulary):
+            return found
+    try:  # such as vocab.encs.32768, of before 1.4, or vocab.bpe.32000
+        return SubwordVocabulary.load(path)
+    except DataError:
+        try:
+            return TokenVocabulary.load(path)
+        except DataError:
+            pass
+        raise
