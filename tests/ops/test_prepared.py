@@ -204,9 +204,8 @@ def test_a_search_with_prepacked_weights_finds_the_same(make: Any, changes: dict
         plain, packed = (
             search_graph(make(**changes), beam_size, extra=8, prepack=prepack) for prepack in (False, True)
         )
-        other = search_graph(
-            make(5, **changes), beam_size, extra=8, prepack=True
-        )  # what one keeps is none of the other's
+        # What one model keeps is none of the other's.
+        other = search_graph(make(5, **changes), beam_size, extra=8, prepack=True)
         for sources in (SOURCES, SOURCES[:1], SOURCES):
             (ids, scores), (again, theirs), (different, _) = (search(sources) for search in (plain, packed, other))
             np.testing.assert_array_equal(again, ids)
