@@ -31,6 +31,28 @@ def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) 
         ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
 
 
+def assert_alone_equals_padded(model: Any, batch: dict[str, np.ndarray], atol: float) -> None:
+    """The logits of each sentence by itself are those of its row in a batch with rows of padding alone, too."""
+    spec = tf.TensorSpec([None, None], tf.int32)
+    call = tf.function(lambda s, t: model({"source": s, "target": t}), input_signature=[spec, spec], autograph=False)
+    logits = np.asarray(call(*(np.pad(batch[side], ((0, 2), (0, 3))) for side in ("source", "target"))))
+    assert np.isfinite(logits).all()
+    for row, source, target in zip(logits, batch["source"], batch["target"], strict=False):
+        source, target = source[source > 0], target[target > 0]
+        alone = np.asarray(call(source[None], target[None]))
+        np.testing.assert_allclose(row[: len(target)], alone[0], rtol=0, atol=atol)
+
+
+def assert_later_targets_change_nothing_before(model: Any, batch: dict[str, np.ndarray]) -> None:
+    """Another third symbol changes the logits from the fourth position on, and none before."""
+    before = np.asarray(model(batch))
+    changed = batch["target"].copy()
+    changed[:, 2] = 11
+    after = np.asarray(model({**batch, "target": changed}))
+    np.testing.assert_array_equal(after[:, :3], before[:, :3])
+    assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
+
+
 def assert_cost_is_counted(model: Any, source_length: int = 6, target_length: int = 6) -> None:
     """`model.cost` counts the products in the graphs of the forward pass and of training, and adds up pairs.
 
@@ -64,6 +86,7 @@ def product_flops(graph: Any, rounds: int) -> int:
     """FLOPs of all matrix products in a graph of fixed shapes, 2 m k n each; its loops have so many rounds."""
     total = 0
     for operation in graph.get_operations():
+        assert "Conv" not in operation.type
         if operation.type in ("MatMul", "BatchMatMulV2"):
             transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
             inner = operation.inputs[0].shape[-2 if transposed else -1]

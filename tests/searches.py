@@ -80,6 +80,15 @@ class Searches:
         return found
 
 
+def search_graph(model: Any, beam: int, alpha: float = 0.6, extra: int = EXTRA, **options: Any) -> Any:
+    """`beam_search` in a graph, of sources int32 [B, S] of any sizes."""
+
+    def search(source: Any) -> Any:
+        return beam_search(model, source, beam_size=beam, alpha=alpha, extra_length=extra, **options)
+
+    return tf.function(search, input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+
+
 def penalty(length: int, alpha: float) -> float:
     """Wu et al. (2016), equation 14."""
     return ((5 + length) / 6) ** alpha

@@ -145,7 +145,7 @@ def make(name: str, folder: Path) -> dict[str, Any]:
     outputs = [row.partition(" ||| ")[2] for row in nbest[::4]]
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(config["model_dir"]))
     shapes = dict(sorted(reader.get_variable_to_shape_map().items()))
-    graph = shapes.pop("_CHECKPOINTABLE_OBJECT_GRAPH", None)
+    del shapes["_CHECKPOINTABLE_OBJECT_GRAPH"]
     if name != "shared":  # one with the optimizer's is enough
         shapes = {path: shape for path, shape in shapes.items() if path[:6] == "model/" and ".OPTIMIZER" not in path}
     found = logits_of(folder, config, lines[-8:], outputs[-8:])
@@ -161,7 +161,6 @@ def make(name: str, folder: Path) -> dict[str, Any]:
     }
     if name == "shared":
         found["graph"] = np.frombuffer(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"), np.uint8)
-    assert graph is not None
     return {f"{name}/{key}": value for key, value in found.items()}
 
 

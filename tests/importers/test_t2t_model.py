@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import config, registry
-from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_model, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
 from tests.importers.made_up import HPARAMS, save, variables
+from tests.searches import search_graph
 
 EXTRA = 12  # of the golden searches
 
@@ -53,10 +52,7 @@ def test_n_best_lists_are_those_of_tensor2tensor(shared_data: Callable[[str], Pa
 
     @functools.cache
     def search(alpha: float) -> Any:
-        def run(source: Any) -> Any:
-            return beam_search(model, source, beam_size=4, alpha=alpha, extra_length=EXTRA, early_stop=False)
-
-        return tf.function(run, input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
+        return search_graph(model, 4, alpha, EXTRA, early_stop=False)
 
     compared = 0
     for tag, alpha in (("nbest4", 0.6), ("alpha1", 1.0)):

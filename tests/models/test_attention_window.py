@@ -6,16 +6,15 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.training.step import TrainStep
 from tests import reference
+from tests.searches import search_graph
 
 V = 12
 WINDOW = TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, attention_window=8, dropout=0.1)
@@ -66,11 +65,7 @@ def test_it_trains_on_packed_rows() -> None:
 def test_greedy_search_follows_the_whole_decoder(model: Transformer) -> None:
     reference.randomise(model, 3, 2.0)
     source = np.random.default_rng(5).integers(2, V, (3, 9), "int32")
-
-    def search(ids: Any) -> Any:
-        return beam_search(model, ids, beam_size=1, alpha=0.0, extra_length=16)[0]
-
-    found = tf.function(search, autograph=False)(source).numpy()[:, 0]
+    found = search_graph(model, 1, alpha=0.0, extra=16)(source)[0].numpy()[:, 0]
     assert found.shape[1] > 20  # longer than the first block of the caches, and than the window
     logits = np.asarray(model({"source": source, "target": found}))[..., 1:]  # padding is no output
     going_on = np.cumsum(np.pad(found == 1, ((0, 0), (1, 0))), axis=1)[:, :-1] == 0

@@ -11,7 +11,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams, parse_layers
-from tests import convs2s_reference, reference
+from tests import convs2s_reference, model_checks, reference
 
 V = 20
 TINY = ConvS2SHParams(
@@ -41,16 +41,6 @@ def name(request: Any) -> str:
 @pytest.fixture(scope="module")
 def model(name: str) -> ConvS2S:
     return _model(config.replace(TINY, **VARIANTS[name]))
-
-
-def _graph(function: Any, *more: Any) -> Any:
-    """`function` of source and target, of any lengths, and `more`, in a graph."""
-    spec = tf.TensorSpec([None, None], tf.int32)
-
-    def of_ids(source: Any, target: Any, *others: Any) -> Any:
-        return function({"source": source, "target": target}, *others)
-
-    return tf.function(of_ids, input_signature=[spec, spec, *more], autograph=False)
 
 
 def _pairs() -> list[tuple[int, np.ndarray, np.ndarray]]:
@@ -87,44 +77,18 @@ def test_two_vocabularies() -> None:
 
 
 def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: ConvS2S) -> None:
-    call = _graph(model)
-    padding = ((0, 2), (0, 3))  # rows of nothing but padding, too
-    logits = np.asarray(call(np.pad(SOURCE, padding), np.pad(TARGET, padding)))
-    assert np.isfinite(logits).all()
-    for i, source, target in _pairs():
-        alone = np.asarray(call(source[None], target[None]))
-        np.testing.assert_allclose(logits[i, : len(target)], alone[0], rtol=0, atol=2e-5)
+    model_checks.assert_alone_equals_padded(model, BATCH, 2e-5)
 
 
 def test_a_later_target_changes_no_earlier_logits(model: ConvS2S) -> None:
-    before = np.asarray(model(BATCH))
-    changed = TARGET.copy()
-    changed[:, 2] = 11
-    after = np.asarray(model({"source": SOURCE, "target": changed}))
-    np.testing.assert_array_equal(after[:, :3], before[:, :3])
-    assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
+    model_checks.assert_later_targets_change_nothing_before(model, BATCH)
 
 
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: ConvS2S) -> None:
-    beam, steps = 4, 7
-    rng = np.random.default_rng(3)
-    call = _graph(model)
-    fixed, state, step = model.start(model.encode({"source": tf.constant(SOURCE)}), beam, steps)
+    model_checks.assert_steps_equal_columns(model, SOURCE, V)
+    _, state, _ = model.start(model.encode({"source": tf.constant(SOURCE)}), 4, 7)
     widths = [layer.width for layer in model.decoder.convolutions if layer.width > 1]
-    assert [value.shape[:3] for value in state] == [(3, beam, width - 1) for width in widths]
-    ids = np.zeros((3, beam, 0), "int32")
-    for at in range(steps):
-        previous = ids[:, :, -1] if at else np.zeros((3, beam), "int32")
-        logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
-        assert logits.dtype == tf.float32
-        for k in range(beam):  # a later symbol, here 2, changes nothing before it
-            target = np.concatenate([ids[:, k], np.full((3, 1), 2, "int32")], 1)
-            wanted = np.asarray(call(SOURCE, target))[:, at]
-            np.testing.assert_allclose(logits[:, k], wanted, rtol=0, atol=2e-5)
-        parents = rng.integers(0, beam, (3, beam)).astype("int32")
-        state = model.reorder(state, tf.constant(parents))
-        symbols = rng.integers(1, V, (3, beam, 1)).astype("int32")
-        ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
+    assert [value.shape[:3] for value in state] == [(3, 4, width - 1) for width in widths]
 
 
 def test_the_gradient_of_the_encoders_output_is_divided_by_twice_the_layers_that_read_it() -> None:
@@ -209,33 +173,8 @@ def test_recipes_have_the_published_numbers_of_parameters(name: str, size: int, 
     assert _count(hparams, size) == count
 
 
-def _products(graph: Any) -> int:
-    """FLOPs of all matrix products in a graph of fixed shapes."""
-    total = 0
-    for operation in graph.get_operations():
-        assert "Conv" not in operation.type
-        if operation.type in ("MatMul", "BatchMatMulV2"):
-            transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
-            inner = operation.inputs[0].shape[-2 if transposed else -1]
-            total += 2 * inner * int(np.prod(operation.outputs[0].shape))
-    return total
-
-
 def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: ConvS2S) -> None:
-    batch = {"source": tf.ones([3, 4], tf.int32), "target": tf.ones([3, 6], tf.int32)}
-
-    def forward() -> Any:
-        return tf.reduce_sum(model(batch, seed=tf.constant([1, 1])))
-
-    def training() -> Any:
-        with tf.GradientTape() as tape:
-            loss = forward()
-        return tape.gradient(loss, [w.value for w in model.trainable_weights])
-
-    counted = [_products(tf.function(f, autograph=False).get_concrete_function().graph) for f in (forward, training)]
-    cost = model.cost
-    assert counted == [3 * cost.forward_flops(4, 6), 3 * cost.training_flops(4, 6)]
-    assert cost.activation_bytes(2, 5, 9, 4) == 2 * cost.activation_bytes(1, 5, 9, 4) > 0
+    model_checks.assert_cost_is_counted(model, 4, 6)
 
 
 @pytest.mark.parametrize("text", ["", "512", "512x", "x3", "0x8x3", "8x0", "8x3+", "8x3,8x3", "-1x8x3", "2x8x3x1"])

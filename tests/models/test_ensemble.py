@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import UsageError
 from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.ensemble import Ensemble, log_mean
@@ -20,6 +19,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops.int8 import int8_matrices, quantize
 from t2t_lite.ops.prepacked import is_supported
 from tests import reference
+from tests.searches import search_graph
 
 V = 20
 NARROW = TransformerHParams(num_layers=2, d_model=8, d_ff=16, num_heads=2, dropout=0.0)
@@ -50,11 +50,7 @@ def _mean(logits: Any) -> np.ndarray:
 
 
 def _search(model: Any, beam: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def search(source: Any) -> Any:
-        return beam_search(model, source, beam_size=beam, alpha=0.6, extra_length=25, **options)
-
-    ids, scores = search(SOURCE)
+    ids, scores = search_graph(model, beam, extra=25, **options)(SOURCE)
     return ids.numpy(), scores.numpy()
 
 

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import registry
-from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from tests import reference
+from tests.searches import search_graph
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "fairseq_convs2s.npz"
 CASES = {
@@ -77,10 +77,7 @@ def test_gradients_are_those_of_fairseq(case: tuple[ConvS2S, dict[str, np.ndarra
 
 def test_a_greedy_search_finds_what_that_of_fairseq_finds(case: tuple[ConvS2S, dict[str, np.ndarray]]) -> None:
     model, golden = case
-    search = tf.function(
-        lambda source: beam_search(model, source, beam_size=1, alpha=0.6, extra_length=EXTRA), autograph=False
-    )
-    ids, _ = search(golden["source"])
+    ids, _ = search_graph(model, 1, extra=EXTRA)(golden["source"])
     np.testing.assert_array_equal(ids[:, 0], golden["greedy"])
     assert len(np.unique(golden["greedy"])) >= 6
 

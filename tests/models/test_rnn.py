@@ -15,7 +15,12 @@ from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.runs.run_dir import make_model
 from t2t_lite.training.gradients import loss_and_gradients
 from tests import reference, rnn_reference
-from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
+from tests.model_checks import (
+    assert_alone_equals_padded,
+    assert_cost_is_counted,
+    assert_later_targets_change_nothing_before,
+    assert_steps_equal_columns,
+)
 
 V, UNITS = 20, 8
 TINY = RnnHParams(num_layers=2, d_model=UNITS, dropout=0.3)
@@ -95,22 +100,11 @@ def test_two_vocabularies() -> None:
 
 
 def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: Rnn) -> None:
-    call = _graph(model)
-    padding = ((0, 2), (0, 3))  # rows of nothing but padding, too
-    logits = np.asarray(call(np.pad(SOURCE, padding), np.pad(TARGET, padding)))
-    assert np.isfinite(logits).all()
-    for i, source, target in _pairs():
-        alone = np.asarray(call(source[None], target[None]))
-        np.testing.assert_allclose(logits[i, : len(target)], alone[0], rtol=0, atol=1e-5)
+    assert_alone_equals_padded(model, BATCH, 1e-5)
 
 
 def test_a_later_target_changes_no_earlier_logits(model: Rnn) -> None:
-    before = np.asarray(model(BATCH))
-    changed = TARGET.copy()
-    changed[:, 2] = 11
-    after = np.asarray(model({"source": SOURCE, "target": changed}))
-    np.testing.assert_array_equal(after[:, :3], before[:, :3])
-    assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
+    assert_later_targets_change_nothing_before(model, BATCH)
 
 
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: Rnn) -> None:

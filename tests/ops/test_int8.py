@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.layers.weight_norm import WeightNormLinear
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops.int8 import Int8Matrix, int8_matrices, quantize
 from t2t_lite.ops.outer_graph import OuterGraph
 from tests import reference
+from tests.searches import search_graph
 
 V, EOS = 30, 1
 MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=48, num_heads=2)
@@ -119,10 +119,7 @@ def _quantized(seed: int = 4, slow: bool = False, **changes: Any) -> Transformer
 
 
 def _search(model: Transformer, beam_size: int = 3) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def search(source: Any) -> Any:
-        return beam_search(model, source, beam_size=beam_size, alpha=0.6, extra_length=8)
-
+    search = search_graph(model, beam_size, extra=8)
     return lambda source: tuple(x.numpy() for x in search(source))
 
 

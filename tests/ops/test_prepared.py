@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.matmul import matmul
@@ -31,6 +30,7 @@ from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from tests import convs2s_reference, reference
+from tests.searches import search_graph
 
 V, EOS = 30, 1
 
@@ -156,14 +156,6 @@ def test_matrices_are_put_back_whatever_happens() -> None:
     assert [w.path for w in model.weights] == paths
 
 
-def _search(model: Any, beam_size: int, prepack: bool) -> Any:
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def search(source: Any) -> Any:
-        return beam_search(model, source, beam_size=beam_size, alpha=0.6, extra_length=8, prepack=prepack)
-
-    return search
-
-
 def _rnn(seed: int = 4, **changes: Any) -> Rnn:
     model = Rnn.from_hparams(config.replace(RnnHParams(num_layers=1, d_model=16), **changes), V, V, True)
     reference.randomise(model, seed, 2.0)
@@ -209,8 +201,11 @@ def _transformer_moe(seed: int = 4) -> TransformerMoe:
 def test_a_search_with_prepacked_weights_finds_the_same(make: Any, changes: dict[str, Any]) -> None:
     _need(changes.get("precision", "float32"))
     for beam_size in (3,) if changes else (1, 3):
-        plain, packed = (_search(make(**changes), beam_size, prepack) for prepack in (False, True))
-        other = _search(make(5, **changes), beam_size, True)  # what one keeps is none of the other's
+        plain, packed = (
+            search_graph(make(**changes), beam_size, extra=8, prepack=prepack) for prepack in (False, True)
+        )
+        # What one model keeps is none of the other's.
+        other = search_graph(make(5, **changes), beam_size, extra=8, prepack=True)
         for sources in (SOURCES, SOURCES[:1], SOURCES):
             (ids, scores), (again, theirs), (different, _) = (search(sources) for search in (plain, packed, other))
             np.testing.assert_array_equal(again, ids)
