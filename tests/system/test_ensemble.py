@@ -228,7 +228,7 @@ def test_an_output_goes_on_with_the_same_members_alone(runs: Runs) -> None:
     identities = []
     for names in (("transformer", "rnn"), ("rnn", "transformer"), ("rnn",), ("rnn", "rnn")):
         args = decoder.make_parser().parse([runs.named(*names)])
-        identities.append(decoder._open(args, [str(getattr(runs, name)) for name in names])[1])
+        identities.append(decoder._open(args, [str(getattr(runs, name)) for name in names], None)[1])
     assert identities[0] == identities[1]
     assert len(set(identities)) == 3
     checkpoint = Path(open_runs([str(runs.rnn)]).members[0].checkpoint + ".index")
