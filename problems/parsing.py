@@ -50,6 +50,13 @@ class ParsingProblem(Problem):
     metric = "evalb"
     _evalb: Parameters | None = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A class may set `evalb`, too."""
+        super().__init_subclass__(**kwargs)
+        if isinstance(parameters := cls.__dict__.get("evalb"), Parameters):
+            del cls.evalb
+            cls._evalb, cls.codec = parameters, TreeCodec(parameters.delete_label)
+
     def trees(self, split: str) -> Iterator[Tree]:
         """Yields the trees of a split, as the treebank has them."""
         raise NotImplementedError(f"{type(self).__name__} must define trees(split).")
@@ -60,11 +67,14 @@ class ParsingProblem(Problem):
 
     @property
     def evalb(self) -> Parameters | None:
-        """EVALB's parameters; None: those of COLLINS.prm, which are for the Penn Treebank's tags."""
+        """EVALB's parameters; None: those of COLLINS.prm, which are for the Penn Treebank's tags.
+
+        Trees are scored by them, and words' tags are learned that fit: to be set by the class or its constructor.
+        """
         return self._evalb
 
-    def score_by(self, parameters: Parameters) -> None:
-        """Has trees scored by such parameters, and words' tags learned that fit; to be called by the constructor."""
+    @evalb.setter
+    def evalb(self, parameters: Parameters) -> None:
         self._evalb, self.codec = parameters, TreeCodec(parameters.delete_label)
 
     def make_metric(self) -> Bracketing:
@@ -131,9 +141,9 @@ class Treebank(FolderProblem):
         super().__init__(source_dir, vocab_size)
         self.exchanges, self.phrases = exchanges or 0, phrases
         if isinstance(prm, str):
-            self.score_by(read_parameters(read_lines(prm), prm))
+            self.evalb = read_parameters(read_lines(prm), prm)
         elif prm is not None:
-            self.score_by(Parameters.from_dict(prm))
+            self.evalb = Parameters.from_dict(prm)
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         pairs = super().samples(split)

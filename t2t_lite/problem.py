@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.text.codec import Codec
+from t2t_lite.text.codec import Codec, codec_of
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric
@@ -128,12 +128,24 @@ class Problem:
 
 
 def check_names(problem: type[Problem]) -> None:
-    """Raises UsageError if a problem has an attribute by the name that it had once, which would be ignored."""
+    """Raises UsageError if a problem has an attribute by a name of before, which would be ignored, or no codec."""
     if hasattr(problem, "target_kind"):
         raise UsageError(
             f"The problem {problem.name!r} has target_kind = {problem.target_kind!r}, which is called codec now. For "
-            "text leave it out. For trees write, in its place, codec = TreeCodec(), and above the class: from "
-            "t2t_lite.text.tree_codec import TreeCodec"
+            "text leave it out. For trees leave it and metric out, and derive the class from ParsingProblem of "
+            "t2t_lite.problems.parsing."
+        )
+    check_codec(problem)
+
+
+def check_codec(problem: Problem | type[Problem]) -> None:
+    """Raises UsageError for a codec that would not be found again by what is noted with prepared data."""
+    codec = problem.codec
+    if not isinstance(codec, Codec) or type(codec_of(codec.settings)) is not type(codec):
+        raise UsageError(
+            f"The problem {problem.name!r} has the codec {codec!r}, which nothing would find again for its "
+            "prepared data. Give Codec() of t2t_lite.text.codec, for text, or TreeCodec() of t2t_lite.text.tree_codec, "
+            "for trees."
         )
 
 

@@ -91,10 +91,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises UsageError, before anything that takes long, if the problem, its score or one of the sets cannot be."""
+    from t2t_lite.bin.problem_metric import checked_metric
     from t2t_lite.optimizers.choices import check_choices
 
     problem_flags.check_vocabulary(args)
-    problem_flags.problem_from(args).make_metric()
+    checked_metric(problem_flags.problem_from(args))
     for entry in args.sets:
         check_choices(compare_sets.recipe(entry, args).hparams, cli.load_tensorflow)
     output.check_folder("output_dir", args.output_dir)

@@ -71,7 +71,8 @@ class Runs:
             self._done = {}
         except ValueError as error:
             raise DataError(
-                f"{self._folder / _FILE} is damaged ({error}). Delete it: the trainer sees what is done."
+                f"{self._folder / _FILE} is damaged ({error}). Delete it: the trainer sees what is done, and only how "
+                "much memory that took is lost."
             ) from None
 
     def plan(self, entries: Sequence[Entry]) -> None:
@@ -94,24 +95,14 @@ class Runs:
         overrides = [f"--hparams={text}" for text in (*plan.changes, f"seed={seed}")]
         command = [*self._flags, f"--hparams_set={entry.hparams_set}", *overrides]
         command.append(f"--output_dir={self._folder / name}")
-        done = self._done.get(name)
-        if done is None or done["flags"] != command:
+        done = self._done.get(name, {"flags": [], "peak_mib": 0})
+        if done["flags"] != command or not _reports(self._folder / name):
             print(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP", flush=True)
-            self._done[name] = {"flags": command, "peak_mib": _train(command, name)}
+            # A process that has nothing left to train takes less memory.
+            self._done[name] = {"flags": command, "peak_mib": max(_train(command, name), done["peak_mib"])}
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
-        return self._measured(self._folder / name, self._done[name]["peak_mib"])
-
-    def _measured(self, folder: Path, peak_mib: int) -> Run:
-        lines = read_metrics(folder)
-        reports = [line for line in lines if "flops" in line]
-        if not reports:
-            raise DataError(
-                f"{folder / METRICS_FILE} has no report of a training, from which its updates and FLOPs are taken. "
-                f"Delete {folder} and {self._folder / _FILE}: the same command trains it again."
-            )
-        speed = statistics.median(line["tokens_per_second"] for line in reports)
-        return Run(str(folder), lines[-1]["step"], reports[-1]["flops"], speed, peak_mib)
+        return _measured(self._folder / name, self._done[name]["peak_mib"])
 
     def _counted(self, entry: Entry) -> _Plan:
         """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
@@ -141,6 +132,22 @@ class Runs:
             config.replace(hparams, train_steps=steps)  # refused where they are too many
             changes.append(f"train_steps={steps}")
         return _Plan(changes, steps, flops(steps))
+
+
+def _reports(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl that say what was trained."""
+    return [line for line in read_metrics(folder) if "flops" in line]
+
+
+def _measured(folder: Path, peak_mib: int) -> Run:
+    reports = _reports(folder)
+    if not reports:
+        raise DataError(
+            f"{folder / METRICS_FILE} has no report of a training, from which its updates and FLOPs are taken. "
+            f"Delete {folder}: the same command trains it again."
+        )
+    speed = statistics.median(line["tokens_per_second"] for line in reports)
+    return Run(str(folder), read_metrics(folder)[-1]["step"], reports[-1]["flops"], speed, peak_mib)
 
 
 def _train(flags: Sequence[str], name: str) -> int:

@@ -63,7 +63,7 @@ def entries(text: str) -> list[Entry]:
 
 
 def recipe(entry: Entry, args: argparse.Namespace) -> Recipe:
-    """Returns the recipe of an entry: its set < --hparams, for all of the sets < its own changes < --train_steps.
+    """Returns the recipe of an entry: its set with --hparams (for all sets), its own changes and --train_steps.
 
     Raises:
         UsageError: there is no such set, a field that it does not have, a value out of range, one given twice, or one

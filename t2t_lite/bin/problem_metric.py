@@ -18,10 +18,13 @@ def checked_metric(problem: Problem) -> CorpusMetric:
         UsageError: it cannot be computed, or is none.
     """
     metric = problem.make_metric()
-    if not callable(getattr(metric, "score", None)) or not isinstance(getattr(metric, "signature", None), str):
+    lacks = [] if callable(getattr(metric, "score", None)) else ["method score(hypotheses, references)"]
+    lacks += [] if isinstance(getattr(metric, "signature", None), str) else ["signature, which is text"]
+    if lacks or isinstance(metric, type):
+        what = f"has no {' and no '.join(lacks)}" if lacks else "is a class: return an object of it"
         raise UsageError(
-            f"The problem {problem.name!r} has a make_metric() that returned {metric!r:.80}; a metric has a method "
-            "score(hypotheses, references) and a text signature, as t2t_lite/metrics/score.py says."
+            f"The problem {problem.name!r} has a make_metric() that returned {metric!r:.80}, which {what}; "
+            "t2t_lite/metrics/score.py says what a metric has."
         )
     return metric
 

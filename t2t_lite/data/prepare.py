@@ -21,8 +21,7 @@ from t2t_lite.data.store import SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
-from t2t_lite.problem import Problem
-from t2t_lite.text.codec import Codec, codec_of
+from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
@@ -90,12 +89,7 @@ def _check_arguments(problem: Problem, num_workers: int | None) -> None:
         raise UsageError(f"{type(problem).__name__} has no name; decorate it with @register_problem.")
     if problem.without_data:
         raise UsageError(problem.without_data)
-    if not isinstance(problem.codec, Codec) or type(codec_of(problem.codec.settings)) is not type(problem.codec):
-        raise UsageError(
-            f"The problem {problem.name!r} has the codec {problem.codec!r}, which nothing would find again for its "
-            "prepared data. Give Codec() of t2t_lite.text.codec, for text, or TreeCodec() of t2t_lite.text.tree_codec, "
-            "for trees."
-        )
+    check_codec(problem)
     if num_workers is not None and num_workers < 1:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
 

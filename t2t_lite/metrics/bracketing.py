@@ -271,7 +271,7 @@ class Bracketing:
 
     def __init__(self, parameters: Parameters | None = None) -> None:
         self.parameters = parameters or Parameters()
-        self.signature = self.parameters.signature
+        self.kind, self.signature = "f1", self.parameters.signature
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> TreeScore:
         """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as of `evaluate`."""

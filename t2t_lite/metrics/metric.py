@@ -21,6 +21,11 @@ class Metric:
         self.counter = counter
 
     @property
+    def kind(self) -> str:
+        """What files call its scores: "bleu", "chrf" or "ter"."""
+        return type(self.counter).__name__.lower()
+
+    @property
     def signature(self) -> str:
         """How a score against one reference is computed, in sacreBLEU's words; it knows them after a score only."""
         return self.score(["a"], ["a"]).signature

@@ -46,6 +46,8 @@ class PaperBleu(Metric):
         UsageError: another language.
     """
 
+    kind = "bleu_paper"
+
     def __init__(self, language: str) -> None:
         if language not in LANGUAGES:
             raise UsageError(

@@ -6,6 +6,7 @@ No library that counts is imported here: problems name their metrics, and listin
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -51,9 +52,9 @@ class CorpusMetric(Protocol):
 def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Returns the score by a metric; UsageError where one of a user's own gives something else."""
     found = metric.score(hypotheses, references)
-    if not isinstance(found, Score):
+    if not isinstance(found, Score) or not isinstance(found.value, int | float) or not math.isfinite(found.value):
         raise UsageError(
             f"{type(metric).__name__}.score returned {found!r:.80}; a metric of a problem returns a "
-            "t2t_lite.metrics.score.Score(name, value, signature, detail)."
+            "t2t_lite.metrics.score.Score(name, value, signature, detail), whose value is a finite number."
         )
     return found

@@ -16,7 +16,9 @@ from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
+from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_report import TreeScore
+from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
@@ -40,6 +42,7 @@ class Scores:
     references: what they were scored against, line by line.
     repaired: how many outputs had to be made trees.
     sources: what was translated.
+    kind: what metrics.jsonl calls the score.
     """
 
     loss: float
@@ -49,6 +52,7 @@ class Scores:
     references: list[str]
     repaired: int
     sources: Sequence[str] = ()
+    kind: str = "score"
 
     def samples(self, number: int) -> list[tuple[str, str, str]]:
         """(source, output, reference) of `number` lines, evenly spaced: the same lines at each evaluation."""
@@ -67,15 +71,14 @@ class Scores:
 
     def as_metrics(self, split: str) -> dict[str, float]:
         """The entries of an evaluation line of metrics.jsonl."""
-        kinds = {"chrF2": "chrf", "BLEU": "bleu", "F1": "f1", "BLEU-paper": "bleu_paper"}
-        kind = kinds.get(self.score.name.partition(" ")[0], "score")  # a metric of the problem's own
+        trees = isinstance(self.score, TreeScore)
         return {
             f"{split}_loss": self.loss,
             f"{split}_perplexity": self.perplexity,
             f"{split}_accuracy": self.accuracy,
-            f"{split}_{kind}": self.score.value,
-            **({f"{split}_repaired": self.repaired / len(self.hypotheses)} if kind == "f1" else {}),
-            **({f"{split}_errors": self.errors} if isinstance(self.score, TreeScore) else {}),
+            f"{split}_{self.kind}": self.score.value,
+            **({f"{split}_repaired": self.repaired / len(self.hypotheses)} if trees else {}),
+            **({f"{split}_errors": self.errors} if trees else {}),
         }
 
 
@@ -94,6 +97,7 @@ class Evaluator:
 
     def __init__(self, model: Any, store: Store, translator: Translator, metric: CorpusMetric) -> None:
         self._store, self._translator, self._metric = store, translator, metric
+        self._kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # of a problem's own
 
         def sums(source: Any, target: Any) -> tuple[Any, Any]:
             batch = {"source": source, "target": target}
@@ -121,7 +125,7 @@ class Evaluator:
         texts = [h.text for h in hypotheses]
         score = scored(self._metric, texts, references)
         repaired = sum(h.repaired for h in hypotheses)
-        return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources)
+        return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources, self._kind)
 
     def loss_and_accuracy(self, split: str) -> tuple[float, float]:
         """Cross entropy per target token, in nats, and the share of them that have the highest probability.

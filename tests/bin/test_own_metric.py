@@ -109,10 +109,17 @@ def test_what_is_no_metric() -> None:
     made = _Mine()
     made.make_metric = lambda: "bleu"  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(
-        UsageError, match=r"'mine' has a make_metric\(\) that returned 'bleu'; a metric has a method score"
+        UsageError,
+        match=r"'mine' has a make_metric\(\) that returned 'bleu', which has no method score.* and no signature",
     ):
+        checked_metric(made)
+    made.make_metric = lambda: _Own  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(UsageError, match="which is a class: return an object of it; "):
         checked_metric(made)
     metric = _Own()
     metric.score = lambda hypotheses, references: 1.0  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(UsageError, match=r"_Own.score returned 1.0; a metric of a problem returns a t2t_lite.metrics"):
+        scored(metric, ["a"], ["a"])
+    metric.score = lambda hypotheses, references: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="whose value is a finite number"):
         scored(metric, ["a"], ["a"])

@@ -11,7 +11,7 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
-from t2t_lite.problem import Problem
+from t2t_lite.problem import Problem, reverse
 from t2t_lite.text.codec import Codec
 from t2t_lite.text.tree_codec import TreeCodec
 
@@ -244,6 +244,8 @@ def test_a_codec_that_is_not_known(tmp_path: Path, codec: object) -> None:
         UsageError, match=r"has the codec .*, which nothing would find again for its prepared data\. Gi"
     ):
         prepare(Made(codec=codec), tmp_path)
+    with pytest.raises(UsageError, match="'made' has the codec"):
+        reverse(type("Other", (Made,), {"name": "made", "codec": codec}))
     assert not list(tmp_path.iterdir())
 
 

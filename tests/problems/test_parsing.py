@@ -14,9 +14,12 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem, reverse
+from t2t_lite.problems.parsing import Treebank
 from t2t_lite.text.linearize import restore
 from t2t_lite.text.tag_table import WSJ
+from t2t_lite.text.tree_codec import TreeCodec
 from t2t_lite.text.trees import normalize, read_trees
 from tests.tag_sets import TAG_SETS
 
@@ -323,10 +326,34 @@ def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pyt
     assert [message.partition(" it was")[0] for message in messages] == [f"{store.folder} has no tags.json:"]
 
 
+def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
+    """Set by the class, a class that derives from it, or the constructor."""
+    own = Parameters(delete_label=("TOP", "PU"))
+
+    class ByClass(Treebank):
+        evalb = own
+
+    class ByConstructor(Treebank):
+        def __init__(self, source_dir: str) -> None:
+            super().__init__(source_dir)
+            self.evalb = own
+
+    class Derived(ByClass):
+        pass
+
+    for made in (ByClass("x"), ByConstructor("x"), Derived("x")):
+        assert made.evalb is own
+        assert made.make_metric().parameters is own
+        assert made.codec._deleted == ("TOP", "PU")
+        assert made.settings()["prm"] == own.as_dict()
+    assert Treebank("x").evalb is None
+    assert Treebank("x").codec._deleted == TreeCodec()._deleted
+
+
 def test_the_name_that_the_codec_had_is_refused() -> None:
     """Where the problem is used: a folder of problems, one of which has it, goes on to be imported."""
     mine = registry.register_problem(type("Mine", (Problem,), {"target_kind": "tree"}))
-    said = "'mine' has target_kind = 'tree', which is called codec now.* codec = TreeCodec.., .* import TreeCodec$"
+    said = "'mine' has target_kind = 'tree', which is called codec now.* from ParsingProblem of t2t_lite.problems.parsing"
     for problem in (mine, type("Derived", (mine,), {"name": "mine"})):
         with pytest.raises(UsageError, match=said):
             reverse(problem)

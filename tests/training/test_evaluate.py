@@ -1,7 +1,7 @@
 """Scores against NumPy; lines in, lines out: in order, whatever the batches, however odd the lines."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from t2t_lite.decoding.translate import Hypothesis, Translator
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
 from t2t_lite.metrics import bleu
+from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.metrics.score import Score
 from t2t_lite.ops import threads
 from t2t_lite.training import evaluate
 from t2t_lite.training.evaluate import Evaluator, Scores
@@ -130,8 +132,38 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
     }
 
 
+@pytest.mark.parametrize("name", ["F1", "BLEU", "BLEU of words"])
+def test_a_score_of_ones_own_is_not_taken_for_another_by_its_name(
+    model: Any, translator: Translator, toy_store: Store, name: str
+) -> None:
+    class Own:
+        signature = "own"
+
+        def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+            return Score(name, 50.0, self.signature, "")
+
+    metrics = Evaluator(model, toy_store, translator, Own())("test", 2).as_metrics("test")
+    assert metrics.keys() == {"test_loss", "test_perplexity", "test_accuracy", "test_score"}
+    assert metrics["test_score"] == 50
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind"),
+    [
+        *((bleu.metric(name), "bleu") for name in ("bleu", "bleu_lc", "bleu_tok_lc")),
+        (bleu.metric("chrf"), "chrf"),
+        (bleu.metric("bleu_paper", "de"), "bleu_paper"),
+        (Bracketing(), "f1"),
+    ],
+)
+def test_metrics_jsonl_calls_scores_by_their_metric(metric: Any, kind: str) -> None:
+    assert metric.kind == kind
+
+
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
-    scores = Scores(1e6, 0.0, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0)
+    scores = Scores(
+        1e6, 0.0, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0, kind="bleu"
+    )
     metrics = scores.as_metrics("dev")
     assert metrics["dev_bleu"] == pytest.approx(100)
     assert np.isfinite(metrics["dev_perplexity"])

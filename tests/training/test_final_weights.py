@@ -42,7 +42,7 @@ class Run:
         def evaluate() -> Scores:
             self.evaluations += 1
             score, loss = self._scores[self.weights]
-            return Scores(loss, 0.5, Score("BLEU", score, "BLEU|...", ""), ["a"], ["b"], 0)
+            return Scores(loss, 0.5, Score("BLEU", score, "BLEU|...", ""), ["a"], ["b"], 0, kind="bleu")
 
         said: list[str] = []
         path, scores = choose_weights(self.folder, self._checkpoints, number, evaluate, said.append)
