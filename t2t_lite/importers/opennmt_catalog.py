@@ -14,6 +14,8 @@ DEFAULTS: Mapping[str, Any] = {
     "ffn_dropout": 0.1,
     "position_encoder_class": "SinusoidalPositionEncoder",
 }
+# Of those the dropouts -> fields of a recipe here.
+DROPOUTS = {"dropout": "dropout", "attention_dropout": "attention_dropout", "ffn_dropout": "relu_dropout"}
 _BIG = {**DEFAULTS, "num_units": 1024, "num_heads": 16}
 _RELATIVE = {"position_encoder_class": None}
 # Its configuration says besides that the source has an end symbol, which --auto_config takes over.
@@ -57,7 +59,6 @@ def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         settings: as `opennmt_settings.read` has them.
     """
-    dropouts = {"dropout": "dropout", "attention_dropout": "attention_dropout", "ffn_dropout": "relu_dropout"}
-    found = {ours: settings.get(name, DEFAULTS[name]) for name, ours in dropouts.items()}
+    found = {ours: settings.get(name, DEFAULTS[name]) for name, ours in DROPOUTS.items()}
     peak = _PEAKS.get(str(settings.get("model")))
     return found | (_USUAL if peak is None else {**_SCALING_USUAL, "learning_rate": peak})

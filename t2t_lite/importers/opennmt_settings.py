@@ -13,7 +13,7 @@ from typing import Any
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.importers import t2t_hparams
-from t2t_lite.importers.opennmt_catalog import CATALOG, DEFAULTS
+from t2t_lite.importers.opennmt_catalog import CATALOG, DEFAULTS, DROPOUTS
 
 FILE = "model_description.py"
 
@@ -34,6 +34,9 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "position_encoder_class": ("SinusoidalPositionEncoder", "PositionEmbedder", None),
 }
 _NAMED = ("ffn_activation", "position_encoder_class")  # arguments that are functions or classes
+_COUNTS = ("num_heads", "num_units")
+# What changes the outputs of a model and is not in the shapes: nothing of it is taken for its default.
+_TO_GIVE = {"num_heads": "N", "ffn_activation": "NAME", "position_encoder_class": "NAME"}
 
 
 def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def _of_call(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any] | No
         return _of_catalog(str(call.args[0].value))
     if kind == "Transformer":
         return _settings(call, file, given)
-    return _of_catalog(kind) if kind in CATALOG else None
+    return _settings(call, file, given, _of_catalog(kind)) if kind in CATALOG else None
 
 
 def _of_class(node: ast.ClassDef, file: Path, given: set[str]) -> dict[str, Any] | None:
@@ -116,48 +119,89 @@ def _of_class(node: ast.ClassDef, file: Path, given: set[str]) -> dict[str, Any]
     bases = {_last(base) for base in node.bases}
     calls = [found for found in ast.walk(node) if isinstance(found, ast.Call) and _last(found.func) == "__init__"]
     if "Transformer" in bases:
-        return _settings(calls[0], file, given) if calls else dict(DEFAULTS)
-    if not (named := sorted(bases & CATALOG.keys())):
+        defaults: Mapping[str, Any] = DEFAULTS
+    elif named := sorted(bases & CATALOG.keys()):
+        defaults = _of_catalog(named[0])
+    else:
         return None
-    own = _arguments(calls[0]) if calls else {}
-    return _of_catalog(named[0]) | _values(own, file, given)
+    return _settings(calls[0], file, given, defaults) if calls else dict(defaults)
 
 
-def _settings(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any]:
-    """Of the arguments of opennmt.models.Transformer those that are asked for."""
-    return {**DEFAULTS, **_values(_arguments(call), file, given)}
+def _settings(call: ast.Call, file: Path, given: set[str], defaults: Mapping[str, Any] = DEFAULTS) -> dict[str, Any]:
+    """Of the arguments of opennmt.models.Transformer those that are asked for.
+
+    Where some stand in a list or a dictionary, those that are not said are unknown: they are left out, or have to be
+    given.
+
+    Args:
+        defaults: what they are where all arguments can be read.
+    """
+    arguments = _arguments(call)
+    found = _values(arguments, file, given)
+    if None not in arguments:
+        return {**defaults, **found}
+    if lacking := [f"{name}={value}" for name, value in _TO_GIVE.items() if name not in found.keys() | given]:
+        raise _only_running(file, arguments[None], "arguments", ",".join(lacking))
+    return {name: value for name, value in defaults.items() if name not in DEFAULTS} | found
 
 
 def _arguments(call: ast.Call) -> dict[str | None, ast.expr]:
     """By name; None: there are some that stand in a list or a dictionary."""
     found: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
-    for name, value in zip(_ARGUMENTS, call.args, strict=False):
+    given = call.args
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and not _is_super(call.func.value):
+        given = given if given and isinstance(given[0], ast.Starred) else given[1:]  # without self
+    for name, value in zip(_ARGUMENTS, given, strict=False):
         if isinstance(value, ast.Starred):
             return {**found, None: value}
         found[name] = value
     return found
 
 
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and _last(node.func) == "super"
+
+
 def _values(arguments: Mapping[str | None, ast.expr], file: Path, given: set[str]) -> dict[str, Any]:
-    """The values of those that are asked for; DataError where one is no constant, nor a name."""
+    """The values of those that are asked for; DataError where one is no constant, nor a name, or no such number."""
     found: dict[str, Any] = {}
     for name, value in arguments.items():
-        if name in given or (name is not None and name not in _EXPRESSED):
+        if name is None or name in given or name not in _EXPRESSED:
             continue
-        if isinstance(value, ast.Constant) and name is not None:
-            found[name] = value.value
-        elif name in _NAMED:  # a name, or a function that makes one
-            calls = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
-            found[name] = _last(calls[0] if calls else value)
-        elif name is not None or not {"num_heads", "position_encoder_class"} <= given:
-            flag = f"{name}=VALUE" if name else "num_heads=N,position_encoder_class=NAME"
-            raise DataError(
-                f"{file} has {ast.unparse(value)!r:.60} as {name or 'arguments'} of its Transformer: only running it "
-                f"would tell the value, and it is never run. Give --hparams={flag}."
-            )
+        if isinstance(value, ast.Constant):
+            found[name] = _checked(name, value.value, file)
+        elif name in _NAMED and (last := _last(_made(value))):
+            found[name] = last
+        else:
+            raise _only_running(file, value, name, f"{name}=VALUE")
     return found
 
 
+def _checked(name: str, value: Any, file: Path) -> Any:
+    """DataError where a constant is not of its setting's kind."""
+    if name in _COUNTS and not (type(value) is int and value > 0):
+        wanted = "an integer of at least 1"
+    elif name in DROPOUTS and not (type(value) in (int, float) and 0 <= value < 1):
+        wanted = "a number of at least 0 and below 1"
+    else:
+        return value
+    raise DataError(
+        f"{file} has {name}={value!r:.60} for its Transformer, where {wanted} is needed. Give --hparams={name}=VALUE."
+    )
+
+
+def _only_running(file: Path, value: ast.expr, what: str, flag: str) -> DataError:
+    return DataError(
+        f"{file} has {ast.unparse(value)!r:.60} as {what} of its Transformer: only running it would tell the value, "
+        f"and it is never run. Give --hparams={flag}."
+    )
+
+
+def _made(node: ast.expr) -> ast.expr:
+    """What `lambda: layers.PositionEmbedder(9)` calls, or the node itself."""
+    return node.body.func if isinstance(node, ast.Lambda) and isinstance(node.body, ast.Call) else node
+
+
 def _last(node: ast.expr) -> str:
-    """ "relu" of tf.nn.relu."""
+    """ "relu" of tf.nn.relu, "" where it is no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

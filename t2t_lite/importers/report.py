@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 from t2t_lite import config
+from t2t_lite.importers import opennmt_catalog
 from t2t_lite.importers.description import Description
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.run_folder import Import
@@ -31,6 +32,9 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     if imported.toolkit == "OpenNMT-tf":
         why = "" if "source_end" in imported.hparams else " (assumed; if its data had it: --hparams=source_end=true)"
         yield "source", f"{'with' if described.source_end else 'without'} an end symbol{why}"
+        if unsaid := [name for name in opennmt_catalog.DROPOUTS if name not in imported.hparams]:
+            taken = ",".join(f"{name}={opennmt_catalog.DEFAULTS[name]}" for name in unsaid)
+            yield "dropout", f"{taken} (assumed; only a training that goes on has it; give others by --hparams)"
     sides = dict.fromkeys(found.vocabulary_files)
     for path, vocabulary in zip(sides, dict.fromkeys(found.vocabularies), strict=False):
         yield "vocabulary", f"{vocabulary.size:,} ids, {vocabulary.suffix[1:]}, of {path}"

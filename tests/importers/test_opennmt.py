@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, opennmt_catalog, opennmt_settings, run_folder, t2t_model, toolkits
+from t2t_lite.importers import opennmt, opennmt_catalog, opennmt_settings, report, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
@@ -21,7 +21,8 @@ from tests.searches import search_graph
 
 _KERNEL = "model/encoder/layers/1/ffn/layer/inner/kernel/.ATTRIBUTES/VARIABLE_VALUE"
 _SINES = "SinusoidalPositionEncoder"
-_BOTH = f"num_heads=2,position_encoder_class={_SINES}"
+_ALL = f"num_heads=2,ffn_activation=relu,position_encoder_class={_SINES}"
+_ASKED = "=num_heads=N,ffn_activation=NAME,position_encoder_class=NAME"
 
 
 def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tuple[Any, Any]]:
@@ -134,6 +135,15 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
             "lambda: layers.PositionEmbedder(9))",
             (2, "PositionEmbedder"),
         ),
+        (
+            "class M(Transformer):\n  def __init__(self):\n    Transformer.__init__(self, a, b, 6, 512, 4)",
+            (4, _SINES),
+        ),
+        (
+            "class M(Transformer):\n  def __init__(self):\n    super(M, self).__init__(a, b, 6, 512, 4)",
+            (4, _SINES),
+        ),
+        ("model = lambda: catalog.TransformerBig(num_heads=4)", (4, _SINES)),
     ],
 )
 def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: tuple[Any, Any]) -> None:
@@ -150,22 +160,73 @@ def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: 
             "num_heads=2",
             "'HEADS' as num_heads of its .* Give --hparams=num_heads=VALUE",
         ),
+        ("Transformer(a, b, *sizes)", _ALL, rf"'\*sizes' as arguments of its .*{_ASKED}\.$"),
+        ("Transformer(**settings)", _ALL, f"'settings' as arguments of its .*: only running it would tell .*{_ASKED}"),
         (
-            "Transformer(a, b, *sizes)",
-            _BOTH,
-            r"'\*sizes' as arguments of its .*=num_heads=N,position_encoder_class=NAME",
+            "M()\nclass M(Transformer):\n  def __init__(*all):\n    Transformer.__init__(*all)",
+            _ALL,
+            rf"'\*all' as arguments .*{_ASKED}\.$",
         ),
-        ("Transformer(**settings)", _BOTH, "'settings' as arguments of its Transformer: only running it would tell"),
+        ("TransformerTiny(**settings)", _ALL, f"'settings' as arguments .*{_ASKED}"),
+        (
+            "Transformer(num_heads=2, ffn_activation=tf.nn.relu, **settings)",
+            "position_encoder_class=None",
+            r"Give --hparams=position_encoder_class=NAME\.$",
+        ),
+        (
+            "Transformer(num_heads=2, ffn_activation=gelu if BIG else relu)",
+            "ffn_activation=relu",
+            "'gelu if BIG else relu' as ffn_activation of its .* Give --hparams=ffn_activation=VALUE",
+        ),
+        (
+            "Transformer(num_heads=2, ffn_activation=lambda x: 2 * tf.nn.relu(x))",
+            "ffn_activation=relu",
+            r"'lambda x: 2 \* tf.nn.relu\(x\)' as ffn_activation of its",
+        ),
+        (
+            "Transformer(num_heads=2, dropout='x')",
+            "dropout=0.1",
+            "model_description.py has dropout='x' for its Transformer, where a number of at least 0 and below 1 is "
+            "needed. Give --hparams=dropout=VALUE",
+        ),
+        ("Transformer(num_heads=2, ffn_dropout=1.0)", "ffn_dropout=0.1", "has ffn_dropout=1.0 .* below 1 is needed"),
+        ("Transformer(num_heads='2')", "num_heads=2", "has num_heads='2' .* where an integer of at least 1 is needed"),
         ("Transformer(num_heads=2), Transformer()", "", "describes 2 Transformers, and which one"),
     ],
 )
 def test_what_only_running_the_description_would_tell(tmp_path: Path, text: str, given: str, said: str) -> None:
-    """Nothing is taken for its default there; a value that is given will do."""
+    """Nothing that changes outputs is taken for its default there; a value that is given will do."""
     (tmp_path / "model_description.py").write_text(f"model = lambda: {text}\n")
     with pytest.raises(DataError, match=said):
         opennmt_settings.read(tmp_path, None, None)
     if given:
         assert opennmt_settings.read(tmp_path, None, given)["num_heads"] == 2
+
+
+def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
+    """What is not said is not compared with the checkpoint, and dropouts are said to be assumed."""
+    found = golden("shared")
+    save(tmp_path, found)
+    file = tmp_path / "model_description.py"
+    file.write_text("model = lambda: Transformer(dropout=0.3, **settings)\n")
+    with pytest.raises(DataError, match=r"=ffn_activation=NAME\.$"):
+        opennmt.read([tmp_path], hparams=_ALL.replace("ffn_activation=relu,", ""))
+    with pytest.raises(DataError, match="cannot be expressed here: ffn_activation=gelu .only relu"):
+        opennmt.read([tmp_path], hparams=_ALL.replace("relu", "gelu"))
+    for given in (_ALL, f"{_ALL},num_units=16"):
+        imported = opennmt.read([tmp_path], hparams=given)
+        assert (imported.description.d_model, imported.description.num_heads) == (16, 2)
+        assert ("num_units" in imported.hparams) == ("num_units" in given)
+    recipe = run_folder.recipe(imported, {})
+    assert (recipe.dropout, recipe.attention_dropout, recipe.relu_dropout) == (0.3, 0.1, 0.1)
+    vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
+    said = dict(report.lines(run_folder.Import(imported, recipe, (vocabulary, vocabulary), ("a", "a"), {}, {}), 1))
+    assert said["dropout"].startswith("attention_dropout=0.1,ffn_dropout=0.1 (assumed; ")
+    with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
+        opennmt.read([tmp_path], hparams=f"{_ALL},num_units=32")
+    file.write_text("model = lambda: Transformer(num_units=32, **settings)\n")
+    with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
+        opennmt.read([tmp_path], hparams=_ALL)
 
 
 def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ V, STEP, UPDATES = 23, 400, 20
 SPACES = {"adam": 5, "adafactor": None}  # of target spaces
 LOSS = {"adam": 5e-6, "adafactor": 2e-5}  # nats per token
 MOVED = {"adam": 2e-4, "adafactor": 2e-3}  # of how far a weight has moved
+SLOTS = {"adam": 5e-5, "adafactor": 2e-5}  # of a slot's largest number; seen were 2.3e-5 and 7e-6
 
 
 def _golden(name: str) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class Continued:
             jit=False,
         )
         entropy = -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(smoothing / (V - 1))
-        self.update, self.entropy, self.golden = update, entropy, golden
+        self.update, self.optimizer, self.entropy, self.golden = update, optimizer, entropy, golden
 
     def losses(self, rate: Callable[[int], float]) -> np.ndarray:
         found = []
@@ -115,8 +116,17 @@ def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) ->
         moved = np.abs(wanted - before.weights[weight.path]).max()
         assert moved > 1e-5, weight.path
         np.testing.assert_allclose(weight, wanted, rtol=0, atol=MOVED[name] * moved, err_msg=weight.path)
-    assert (slots := t2t_slots.read(after)) is not None
+    slots_before, slots = t2t_slots.read(before), t2t_slots.read(after)
+    assert slots_before is not None
+    assert slots is not None
     assert slots.step == STEP + UPDATES
+    for weight, of_weight in zip(there.model.trainable_weights, there.optimizer.slots, strict=True):
+        assert of_weight.keys() == slots.arrays[weight.path].keys()
+        for slot, variable in of_weight.items():
+            array, what = slots.arrays[weight.path][slot], f"{weight.path}/{slot}"
+            largest = np.abs(array).max()
+            assert np.abs(array - slots_before.arrays[weight.path][slot]).max() > 0.01 * largest > 0, what
+            np.testing.assert_allclose(variable, array, rtol=0, atol=SLOTS[name] * largest, err_msg=what)
 
 
 def test_its_learning_rates_and_ours(tmp_path: Path) -> None:
