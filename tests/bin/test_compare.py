@@ -50,10 +50,17 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert one["scores"][0]["signature"] == score["signature"]
     assert min(one["sentences_per_second"], one["tokens_per_second"], one["peak_mib"]) > 0
 
+    done = json.loads((tmp_path / "runs.json").read_text("utf-8"))
+    done["tiny+dropout=0.2-2"].update(flags=[], peak_mib=10**6)  # noted in other words, as by an earlier release
+    (tmp_path / "runs.json").write_text(json.dumps(done), "utf-8")
     assert compare.main(command) == 0  # nothing is trained again
     said = capfd.readouterr().out
-    assert "updates," not in said
-    assert said.startswith("\ntoy_reverse, test set\n") or "\n\ntoy_reverse, test set\n" in said
+    assert [line for line in said.splitlines() if " updates, " in line] == [
+        f"tiny+dropout=0.2-2: {steps} updates, {one['train_flops']:.2e} FLOP"
+    ]
+    assert "\n\ntoy_reverse, test set\n" in said
+    assert json.loads((tmp_path / "table.json").read_text("utf-8"))[0]["peak_mib"] == 10**6
+    assert (tmp_path / "tiny+dropout=0.2-2" / "metrics.jsonl").read_text("utf-8").splitlines() == lines
 
 
 TREES = [f"(S (NP (DT the) (NN {noun})) (VP (VBZ {verb})))" for noun in ("cat", "dog") for verb in ("runs", "eats")]

@@ -353,7 +353,7 @@ def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
 def test_the_name_that_the_codec_had_is_refused() -> None:
     """Where the problem is used: a folder of problems, one of which has it, goes on to be imported."""
     mine = registry.register_problem(type("Mine", (Problem,), {"target_kind": "tree"}))
-    said = "'mine' has target_kind = 'tree', which is called codec now.* from ParsingProblem of t2t_lite.problems.parsing"
+    said = "'mine' has target_kind = 'tree', which is called codec now.* ParsingProblem of t2t_lite.problems.parsing"
     for problem in (mine, type("Derived", (mine,), {"name": "mine"})):
         with pytest.raises(UsageError, match=said):
             reverse(problem)
