@@ -53,9 +53,10 @@ class ParsingProblem(Problem):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """A class may set `evalb`, too."""
         super().__init_subclass__(**kwargs)
-        if isinstance(parameters := cls.__dict__.get("evalb"), Parameters):
+        parameters = cls.__dict__.get("evalb", ParsingProblem.evalb)
+        if parameters is None or isinstance(parameters, Parameters):
             del cls.evalb
-            cls._evalb, cls.codec = parameters, TreeCodec(parameters.delete_label)
+            cls._evalb, cls.codec = parameters, _codec(parameters)
 
     def trees(self, split: str) -> Iterator[Tree]:
         """Yields the trees of a split, as the treebank has them."""
@@ -74,8 +75,8 @@ class ParsingProblem(Problem):
         return self._evalb
 
     @evalb.setter
-    def evalb(self, parameters: Parameters) -> None:
-        self._evalb, self.codec = parameters, TreeCodec(parameters.delete_label)
+    def evalb(self, parameters: Parameters | None) -> None:
+        self._evalb, self.codec = parameters, _codec(parameters)
 
     def make_metric(self) -> Bracketing:
         return Bracketing(self.evalb)
@@ -85,6 +86,10 @@ class ParsingProblem(Problem):
 
     def _prm(self) -> dict[str, Any]:
         return {} if self.evalb is None else {"prm": self.evalb.as_dict()}
+
+
+def _codec(parameters: Parameters | None) -> TreeCodec:
+    return TreeCodec(None if parameters is None else parameters.delete_label)
 
 
 def as_pair(tree: Tree) -> tuple[str, str] | None:

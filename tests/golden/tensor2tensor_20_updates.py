@@ -13,13 +13,11 @@ tests/importers/test_t2t_continued.py makes the same 20 updates.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from tensor2tensor_step import SMALL, batch, flat, training
-from tensorflow.python.autograph.core import ag_ctx
+from tensor2tensor_step import SMALL, batch, flat, training, write
 
 BEFORE, UPDATES, BATCHES = 400, 20, 8
 # Name: set, changes.
@@ -62,15 +60,5 @@ def make(name: str) -> dict[str, Any]:
     return {f"{name}/{path}": value for path, value in arrays.items()}
 
 
-def main() -> None:
-    """Writes the file beside this one."""
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    arrays: dict[str, Any] = {}
-    with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):  # it makes the building of the graph twenty times as long
-        for name in CASES:
-            arrays.update(make(name))
-    np.savez_compressed(Path(__file__).with_suffix(".npz"), **arrays)
-
-
 if __name__ == "__main__":
-    main()
+    write(__file__, make, CASES)

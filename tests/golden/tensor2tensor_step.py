@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -144,15 +144,15 @@ def make(name: str) -> dict[str, Any]:
     return {f"{name}/{path}": np.asarray(value) for path, value in arrays.items()}
 
 
-def main() -> None:
-    """Writes the file beside this one."""
+def write(script: str, make: Callable[[str], Dict[str, Any]], cases: Iterable[str]) -> None:
+    """Writes the arrays of all cases beside a script."""
     tf.logging.set_verbosity(tf.logging.ERROR)
-    arrays: dict[str, Any] = {}
+    arrays: Dict[str, Any] = {}
     with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):  # it makes the building of the graph twenty times as long
-        for name in CASES:
+        for name in cases:
             arrays.update(make(name))
-    np.savez_compressed(Path(__file__).with_suffix(".npz"), **arrays)
+    np.savez_compressed(Path(script).with_suffix(".npz"), **arrays)
 
 
 if __name__ == "__main__":
-    main()
+    write(__file__, make, CASES)

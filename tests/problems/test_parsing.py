@@ -341,13 +341,18 @@ def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
     class Derived(ByClass):
         pass
 
+    class Usual(ByClass):
+        evalb = None
+
     for made in (ByClass("x"), ByConstructor("x"), Derived("x")):
         assert made.evalb is own
         assert made.make_metric().parameters is own
         assert made.codec._deleted == ("TOP", "PU")
         assert made.settings()["prm"] == own.as_dict()
-    assert Treebank("x").evalb is None
-    assert Treebank("x").codec._deleted == TreeCodec()._deleted
+    for usual in (Treebank("x"), Usual("x")):
+        assert usual.evalb is None
+        assert usual.make_metric().parameters == Parameters()
+        assert usual.codec._deleted == TreeCodec()._deleted
 
 
 def test_the_name_that_the_codec_had_is_refused() -> None:
