@@ -1,5 +1,6 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
 ## make test    install into .venv with the tools of the tests, run every check that CI runs
+## make test-all    the same with the long tests, which tests/long.txt names: half an hour to an hour
 ## make docs    write the documentation site to dist/site; `python3 -m http.server -d dist/site` shows it
 ## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
 ## make lock    write requirements_lock.txt again: versions that still fit stay, each file with its hash
@@ -17,7 +18,7 @@ BUILD_TOOLS = 'pip>=26.2' 'setuptools>=83,<85' 'wheel>=0.46.2'
 PIP_AUDIT = 'pip-audit>=2.10.1,<3'
 CYCLONEDX = 'cyclonedx-bom>=7.5,<8'
 
-.PHONY: help demo test docs readme lock audit sbom clean
+.PHONY: help demo test test-all docs readme lock audit sbom clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -25,11 +26,12 @@ help:
 demo: $(VENV)/.installed
 	$(BIN)/t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy
 
-test: $(VENV)/.installed-test
+test: TESTS = -m 'not long'
+test test-all: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder $(TESTS)
 
 # The variable: MkDocs Material prints news of its successor in every run.
 docs: $(VENV)/.installed-docs

@@ -15,14 +15,18 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is: so that t
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands started here would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Beginnings of the ids of long tests, one a line: `make test` leaves these out, `make test-all` runs them.
+LONG = tuple((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").split("\n")[:-1])
 SLOW = ("system", "training", "models", "export", "client", "examples", "bin")  # folders, the slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests, one runs all of a folder, which share fixtures; slow folders first."""
+    """Marks long tests. Of several processes, one runs all of a folder, which share fixtures; slow folders first."""
     items.sort(key=lambda item: (*SLOW, item.path.parent.name).index(item.path.parent.name))
     for item in items:
+        if item.nodeid.startswith(LONG):
+            item.add_marker(pytest.mark.long)
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
 

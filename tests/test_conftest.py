@@ -1,8 +1,13 @@
 """tests/conftest.py: where several processes share the tests, one of them runs all of a group."""
 
+from pathlib import Path
+
 import pytest
 
 from t2t_lite import registry
+from tests.conftest import LONG
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_groups_hold(request: pytest.FixtureRequest) -> None:
@@ -21,3 +26,15 @@ def test_a_test_registers_a_name_in_each_table() -> None:
 
 def test_names_of_the_test_before_are_gone() -> None:
     assert [title for title, table in registry.TABLES.items() if "of_one_test" in table.names()] == []
+
+
+def test_each_line_of_long_names_a_test() -> None:
+    assert list(LONG) == sorted(set(LONG))
+    for line in LONG:
+        file, _, name = line.partition("::")
+        assert f"def {name.partition('[')[0]}" in (ROOT / file).read_text(encoding="utf-8"), line
+
+
+def test_the_long_tests_are_marked(request: pytest.FixtureRequest) -> None:
+    for item in request.session.items:
+        assert item.nodeid.startswith(LONG) == (item.get_closest_marker("long") is not None)

@@ -25,30 +25,38 @@ GNMT, CONVOLUTIONS, BYTENET = (f"{FLOAT}:adam:{model}" for model in ("gnmt", "co
 GRU = f"{FLOAT}:adam:gru"  # of a user, from examples/my_model
 # Noise of gates, and losses that are squares of sums over a micro-batch.
 MOE, TRANSFORMER_MOE = f"{FLOAT}:adam:moe", f"{FLOAT}:adam:transformer_moe"
-CASES = {
-    1: (FLOAT, BFLOAT, PLAIN, UNCUT, RNN, GNMT, CONVOLUTIONS, BYTENET, GRU, MOE, TRANSFORMER_MOE),
-    2: (FLOAT, CONVOLUTIONS, MOE),
-    3: (FLOAT,),
-    4: (FLOAT, BFLOAT, RNN, GNMT, BYTENET, GRU, TRANSFORMER_MOE),
-}  # of 3, two idle by turns
+CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT,), 3: (FLOAT,), 4: (FLOAT, BFLOAT)}  # of 3, two idle by turns
+OTHERS = {
+    1: (RNN, GNMT, CONVOLUTIONS, BYTENET, GRU, MOE, TRANSFORMER_MOE),
+    2: (CONVOLUTIONS, MOE),
+    4: (RNN, GNMT, BYTENET, GRU, TRANSFORMER_MOE),
+}
 
 Results = dict[int, dict[str, np.ndarray]]
 
 
 @pytest.fixture(scope="module")
 def results(toy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return _train(CASES, toy_store.folder, tmp_path_factory.mktemp("replicas"))
+
+
+@pytest.fixture(scope="module")
+def results_of_others(toy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return _train(OTHERS, toy_store.folder, tmp_path_factory.mktemp("others"))
+
+
+def _train(cases: dict[int, tuple[str, ...]], store: Path, folder: Path) -> Results:
     """What each worker wrote, by its number of devices; they run side by side."""
-    folder = tmp_path_factory.mktemp("replicas")
     workers = {}
-    for devices, cases in CASES.items():
-        arguments = (toy_store.folder, folder / f"{devices}.npz", devices, *cases)
+    for devices, names in cases.items():
+        arguments = (store, folder / f"{devices}.npz", devices, *names)
         streams = {"out": folder / f"{devices}.out", "err": folder / f"{devices}.err"}
         workers[devices] = commands.start("tests.training.replica_worker", *arguments, **streams)
     found = {}
     for devices, worker in workers.items():
         worker.join(500)
         assert worker.exitcode == 0, (folder / f"{devices}.err").read_text(encoding="utf-8")
-    for devices in CASES:
+    for devices in cases:
         with np.load(folder / f"{devices}.npz", allow_pickle=False) as arrays:
             found[devices] = dict(arrays)
     return found
@@ -77,15 +85,29 @@ def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices
     _assert_equal(results[devices], case, results[1], case)
 
 
+@pytest.mark.parametrize(("devices", "case"), [(n, case) for n in (2, 4) for case in OTHERS[n]])
+def test_other_models_do_not_depend_on_it(results_of_others: Results, devices: int, case: str) -> None:
+    _assert_equal(results_of_others[devices], case, results_of_others[1], case)
+
+
 def test_accumulating_four_micro_batches_equals_the_whole_batch_at_once(results: Results) -> None:
     _assert_equal(results[1], PLAIN, results[1], UNCUT)
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 4])
 def test_all_replicas_hold_the_same_weights_and_moments_bit_for_bit(results: Results, devices: int) -> None:
-    for case in CASES[devices]:
-        assert results[devices][f"{case}/copies"] == devices
-        assert results[devices][f"{case}/differing_copies"].tolist() == []
+    _assert_copies(results[devices], devices, CASES[devices])
+
+
+@pytest.mark.parametrize("devices", OTHERS)
+def test_other_models_are_the_same_on_all_replicas(results_of_others: Results, devices: int) -> None:
+    _assert_copies(results_of_others[devices], devices, OTHERS[devices])
+
+
+def _assert_copies(run: dict[str, np.ndarray], devices: int, cases: tuple[str, ...]) -> None:
+    for case in cases:
+        assert run[f"{case}/copies"] == devices
+        assert run[f"{case}/differing_copies"].tolist() == []
 
 
 def test_the_runs_are_hard_enough_to_tell(results: Results) -> None:
