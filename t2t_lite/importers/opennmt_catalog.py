@@ -12,6 +12,7 @@ DEFAULTS: Mapping[str, Any] = {
     "dropout": 0.1,
     "attention_dropout": 0.1,
     "ffn_dropout": 0.1,
+    "ffn_activation": "relu",
     "position_encoder_class": "SinusoidalPositionEncoder",
 }
 # Of those the dropouts -> fields of a recipe here.

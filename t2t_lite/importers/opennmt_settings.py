@@ -91,11 +91,12 @@ def _described(file: Path, given: set[str]) -> dict[str, Any]:
         raise DataError(f"{file} is not the Python that OpenNMT-tf writes or reads: {error}.") from error
     models: list[dict[str, Any]] = []
     for node in ast.walk(tree):
-        found = _of_class(node, file, given) if isinstance(node, ast.ClassDef) else None
-        if isinstance(node, ast.Call):
-            found = _of_call(node, file, given)
-        if found is not None and found not in models:
-            models.append(found)
+        described = _of_class(node, tree, file, given) if isinstance(node, ast.ClassDef) else []
+        if isinstance(node, ast.Call) and (called := _of_call(node, file, given)) is not None:
+            described = [called]
+        for found in described:
+            if found not in models:
+                models.append(found)
     if len(models) > 1:
         raise DataError(
             f"{file} describes {len(models)} Transformers, and which one the checkpoint is of is not known. Leave only "
@@ -114,35 +115,47 @@ def _of_call(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any] | No
     return _settings(call, file, given, _of_catalog(kind)) if kind in CATALOG else None
 
 
-def _of_class(node: ast.ClassDef, file: Path, given: set[str]) -> dict[str, Any] | None:
-    """What a class that derives from a Transformer is."""
+def _of_class(node: ast.ClassDef, tree: ast.Module, file: Path, given: set[str]) -> list[dict[str, Any]]:
+    """What a class that derives from a Transformer is: by its constructor, or if it has none by each call of it."""
     bases = {_last(base) for base in node.bases}
-    calls = [found for found in ast.walk(node) if isinstance(found, ast.Call) and _last(found.func) == "__init__"]
     if "Transformer" in bases:
         defaults: Mapping[str, Any] = DEFAULTS
     elif named := sorted(bases & CATALOG.keys()):
         defaults = _of_catalog(named[0])
     else:
-        return None
-    return _settings(calls[0], file, given, defaults) if calls else dict(defaults)
+        return []
+    if any(isinstance(part, ast.FunctionDef) and part.name == "__init__" for part in node.body):
+        calls = [call for call in _calls(node) if _last(call.func) == "__init__"][:1]
+    else:
+        calls = [call for call in _calls(tree) if _last(call.func) == node.name]
+        for call in _calls(tree):  # such as functools.partial
+            if node.name in map(_last, (*call.args, *(keyword.value for keyword in call.keywords))):
+                return [_hidden(call, {}, file, given, defaults)]
+    return [_settings(call, file, given, defaults) for call in calls] or [dict(defaults)]
+
+
+def _calls(tree: ast.AST) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
 
 
 def _settings(call: ast.Call, file: Path, given: set[str], defaults: Mapping[str, Any] = DEFAULTS) -> dict[str, Any]:
     """Of the arguments of opennmt.models.Transformer those that are asked for.
-
-    Where some stand in a list or a dictionary, those that are not said are unknown: they are left out, or have to be
-    given.
 
     Args:
         defaults: what they are where all arguments can be read.
     """
     arguments = _arguments(call)
     found = _values(arguments, file, given)
-    if None not in arguments:
-        return {**defaults, **found}
+    return _hidden(arguments[None], found, file, given, defaults) if None in arguments else {**defaults, **found}
+
+
+def _hidden(
+    where: ast.expr, found: Mapping[str, Any], file: Path, given: set[str], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Where arguments stand in a list or a dictionary, those that are not said are left out, or have to be given."""
     if lacking := [f"{name}={value}" for name, value in _TO_GIVE.items() if name not in found.keys() | given]:
-        raise _only_running(file, arguments[None], "arguments", ",".join(lacking))
-    return {name: value for name, value in defaults.items() if name not in DEFAULTS} | found
+        raise _only_running(file, where, "arguments", ",".join(lacking))
+    return {name: value for name, value in defaults.items() if name not in DEFAULTS} | dict(found)
 
 
 def _arguments(call: ast.Call) -> dict[str | None, ast.expr]:

@@ -32,6 +32,8 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     if imported.toolkit == "OpenNMT-tf":
         why = "" if "source_end" in imported.hparams else " (assumed; if its data had it: --hparams=source_end=true)"
         yield "source", f"{'with' if described.source_end else 'without'} an end symbol{why}"
+        if "ffn_activation" not in imported.hparams:
+            yield "activation", "relu (assumed: nothing beside the checkpoint says it, and no other can be imported)"
         if unsaid := [name for name in opennmt_catalog.DROPOUTS if name not in imported.hparams]:
             taken = ",".join(f"{name}={opennmt_catalog.DEFAULTS[name]}" for name in unsaid)
             yield "dropout", f"{taken} (assumed; only a training that goes on has it; give others by --hparams)"

@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, opennmt_catalog, opennmt_settings, report, run_folder, t2t_model, toolkits
+from t2t_lite.importers import opennmt, report, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
@@ -22,7 +22,6 @@ from tests.searches import search_graph
 _KERNEL = "model/encoder/layers/1/ffn/layer/inner/kernel/.ATTRIBUTES/VARIABLE_VALUE"
 _SINES = "SinusoidalPositionEncoder"
 _ALL = f"num_heads=2,ffn_activation=relu,position_encoder_class={_SINES}"
-_ASKED = "=num_heads=N,ffn_activation=NAME,position_encoder_class=NAME"
 
 
 def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tuple[Any, Any]]:
@@ -120,89 +119,6 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
         opennmt.read([tmp_path / "language_model"])
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ('model = lambda: models.get_model_from_catalog("TransformerBigRelative")', (16, None)),
-        ("model = lambda: onmt.models.Transformer(a, b, 6, 512, 4, 2048, ffn_activation=tf.nn.relu)", (4, _SINES)),
-        ("model = lambda: models.Transformer(maximum_relative_position=4)", (8, _SINES)),
-        ("model = lambda: opennmt.models.Transformer(position_encoder_class=None)", (8, None)),
-        ("model = onmt.models.catalog.TransformerTiny()", (2, _SINES)),
-        ("class M(models.TransformerBig):\n  pass\nmodel = lambda: M()", (16, _SINES)),
-        ("class M(opennmt.models.Transformer):\n  pass", (8, _SINES)),
-        (
-            "class M(Transformer):\n  def __init__(self):\n    super().__init__(num_heads=2, position_encoder_class="
-            "lambda: layers.PositionEmbedder(9))",
-            (2, "PositionEmbedder"),
-        ),
-        (
-            "class M(Transformer):\n  def __init__(self):\n    Transformer.__init__(self, a, b, 6, 512, 4)",
-            (4, _SINES),
-        ),
-        (
-            "class M(Transformer):\n  def __init__(self):\n    super(M, self).__init__(a, b, 6, 512, 4)",
-            (4, _SINES),
-        ),
-        ("model = lambda: catalog.TransformerBig(num_heads=4)", (4, _SINES)),
-    ],
-)
-def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: tuple[Any, Any]) -> None:
-    (tmp_path / "model_description.py").write_text(f"raise SystemExit\n{text}\n")
-    found = opennmt_settings.read(tmp_path, None, None)
-    assert tuple(found.get(name, "absent") for name in ("num_heads", "position_encoder_class")) == wanted
-
-
-@pytest.mark.parametrize(
-    ("text", "given", "said"),
-    [
-        (
-            "Transformer(num_heads=HEADS)",
-            "num_heads=2",
-            "'HEADS' as num_heads of its .* Give --hparams=num_heads=VALUE",
-        ),
-        ("Transformer(a, b, *sizes)", _ALL, rf"'\*sizes' as arguments of its .*{_ASKED}\.$"),
-        ("Transformer(**settings)", _ALL, f"'settings' as arguments of its .*: only running it would tell .*{_ASKED}"),
-        (
-            "M()\nclass M(Transformer):\n  def __init__(*all):\n    Transformer.__init__(*all)",
-            _ALL,
-            rf"'\*all' as arguments .*{_ASKED}\.$",
-        ),
-        ("TransformerTiny(**settings)", _ALL, f"'settings' as arguments .*{_ASKED}"),
-        (
-            "Transformer(num_heads=2, ffn_activation=tf.nn.relu, **settings)",
-            "position_encoder_class=None",
-            r"Give --hparams=position_encoder_class=NAME\.$",
-        ),
-        (
-            "Transformer(num_heads=2, ffn_activation=gelu if BIG else relu)",
-            "ffn_activation=relu",
-            "'gelu if BIG else relu' as ffn_activation of its .* Give --hparams=ffn_activation=VALUE",
-        ),
-        (
-            "Transformer(num_heads=2, ffn_activation=lambda x: 2 * tf.nn.relu(x))",
-            "ffn_activation=relu",
-            r"'lambda x: 2 \* tf.nn.relu\(x\)' as ffn_activation of its",
-        ),
-        (
-            "Transformer(num_heads=2, dropout='x')",
-            "dropout=0.1",
-            "model_description.py has dropout='x' for its Transformer, where a number of at least 0 and below 1 is "
-            "needed. Give --hparams=dropout=VALUE",
-        ),
-        ("Transformer(num_heads=2, ffn_dropout=1.0)", "ffn_dropout=0.1", "has ffn_dropout=1.0 .* below 1 is needed"),
-        ("Transformer(num_heads='2')", "num_heads=2", "has num_heads='2' .* where an integer of at least 1 is needed"),
-        ("Transformer(num_heads=2), Transformer()", "", "describes 2 Transformers, and which one"),
-    ],
-)
-def test_what_only_running_the_description_would_tell(tmp_path: Path, text: str, given: str, said: str) -> None:
-    """Nothing that changes outputs is taken for its default there; a value that is given will do."""
-    (tmp_path / "model_description.py").write_text(f"model = lambda: {text}\n")
-    with pytest.raises(DataError, match=said):
-        opennmt_settings.read(tmp_path, None, None)
-    if given:
-        assert opennmt_settings.read(tmp_path, None, given)["num_heads"] == 2
-
-
 def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
     """What is not said is not compared with the checkpoint, and dropouts are said to be assumed."""
     found = golden("shared")
@@ -220,13 +136,30 @@ def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
     recipe = run_folder.recipe(imported, {})
     assert (recipe.dropout, recipe.attention_dropout, recipe.relu_dropout) == (0.3, 0.1, 0.1)
     vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
-    said = dict(report.lines(run_folder.Import(imported, recipe, (vocabulary, vocabulary), ("a", "a"), {}, {}), 1))
+    said = _said(imported, recipe, vocabulary)
+    assert "activation" not in said
     assert said["dropout"].startswith("attention_dropout=0.1,ffn_dropout=0.1 (assumed; ")
     with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
         opennmt.read([tmp_path], hparams=f"{_ALL},num_units=32")
     file.write_text("model = lambda: Transformer(num_units=32, **settings)\n")
     with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
         opennmt.read([tmp_path], hparams=_ALL)
+
+
+def _said(imported: Imported, recipe: Any, vocabulary: OpenNmtVocabulary) -> dict[str, str]:
+    return dict(report.lines(run_folder.Import(imported, recipe, (vocabulary, vocabulary), ("a", "a"), {}, {}), 1))
+
+
+def test_an_activation_that_nothing_says_is_assumed_and_said(tmp_path: Path) -> None:
+    found = golden("shared")
+    save(tmp_path, found)
+    vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
+    described = opennmt.read([tmp_path])
+    (tmp_path / "model_description.py").unlink()
+    alone = opennmt.read([tmp_path], hparams="num_heads=2")
+    recipe = run_folder.recipe(alone, {})
+    assert "activation" not in _said(described, recipe, vocabulary)
+    assert _said(alone, recipe, vocabulary)["activation"].startswith("relu (assumed: nothing ")
 
 
 def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
@@ -243,21 +176,6 @@ def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
         opennmt.read([tmp_path], hparams="num_heads=2")
     for name, positions in (("None", "none"), (_SINES, "opennmt")):
         assert opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description.positions == positions
-
-
-def test_recipes_are_those_of_the_catalog() -> None:
-    """ScalingNmtEnDe and EnFr have an optimizer and dropouts of their own."""
-    names = ("dropout", "attention_dropout", "relu_dropout", "adam_beta2", "adam_epsilon", "schedule", "warmup_steps")
-    wanted = {
-        "TransformerBig": (0.1, 0.1, 0.1, 0.998, 1e-7, None, 8000),
-        "ScalingNmtEnDe": (0.3, 0.1, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
-        "ScalingNmtEnFr": (0.1, 0, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
-    }
-    found = {name: opennmt_catalog.usual(opennmt_settings.read(Path(), name, None)) for name in wanted}
-    assert {name: tuple(map(recipe.get, names)) for name, recipe in found.items()} == wanted
-    assert [found[name].get("learning_rate") for name in wanted] == [None, 0.001, 0.0007]
-    given = opennmt_settings.read(Path(), "TransformerBase", "dropout=0.2")
-    assert opennmt_catalog.usual(given)["dropout"] == 0.2
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
