@@ -17,13 +17,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; co
 
 # Beginnings of the ids of long tests, one a line: `make test` leaves these out, `make test-all` runs them.
 LONG = tuple((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").split("\n")[:-1])
+STALE = pytest.StashKey[list[str]]()  # those of them that no test of a collected file has
 SLOW = ("system", "training", "models", "export", "client", "examples", "bin")  # folders, the slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks long tests. Of several processes, one runs all of a folder, which share fixtures; slow folders first."""
     items.sort(key=lambda item: (*SLOW, item.path.parent.name).index(item.path.parent.name))
+    ids = [item.nodeid for item in items]
+    files = {name.partition("::")[0] for name in ids}
+    config.stash[STALE] = [
+        line for line in LONG if line.partition("::")[0] in files and not any(name.startswith(line) for name in ids)
+    ]
     for item in items:
         if item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.long)

@@ -91,15 +91,13 @@ def _described(file: Path, given: set[str]) -> dict[str, Any]:
         raise DataError(f"{file} is not the Python that OpenNMT-tf writes or reads: {error}.") from error
     models: list[dict[str, Any]] = []
     for node in ast.walk(tree):
-        described = _of_class(node, tree, file, given) if isinstance(node, ast.ClassDef) else []
-        if isinstance(node, ast.Call) and (called := _of_call(node, file, given)) is not None:
-            described = [called]
-        for found in described:
-            if found not in models:
-                models.append(found)
-    if len(models) > 1:
+        if isinstance(node, ast.ClassDef):
+            models += _of_class(node, tree, file, given)
+        elif isinstance(node, ast.Call) and (found := _of_call(node, file, given)) is not None:
+            models.append(found)
+    if any(model != models[0] for model in models):
         raise DataError(
-            f"{file} describes {len(models)} Transformers, and which one the checkpoint is of is not known. Leave only "
+            f"{file} describes several Transformers, and which one the checkpoint is of is not known. Leave only "
             "its own there."
         )
     return models[0] if models else {}
@@ -129,7 +127,8 @@ def _of_class(node: ast.ClassDef, tree: ast.Module, file: Path, given: set[str])
     else:
         calls = [call for call in _calls(tree) if _last(call.func) == node.name]
         for call in _calls(tree):  # such as functools.partial
-            if node.name in map(_last, (*call.args, *(keyword.value for keyword in call.keywords))):
+            passed = map(_last, (*call.args, *(keyword.value for keyword in call.keywords)))
+            if node.name in passed and not _is_super(call):
                 return [_hidden(call, {}, file, given, defaults)]
     return [_settings(call, file, given, defaults) for call in calls] or [dict(defaults)]
 
@@ -152,7 +151,7 @@ def _settings(call: ast.Call, file: Path, given: set[str], defaults: Mapping[str
 def _hidden(
     where: ast.expr, found: Mapping[str, Any], file: Path, given: set[str], defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Where arguments stand in a list or a dictionary, those that are not said are left out, or have to be given."""
+    """The settings where some arguments cannot be read: those that change outputs have to be found or given."""
     if lacking := [f"{name}={value}" for name, value in _TO_GIVE.items() if name not in found.keys() | given]:
         raise _only_running(file, where, "arguments", ",".join(lacking))
     return {name: value for name, value in defaults.items() if name not in DEFAULTS} | dict(found)

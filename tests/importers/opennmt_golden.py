@@ -13,6 +13,8 @@ import tensorflow as tf
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "opennmt_transformer.npz"
 NAMES = ("shared", "separate", "relative", "learned")
 SOURCE_END = ("separate",)  # whose data had source_sequence_controls with an end
+SINES = "SinusoidalPositionEncoder"
+ALL_SETTINGS = f"num_heads=2,ffn_activation=relu,position_encoder_class={SINES}"  # that change the outputs
 
 
 def golden(name: str) -> dict[str, Any]:

@@ -15,13 +15,11 @@ from t2t_lite.importers.imported import Imported
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
 from tests.importers.made_up import variables as t2t_variables
-from tests.importers.opennmt_golden import NAMES, SOURCE_END, golden, save
+from tests.importers.opennmt_golden import ALL_SETTINGS, NAMES, SINES, SOURCE_END, golden, save
 from tests.importers.opennmt_search import search
 from tests.searches import search_graph
 
 _KERNEL = "model/encoder/layers/1/ffn/layer/inner/kernel/.ATTRIBUTES/VARIABLE_VALUE"
-_SINES = "SinusoidalPositionEncoder"
-_ALL = f"num_heads=2,ffn_activation=relu,position_encoder_class={_SINES}"
 
 
 def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tuple[Any, Any]]:
@@ -126,10 +124,10 @@ def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
     file = tmp_path / "model_description.py"
     file.write_text("model = lambda: Transformer(dropout=0.3, **settings)\n")
     with pytest.raises(DataError, match=r"=ffn_activation=NAME\.$"):
-        opennmt.read([tmp_path], hparams=_ALL.replace("ffn_activation=relu,", ""))
+        opennmt.read([tmp_path], hparams=ALL_SETTINGS.replace("ffn_activation=relu,", ""))
     with pytest.raises(DataError, match="cannot be expressed here: ffn_activation=gelu .only relu"):
-        opennmt.read([tmp_path], hparams=_ALL.replace("relu", "gelu"))
-    for given in (_ALL, f"{_ALL},num_units=16"):
+        opennmt.read([tmp_path], hparams=ALL_SETTINGS.replace("relu", "gelu"))
+    for given in (ALL_SETTINGS, f"{ALL_SETTINGS},num_units=16"):
         imported = opennmt.read([tmp_path], hparams=given)
         assert (imported.description.d_model, imported.description.num_heads) == (16, 2)
         assert ("num_units" in imported.hparams) == ("num_units" in given)
@@ -140,10 +138,10 @@ def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
     assert "activation" not in said
     assert said["dropout"].startswith("attention_dropout=0.1,ffn_dropout=0.1 (assumed; ")
     with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
-        opennmt.read([tmp_path], hparams=f"{_ALL},num_units=32")
+        opennmt.read([tmp_path], hparams=f"{ALL_SETTINGS},num_units=32")
     file.write_text("model = lambda: Transformer(num_units=32, **settings)\n")
     with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
-        opennmt.read([tmp_path], hparams=_ALL)
+        opennmt.read([tmp_path], hparams=ALL_SETTINGS)
 
 
 def _said(imported: Imported, recipe: Any, vocabulary: OpenNmtVocabulary) -> dict[str, str]:
@@ -174,7 +172,7 @@ def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(DataError, match="does not say whether sinusoids are added, too. Give --hparams=position_enc"):
         opennmt.read([tmp_path], hparams="num_heads=2")
-    for name, positions in (("None", "none"), (_SINES, "opennmt")):
+    for name, positions in (("None", "none"), (SINES, "opennmt")):
         assert opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description.positions == positions
 
 

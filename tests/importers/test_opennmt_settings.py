@@ -7,9 +7,8 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import opennmt_catalog, opennmt_settings
+from tests.importers.opennmt_golden import ALL_SETTINGS, SINES
 
-_SINES = "SinusoidalPositionEncoder"
-_ALL = f"num_heads=2,ffn_activation=relu,position_encoder_class={_SINES}"
 _ASKED = "=num_heads=N,ffn_activation=NAME,position_encoder_class=NAME"
 
 
@@ -17,17 +16,17 @@ _ASKED = "=num_heads=N,ffn_activation=NAME,position_encoder_class=NAME"
     ("text", "wanted"),
     [
         ('model = lambda: models.get_model_from_catalog("TransformerBigRelative")', (16, None)),
-        ("model = lambda: onmt.models.Transformer(a, b, 6, 512, 4, 2048, ffn_activation=tf.nn.relu)", (4, _SINES)),
-        ("model = lambda: models.Transformer(maximum_relative_position=4)", (8, _SINES)),
+        ("model = lambda: onmt.models.Transformer(a, b, 6, 512, 4, 2048, ffn_activation=tf.nn.relu)", (4, SINES)),
+        ("model = lambda: models.Transformer(maximum_relative_position=4)", (8, SINES)),
         ("model = lambda: opennmt.models.Transformer(position_encoder_class=None)", (8, None)),
-        ("model = onmt.models.catalog.TransformerTiny()", (2, _SINES)),
-        ("class M(models.TransformerBig):\n  pass\nmodel = lambda: M()", (16, _SINES)),
-        ("class M(opennmt.models.Transformer):\n  pass", (8, _SINES)),
-        ("class M(opennmt.models.Transformer):\n  pass\nmodel = lambda: M(num_heads=4)", (4, _SINES)),
+        ("model = onmt.models.catalog.TransformerTiny()", (2, SINES)),
+        ("class M(models.TransformerBig):\n  pass\nmodel = lambda: M()", (16, SINES)),
+        ("class M(opennmt.models.Transformer):\n  pass", (8, SINES)),
+        ("class M(opennmt.models.Transformer):\n  pass\nmodel = lambda: M(num_heads=4)", (4, SINES)),
         ("class M(models.TransformerBig):\n  pass\nmodel = lambda: M(position_encoder_class=None)", (16, None)),
         (
             "class M(Transformer):\n  def __init__(self, n):\n    super().__init__(num_heads=2)\nM(n=4)",
-            (2, _SINES),
+            (2, SINES),
         ),
         (
             "class M(Transformer):\n  def __init__(self):\n    super().__init__(num_heads=2, position_encoder_class="
@@ -36,13 +35,17 @@ _ASKED = "=num_heads=N,ffn_activation=NAME,position_encoder_class=NAME"
         ),
         (
             "class M(Transformer):\n  def __init__(self):\n    Transformer.__init__(self, a, b, 6, 512, 4)",
-            (4, _SINES),
+            (4, SINES),
         ),
         (
             "class M(Transformer):\n  def __init__(self):\n    super(M, self).__init__(a, b, 6, 512, 4)",
-            (4, _SINES),
+            (4, SINES),
         ),
-        ("model = lambda: catalog.TransformerBig(num_heads=4)", (4, _SINES)),
+        (
+            "class M(Transformer):\n  def auto_config(self):\n    return super(M, self).auto_config()\nM(num_heads=4)",
+            (4, SINES),
+        ),
+        ("model = lambda: catalog.TransformerBig(num_heads=4)", (4, SINES)),
     ],
 )
 def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: tuple[Any, Any]) -> None:
@@ -59,16 +62,20 @@ def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: 
             "num_heads=2",
             "'HEADS' as num_heads of its .* Give --hparams=num_heads=VALUE",
         ),
-        ("Transformer(a, b, *sizes)", _ALL, rf"'\*sizes' as arguments of its .*{_ASKED}\.$"),
-        ("Transformer(**settings)", _ALL, f"'settings' as arguments of its .*: only running it would tell .*{_ASKED}"),
+        ("Transformer(a, b, *sizes)", ALL_SETTINGS, rf"'\*sizes' as arguments of its .*{_ASKED}\.$"),
+        ("Transformer(**settings)", ALL_SETTINGS, f"'settings' as arguments of its .*: only running it .*{_ASKED}"),
         (
             "M()\nclass M(Transformer):\n  def __init__(*all):\n    Transformer.__init__(*all)",
-            _ALL,
+            ALL_SETTINGS,
             rf"'\*all' as arguments .*{_ASKED}\.$",
         ),
-        ("partial(M, num_heads=4)\nclass M(Transformer):\n  pass", _ALL, rf"'partial\(M, num_heads=4\)' as .*{_ASKED}"),
-        ("M(2), M(num_heads=4)\nclass M(Transformer):\n  pass", "", "describes 2 Transformers, and which one"),
-        ("TransformerTiny(**settings)", _ALL, f"'settings' as arguments .*{_ASKED}"),
+        (
+            "partial(M, num_heads=4)\nclass M(Transformer):\n  pass",
+            ALL_SETTINGS,
+            r"'partial\(M, num_heads=4\)' as .*=num_heads=N,",
+        ),
+        ("M(2), M(num_heads=4)\nclass M(Transformer):\n  pass", "", "describes several Transformers, and which one"),
+        ("TransformerTiny(**settings)", ALL_SETTINGS, f"'settings' as arguments .*{_ASKED}"),
         (
             "Transformer(num_heads=2, ffn_activation=tf.nn.relu, **settings)",
             "position_encoder_class=None",
@@ -92,7 +99,7 @@ def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: 
         ),
         ("Transformer(num_heads=2, ffn_dropout=1.0)", "ffn_dropout=0.1", "has ffn_dropout=1.0 .* below 1 is needed"),
         ("Transformer(num_heads='2')", "num_heads=2", "has num_heads='2' .* where an integer of at least 1 is needed"),
-        ("Transformer(num_heads=2), Transformer()", "", "describes 2 Transformers, and which one"),
+        ("Transformer(num_heads=2), Transformer()", "", "describes several Transformers, and which one"),
     ],
 )
 def test_what_only_running_the_description_would_tell(tmp_path: Path, text: str, given: str, said: str) -> None:

@@ -24,8 +24,9 @@ def test_it_translates_as_opennmt(run: Run, tmp_path: Path) -> None:
     assert said["variables"] == "90, each used once; left out: 180 of the optimizer, 5 of counters"
     assert said["check"] == f"16 of 16 outputs are equal to those of {outputs}"
     record = json.loads((output_dir / "import.json").read_text("utf-8"))
-    dropouts = {"dropout": 0.0, "attention_dropout": 0.0, "ffn_dropout": 0.0, "ffn_activation": "relu"}
-    wanted = {"num_heads": 2, "num_units": 16, "position_encoder_class": "SinusoidalPositionEncoder", **dropouts}
+    named = {"ffn_activation": "relu", "position_encoder_class": "SinusoidalPositionEncoder"}
+    dropouts = {"dropout": 0.0, "attention_dropout": 0.0, "ffn_dropout": 0.0}
+    wanted = {"num_heads": 2, "num_units": 16, **named, **dropouts}
     assert record["OpenNMT-tf_hparams"] == wanted
     assert record["usual_in_OpenNMT-tf"] == {"norm_epsilon": 1e-3, "source_end": False}
     decoded = run("decoder", f"--output_dir={output_dir}", f"--input={inputs}").stdout

@@ -86,7 +86,7 @@ def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices
 
 
 @pytest.mark.parametrize(("devices", "case"), [(n, case) for n in (2, 4) for case in OTHERS[n]])
-def test_other_models_do_not_depend_on_it(results_of_others: Results, devices: int, case: str) -> None:
+def test_other_models_give_the_result_of_one_device(results_of_others: Results, devices: int, case: str) -> None:
     _assert_equal(results_of_others[devices], case, results_of_others[1], case)
 
 
