@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from t2t_lite import config
-from t2t_lite.importers import opennmt_catalog
+from t2t_lite.importers import opennmt_catalog, t2t_precision
 from t2t_lite.importers.description import Description
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.run_folder import Import
@@ -24,6 +24,8 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
     yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
     yield "model", _model(imported, parameters)
+    if imported.toolkit == "tensor2tensor" and (precision := t2t_precision.said(imported.hparams)):
+        yield "precision", precision
     assumed = imported.toolkit == "OpenNMT-tf" and "position_encoder_class" not in imported.hparams
     why = " (assumed; if there are none: --hparams=position_encoder_class=None)" if assumed else ""
     yield "positions", f"{_positions(described)}{why if described.positions == 'opennmt' else ''}"

@@ -50,6 +50,7 @@ _HEADS = {
     **dict.fromkeys(("transformer_tall", "transformer_tall_big", "transformer_tall_train_tied"), 12),
     **{f"transformer_h{heads}": heads for heads in (1, 4, 16, 32)},
 }
+_ACTIVATIONS = {"transformer_tpu_bf16_activation": "bfloat16", "transformer_fairseq_fp16_activation_big": "float16"}
 
 # hparam -> values that can be expressed. A missing one has its default, which can.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
@@ -107,6 +108,8 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
                 f"{did_you_mean(hparams_set, _HEADS)} Give --hparams=num_heads=N."
             )
         hparams["num_heads"] = _HEADS[hparams_set]
+        if hparams_set in _ACTIVATIONS:
+            hparams["activation_dtype"] = _ACTIVATIONS[hparams_set]
         if hparams_set.startswith("transformer_relative"):
             hparams |= {"pos": None, "self_attention_type": "dot_product_relative"}
     for part in filter(None, re.split(r",(?![^\[]*\])", overrides or "")):  # a value may be a list

@@ -100,6 +100,11 @@ def read(imported: Imported) -> Slots | None:
 
 
 def _optimizer(slots: Sequence[str]) -> str:
+    if any(slot.endswith("/Adam_2") for slot in slots):
+        raise DataError(
+            "The slots of multistep_adam cannot be taken over: they hold a part of the sum of several batches' "
+            "gradients, and its steps are batches. The weights alone can; leave --with_optimizer out."
+        )
     for name, (of_matrices, _) in _ENDS.items():
         if any(slot.endswith(tuple(f"/{end}" for end in of_matrices.values())) for slot in slots):
             return name

@@ -14,8 +14,11 @@ from t2t_lite.errors import DataError
 
 _BODY = re.compile(r"((?:.*/)?body/)(encoder|decoder)/layer_0/")  # greedy: the last "body"
 _MODALITY = re.compile(r"(?:.*/)?(symbol_modality_\d+_\d+/.+)")
-_SLOT = re.compile(r"(.+?)(?:/(?:Adam|Adam_1|Momentum|Adafactor|vr|vc|v|m)|_slot_(?:vr|vc|v|m))")
-_COUNTER = re.compile(r"losses_avg/.*|train_stats/.*|(?:.*/)?(?:global_step|beta[12]_power|loss_scale|good_steps)")
+_SLOT = re.compile(r"(.+?)(?:/(?:Adam(?:_[12])?|Adafactor(?:_1)?|Momentum|vr|vc|v|m)|_slot_(?:vr|vc|v|m))")
+_COUNTER = re.compile(
+    r"losses_avg/.*|train_stats/.*|"
+    r"(?:.*/)?(?:global_step|iter|beta[12]_power|(?:current_)?loss_scale|(?:good|bad)_steps)"
+)
 _OPTIMIZER = "training/"
 
 
@@ -25,7 +28,7 @@ class Variables:
 
     weights: name without the scope ("body/...", "symbol_modality_...") -> name in the checkpoint.
     slots: the optimizer's.
-    counters: steps and running means of losses.
+    counters: steps, scales of losses and running means of them.
     """
 
     weights: Mapping[str, str]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
-from t2t_lite.importers import t2t_hparams, target_space, tf1_checkpoint
+from t2t_lite.importers import t2t_hparams, t2t_precision, target_space, tf1_checkpoint
 from t2t_lite.importers.description import Description, check
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_2017 import Mean, modern
@@ -44,9 +44,9 @@ def read(
         UsageError, DataError: something is missing, damaged, or cannot be expressed here.
     """
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
-    checkpoints = Tf1Checkpoints(prefixes)
     beside = t2t_hparams.read(Path(prefixes[-1]).parent)
     known = {**beside, **t2t_hparams.given(hparams_set, hparams)}
+    checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
     variables = sorted_out(checkpoints.shapes)
     written = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
     shapes, mean = modern(written, lambda name: checkpoints.mean(variables.weights[name]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ class Tf1Checkpoints:
 
     Args:
         prefixes: paths without the files' endings, the newest last.
+        bfloat16: what makes float32 numbers of those that are stored as bfloat16; default: they are these numbers.
 
     Raises:
         DataError: one is not there, cannot be read, or has other variables than the first.
     """
 
-    def __init__(self, prefixes: Sequence[str]) -> None:
-        self.prefixes = list(prefixes)
+    def __init__(self, prefixes: Sequence[str], bfloat16: Callable[[Any], Any] = np.asarray) -> None:
+        self.prefixes, self._bfloat16 = list(prefixes), bfloat16
         self._readers = [_open(prefix) for prefix in self.prefixes]
         shapes = [reader.get_variable_to_shape_map() for reader in self._readers]
         self.shapes: dict[str, tuple[int, ...]] = {name: tuple(shape) for name, shape in sorted(shapes[0].items())}
@@ -46,9 +47,12 @@ class Tf1Checkpoints:
         found = []
         for prefix, reader in zip(self.prefixes, self._readers, strict=True):
             try:
-                array = np.asarray(reader.get_tensor(name), np.float32)
+                stored = reader.get_tensor(name)
             except _READ_ERRORS as error:
                 raise _unreadable(prefix, error) from error
+            array = np.asarray(stored, np.float32)
+            if stored.dtype == tf.bfloat16:
+                array = self._bfloat16(array)
             if not np.isfinite(array).all():
                 raise DataError(f"{prefix}: {name} holds numbers that are not finite: its training had diverged.")
             found.append(array)

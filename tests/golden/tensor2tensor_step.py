@@ -71,6 +71,7 @@ class Training(NamedTuple):
 
     written: Dict[str, Any]
     sides: List[Any]
+    logits: Any
     loss: Any
     weights: List[Any]
     gradients: List[Any]
@@ -99,12 +100,13 @@ def training(hparams_set: str, changes: Dict[str, Any]) -> Training:
     step = tf.train.get_or_create_global_step()
     model = transformer.Transformer(hparams, tf.estimator.ModeKeys.TRAIN, problem)
     with tf.variable_scope("", initializer=tf.uniform_unit_scaling_initializer(2.0)):
-        _, losses = model(features)
+        logits, losses = model(features)
     loss = sum(part[0] / part[1] if isinstance(part, tuple) else part for part in losses.values())
     weights = tf.trainable_variables()
     gradients = tf.gradients(loss, weights)
     rate = learning_rate.learning_rate_schedule(hparams)
-    return Training(written, sides, loss, weights, gradients, rate, optimize.optimize(loss, rate, hparams), step)
+    update = optimize.optimize(loss, rate, hparams)
+    return Training(written, sides, tf.squeeze(logits, [2, 3]), loss, weights, gradients, rate, update, step)
 
 
 def flat(kind: str, values: Dict[str, Any]) -> Dict[str, np.ndarray]:
@@ -120,7 +122,7 @@ def make(name: str) -> dict[str, Any]:
     hparams_set, changes = CASES[name]
     with tf.Graph().as_default(), tf.Session() as session:
         made = training(hparams_set, {**SMALL, **changes})
-        written, sides, loss, weights, gradients, rate, update, step = made
+        written, sides, _, loss, weights, gradients, rate, update, step = made
         session.run(tf.global_variables_initializer())
         draw = np.random.RandomState(3)
         for _ in range(UPDATES):

@@ -1,0 +1,132 @@
+"""Models that tensor2tensor trained in other precisions than float32, and one on a thousand symbols.
+
+tests/golden/tensor2tensor_precisions.py made them.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.errors import DataError
+from t2t_lite.importers import (
+    report,
+    run_folder,
+    t2t_hparams,
+    t2t_model,
+    t2t_precision,
+    t2t_slots,
+    tensor2tensor,
+    vocabulary_kinds,
+)
+from t2t_lite.importers.imported import Imported
+from tests.importers.made_up import save
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_precisions.npz"
+SPACE = 5
+BYTES = vocabulary_kinds.load("bytes")
+# Name: largest difference of logits up to 3; where tensor2tensor rounds to 8 or 11 bits, that is what it rounds.
+CASES = {
+    "bfloat16_weights": 2e-5,
+    "bfloat16": 3e-2,
+    "float16": 6e-3,
+    "automatic": 2e-5,
+    "multistep": 2e-5,
+    "long": 2e-5,
+}
+
+
+def _golden(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was stored of a case, and the arrays of its checkpoint."""
+    with np.load(GOLDEN, allow_pickle=False) as file:
+        golden = {path.partition("/")[2]: file[path] for path in file if path.startswith(f"{name}/")}
+    arrays, at = {}, 0
+    for (path, shape), kind in zip(json.loads(str(golden["variables/shapes"])), golden["types"], strict=True):
+        size = math.prod(shape)
+        values = golden["variables/values"][at : at + size].reshape(shape)
+        arrays[path], at = values.astype(tf.as_dtype(str(kind)).as_numpy_dtype), at + size
+    assert at == len(golden["variables/values"])
+    return golden, arrays
+
+
+def _save(folder: Path, name: str) -> tuple[dict[str, Any], str]:
+    golden, arrays = _golden(name)
+    return golden, save(folder / "model.ckpt-60", arrays, json.loads(str(golden["hparams"])))
+
+
+def _read(prefix: str, **given: Any) -> Imported:
+    return tensor2tensor.read([prefix], target_space_id=SPACE, **given)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
+    golden, prefix = _save(tmp_path, name)
+    logits = np.array(t2t_model.build(_read(prefix))({side: golden[side] for side in ("source", "target")}))
+    assert np.abs(golden["logits"]).max() > 2
+    assert np.abs(logits - golden["logits"])[golden["target"] != 0].max() <= CASES[name]
+
+
+def test_the_report_says_what_is_computed_otherwise(tmp_path: Path) -> None:
+    """By hparams.json, and by the names of sets where it is not there."""
+
+    def said(name: str) -> str | None:
+        imported = _read(_save(tmp_path / name, name)[1])
+        found = run_folder.Import(imported, run_folder.recipe(imported, {}), (BYTES, BYTES), ("bytes",), {}, {})
+        return dict(report.lines(found, 1)).get("precision")
+
+    assert said("bfloat16_weights") == "float32; weights were stored as bfloat16"
+    for name, there in (("bfloat16", "bfloat16"), ("float16", "float16"), ("automatic", "float16")):
+        assert str(said(name)).startswith(f"float32; tensor2tensor computed in {there}, so that its outputs may differ")
+    assert said("multistep") is said("long") is None
+    named = t2t_hparams.given("transformer_fairseq_fp16_activation_big", None)
+    assert t2t_precision.said(named) == said("float16")
+
+
+def test_scales_of_losses_are_left_out(tmp_path: Path) -> None:
+    left = {name: _read(_save(tmp_path / name, name)[1]).variables.counters for name in ("float16", "automatic")}
+    assert left == {
+        "float16": ("bad_steps", "global_step", "good_steps", "loss_scale"),
+        "automatic": ("current_loss_scale", "global_step", "good_steps"),
+    }
+
+
+def test_the_mean_of_weights_in_bfloat16_is_that_of_what_they_mean(tmp_path: Path) -> None:
+    golden, arrays = _golden("bfloat16_weights")
+    hparams = json.loads(str(golden["hparams"]))
+    # 2^-8 of what is stored are 2^-1 of what it means.
+    halved = {k: v if v.dtype != tf.bfloat16 else (np.float32(v) / 256).astype(v.dtype) for k, v in arrays.items()}
+    prefixes = [save(tmp_path / f"model.ckpt-{i}", made, hparams) for i, made in enumerate((arrays, halved))]
+    first = _read(prefixes[0]).weights
+    mean = tensor2tensor.read(prefixes, target_space_id=SPACE).weights
+    for path in (
+        "transformer/decoder/layer_0/around_memory/memory_attention/key",
+        "transformer/target_embedding/table",
+    ):
+        np.testing.assert_allclose(mean[path], 0.75 * first[path], rtol=1e-6)
+
+
+def test_how_bfloat16_is_meant_has_to_be_known(tmp_path: Path) -> None:
+    _, prefix = _save(tmp_path, "bfloat16_weights")
+    (tmp_path / "hparams.json").unlink()
+    with pytest.raises(DataError, match="stores weights as bfloat16, and nothing beside it says how. Give --hparams="):
+        _read(prefix, hparams="num_heads=2")
+    encoded, plain = (
+        _read(prefix, hparams=f"num_heads=2,weight_dtype={kind}").weights["transformer/target_embedding/table"]
+        for kind in ("bfloat16", "float32")
+    )
+    np.testing.assert_allclose(np.abs(128 * encoded) ** 8, np.abs(plain), rtol=1e-5)
+
+
+def test_slots_of_the_optimizer(tmp_path: Path) -> None:
+    """With scales of losses they are Adam's, in units of the loss; those of several batches cannot go on."""
+    for name in ("float16", "automatic"):
+        slots = t2t_slots.needed(_read(_save(tmp_path / name, name)[1]))
+        assert (slots.optimizer, slots.step) == ("adam", 60)
+        assert 0 < max(np.abs(slot["m"]).max() for slot in slots.arrays.values()) < 1
+    imported = _read(_save(tmp_path / "multistep", "multistep")[1])
+    with pytest.raises(DataError, match="slots of multistep_adam cannot be taken over"):
+        t2t_slots.needed(imported)
