@@ -15,6 +15,8 @@ from t2t_lite.importers.t2t_variables import Variables, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 KERNEL = "body/target_space_embedding/kernel"
+# The slot that a row's gradients are in, and what it has without any: Adafactor adds 1e-30 to their squares.
+_WITHOUT = {"Adam": 0.0, "Momentum": 0.0, "Adafactor": 1e-29}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +58,10 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
 def _moved(checkpoints: Tf1Checkpoints, variables: Variables) -> list[int]:
     """Rows that an optimizer's slots say were trained, or in which checkpoints differ."""
     name = variables.weights[KERNEL]
-    moments = [slot for slot in variables.slots if slot.endswith((f"{name}/Adam", f"{name}/Momentum"))]
+    moments = [slot for slot in variables.slots if slot.endswith(tuple(f"{name}/{kind}" for kind in _WITHOUT))]
     if moments:
-        changed = np.any(checkpoints.mean(moments[0]) != 0, axis=1)
+        moved = np.abs(checkpoints.mean(moments[0])) > _WITHOUT[moments[0].rpartition("/")[2]]
+        changed = moved.any(axis=1) if moved.ndim == 2 else moved
     else:
         arrays = checkpoints.each(name)
         changed = np.any([np.any(array != arrays[0], axis=1) for array in arrays], axis=0)

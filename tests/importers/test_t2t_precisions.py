@@ -86,6 +86,13 @@ def test_the_report_says_what_is_computed_otherwise(tmp_path: Path) -> None:
     assert t2t_precision.said(named) == said("float16")
 
 
+@pytest.mark.parametrize("name", ["bfloat16_weights", "bfloat16", "float16", "automatic", "multistep"])
+def test_the_target_space_is_read_off_any_optimizer(tmp_path: Path, name: str) -> None:
+    space = tensor2tensor.read([_save(tmp_path, name)[1]]).target_space
+    assert space is not None
+    assert (space.row, space.why) == (SPACE, "training moved row 5")
+
+
 def test_scales_of_losses_are_left_out(tmp_path: Path) -> None:
     left = {name: _read(_save(tmp_path / name, name)[1]).variables.counters for name in ("float16", "automatic")}
     assert left == {
