@@ -94,7 +94,8 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 def _train(args: argparse.Namespace, corpus: Path, run: Path, steps: int, hparams: str, *more: str) -> None:
     # Twenty checkpoints and four evaluations over any number of updates; the last five checkpoints are averaged.
     every = (
-        f"train_steps={steps},save_every={max(steps // 20, 1)},average_checkpoints=5,eval_every={max(steps // 4, 1)}"
+        f"train_steps={steps},save_every={max(steps // 20, 1)},average_checkpoints=5,eval_every={max(steps // 4, 1)},"
+        "eval_lines=0"
     )
     changes = ",".join(filter(None, (every, hparams, args.hparams)))
     _run(
