@@ -16,7 +16,7 @@ from t2t_lite.runs.report import BOARD_FOLDER, METRICS_FILE
 from t2t_lite.runs.run_dir import RunSpec
 
 _MANY_EPOCHS = 200  # parsing_small, which is made for few trees, has about 140
-_USUAL_EPOCHS = 50  # multi30k on its data has 70, small on 100,000 pairs some 65, base on WMT 2014 about 20
+_USUAL_EPOCHS = 50  # multi30k on its data has up to 130, small on 100,000 pairs some 65, base on WMT 2014 about 20
 
 
 def start_lines(
