@@ -42,3 +42,8 @@ def test_initial_weights_are_fairseqs() -> None:
 
 def test_a_last_ten_average_spans_ten_epochs() -> None:
     assert (RECIPE.average_checkpoints, RECIPE.keep_checkpoints, RECIPE.save_every) == (10, 10, 62)
+
+
+def test_our_recipe_has_other_initial_weights_and_nothing_else() -> None:
+    ours, theirs = (config.to_dict(registry.hparams(name)) for name in ("multi30k", "multi30k_wu2021"))
+    assert {name: ours[name] for name in ours if ours[name] != theirs[name]} == {"initial_weights": "fairseq012"}
