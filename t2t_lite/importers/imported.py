@@ -44,6 +44,7 @@ class Imported:
     hparams: the toolkit's, as read and given.
     checkpoints: the prefixes that were read, the newest last.
     usual: fields of a recipe, by name, that its models have there by default.
+    assumed: hparams that change the outputs and that nothing says, with the values taken; and why, a few words.
     """
 
     toolkit: str
@@ -54,3 +55,4 @@ class Imported:
     hparams: Mapping[str, Any]
     checkpoints: tuple[str, ...]
     usual: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    assumed: tuple[Mapping[str, Any], str] = ({}, "")

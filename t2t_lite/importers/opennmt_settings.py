@@ -210,8 +210,13 @@ def _only_running(file: Path, value: ast.expr, what: str, flag: str) -> DataErro
 
 
 def _made(node: ast.expr) -> ast.expr:
-    """What `lambda: layers.PositionEmbedder(9)` calls, or the node itself."""
-    return node.body.func if isinstance(node, ast.Lambda) and isinstance(node.body, ast.Call) else node
+    """What `lambda: layers.PositionEmbedder(9)` calls, or the node itself: also where it gives a reducer."""
+    if not (isinstance(node, ast.Lambda) and isinstance(node.body, ast.Call)):
+        return node
+    call = node.body
+    read = {"PositionEmbedder": 1}.get(_last(call.func), 0)  # a number of positions, which is in the shapes
+    others = [keyword for keyword in call.keywords if keyword.arg != "maximum_position"]
+    return node if len(call.args) > read or others else call.func
 
 
 def _last(node: ast.expr) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from t2t_lite import config
-from t2t_lite.importers import opennmt_catalog, t2t_precision
+from t2t_lite.importers import opennmt_catalog, t2t_precision, t2t_training
 from t2t_lite.importers.description import Description
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.run_folder import Import
@@ -24,8 +24,16 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
     yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
     yield "model", _model(imported, parameters)
-    if imported.toolkit == "tensor2tensor" and (precision := t2t_precision.said(imported.hparams)):
-        yield "precision", precision
+    if imported.toolkit == "tensor2tensor":
+        of_training = {
+            "precision": t2t_precision.said(imported.hparams),
+            "schedule": t2t_training.said(imported.hparams),
+        }
+        yield from ((name, text) for name, text in of_training.items() if text)
+        values, reason = imported.assumed
+        if values:
+            pairs = ", ".join(f"{name}={value}" for name, value in values.items())
+            yield "assumed", f"{pairs} ({reason}; the training's hparams.json would)"
     assumed = imported.toolkit == "OpenNMT-tf" and "position_encoder_class" not in imported.hparams
     why = " (assumed; if there are none: --hparams=position_encoder_class=None)" if assumed else ""
     yield "positions", f"{_positions(described)}{why if described.positions == 'opennmt' else ''}"

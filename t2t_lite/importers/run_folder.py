@@ -187,6 +187,7 @@ def _record(found: Import) -> dict[str, Any]:
         "from_hparams": {"file": beside[0] if beside else None, **said},
         f"usual_in_{imported.toolkit}": usual,
         "target_space": None if space is None else dataclasses.asdict(space),
+        "assumed": dict(imported.assumed[0]),
         "given": dict(found.given),
         f"{imported.toolkit}_hparams": dict(imported.hparams),
     }

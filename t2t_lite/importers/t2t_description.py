@@ -37,9 +37,15 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
             "tensor2tensor."
         )
     learned = shapes.get("body/inputs_positional_embedding")
-    positions = "learned" if learned else "tensor2tensor"
-    if not learned and hparams.get("pos", None if relative else "timing") in (None, "none"):
-        positions = "none"
+    if learned:
+        positions = "learned"
+    elif relative and "pos" not in hparams:
+        raise DataError(
+            "This model of tensor2tensor has relative positions, and nothing beside the checkpoint says whether "
+            "sinusoids are added, too. Give --hparams=pos=None, as of transformer_relative, or --hparams=pos=timing."
+        )
+    else:
+        positions = "none" if hparams.get("pos", "timing") in (None, "none") else "tensor2tensor"
     found = Description(
         num_encoder_layers=count_layers(shapes, "body/encoder"),
         num_decoder_layers=count_layers(shapes, "body/decoder"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
+from t2t_lite.importers import t2t_training
 
 # What its registered sets say beyond the shapes (models/transformer.py at bafdc1b).
 _HEADS = {
@@ -63,13 +64,26 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "unidirectional_encoder": (False,),
     "proximity_bias": (False,),
     "causal_decoder_self_attention": (True,),
-    "factored_logits": (False,),
     "hard_attention_k": (0,),
     "max_area_width": (1,),
     "max_area_height": (1,),
     "position_features": ("",),
     "symbol_modality_skip_top": (False,),
 }
+# Others that are asked for, besides those of t2t_training.
+_ASKED = (
+    *("num_heads", "hidden_size", "filter_size", "num_hidden_layers", "num_encoder_layers", "num_decoder_layers"),
+    *("attention_key_channels", "attention_value_channels", "layer_preprocess_sequence", "layer_postprocess_sequence"),
+    *(
+        "norm_epsilon",
+        "vocab_divisor",
+        "weight_dtype",
+        "activation_dtype",
+        "gpu_automatic_mixed_precision",
+        "optimizer",
+    ),
+    "shared_embedding_and_softmax_weights",
+)
 _NORMS = {("", "an"): "post", ("n", "a"): "pre"}  # without dropout ("d"), which only training has
 
 
@@ -88,10 +102,25 @@ def read(folder: Path) -> dict[str, Any]:
         if not isinstance(hparams, dict):
             raise DataError(f"{file} holds no hparams: a list of names and values is needed.")
         return hparams
-    file = folder / "flags.txt"
-    flags = dict(re.findall(r"^--(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)) if file.is_file() else {}
-    name = flags.get("hparams_set")  # one of the user's own says nothing here
+    flags = _flags(folder)
+    name = flags.get("hparams_set")
     return given(name if name in _HEADS else None, flags.get("hparams"))
+
+
+def assumed(folder: Path, hparams_set: str | None, known: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Returns hparams that change the model and that nothing says, with the values they are taken to have; and why.
+
+    Args:
+        folder: of the checkpoint.
+        hparams_set: what the user gave.
+        known: all that is known.
+    """
+    name = hparams_set or _flags(folder).get("hparams_set")
+    if (folder / "hparams.json").is_file() or name in _HEADS:
+        return {}, ""
+    defaults = {key: values[0] for key, values in _EXPRESSED.items()} | {"norm_epsilon": 1e-6}
+    why = f"{name}, the set in flags.txt, is not known" if name else "nothing beside the checkpoint says them"
+    return {key: value for key, value in defaults.items() if key not in known}, why
 
 
 def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
@@ -105,19 +134,40 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
         if hparams_set not in _HEADS:
             raise UsageError(
                 f"hparams_set={hparams_set!r} is no Transformer of tensor2tensor that is known here."
-                f"{did_you_mean(hparams_set, _HEADS)} Give --hparams=num_heads=N."
+                f"{did_you_mean(hparams_set, _HEADS)} Copy the training's hparams.json beside the checkpoint, or give "
+                "the known set that yours is made from, and in --hparams all that yours changes."
             )
+        relative = hparams_set.startswith("transformer_relative")
         hparams["num_heads"] = _HEADS[hparams_set]
+        hparams["pos"] = None if relative else "timing"
+        hparams["self_attention_type"] = "dot_product_relative" if relative else "dot_product"
         if hparams_set in _ACTIVATIONS:
             hparams["activation_dtype"] = _ACTIVATIONS[hparams_set]
-        if hparams_set.startswith("transformer_relative"):
-            hparams |= {"pos": None, "self_attention_type": "dot_product_relative"}
     for part in filter(None, re.split(r",(?![^\[]*\])", overrides or "")):  # a value may be a list
         name, equals, value = part.partition("=")
         if not equals:
             raise UsageError(f"hparams: {part!r} is not name=value.")
         hparams[name.strip()] = _value(value.strip())
     return hparams
+
+
+def check_names(overrides: str | None, written: Mapping[str, Any]) -> None:
+    """UsageError where the user gives a name that an import asks nothing of.
+
+    Args:
+        written: what hparams.json holds; all its names are known.
+    """
+    names = {*written, *_EXPRESSED, *_ASKED, *t2t_training.FIELDS, *t2t_training.SLOTS_NEED, *t2t_training.SCHEDULE}
+    if unknown := sorted(set(given(None, overrides)) - names):
+        raise UsageError(
+            f"hparams: {unknown[0]} is no hparam of tensor2tensor that an import asks for."
+            f"{did_you_mean(unknown[0], sorted(names))}"
+        )
+
+
+def _flags(folder: Path) -> dict[str, str]:
+    file = folder / "flags.txt"
+    return dict(re.findall(r"^--(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)) if file.is_file() else {}
 
 
 def check(hparams: Mapping[str, Any]) -> None:

@@ -6,31 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite.errors import DataError
+from t2t_lite.importers import t2t_training
 from t2t_lite.importers.description import Description
 from t2t_lite.importers.imported import Imported
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
-# tensor2tensor's name -> ours, of what only training asks for; the model's sizes are in its weights.
-_TRAINING = {
-    "layer_prepostprocess_dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "relu_dropout": "relu_dropout",
-    "label_smoothing": "label_smoothing",
-    "optimizer_adam_beta1": "adam_beta1",
-    "optimizer_adam_beta2": "adam_beta2",
-    "optimizer_adam_epsilon": "adam_epsilon",
-    "clip_grad_norm": "clip_norm",
-    "learning_rate_warmup_steps": "warmup_steps",
-}
-_NOAM = "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"
-
 
 def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHParams:
     """Returns the recipe of a model, with what tensor2tensor's hparams say of its training.
-
-    Of learning rates its default schedule and "rsqrt_decay" are taken over, of optimizers adam and Adafactor; others
-    leave the paper's, which a run that goes on has to be given another in place of.
 
     Args:
         hparams: tensor2tensor's, as many as are known.
@@ -50,7 +34,7 @@ def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHPa
         attention_biases=described.attention_biases,
         max_relative_position=described.relative_positions,
         label_smoothing_over="others",
-        **_training(hparams),
+        **t2t_training.recipe(hparams),
     )
 
 
@@ -81,22 +65,3 @@ def build(imported: Imported, hparams: TransformerHParams | None = None) -> Tran
             )
         wanted[path].assign(array)
     return model
-
-
-def _training(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    found = {ours: hparams[name] for name, ours in _TRAINING.items() if name in hparams}
-    adafactor = str(hparams.get("optimizer", "adam")).lower() == "adafactor"
-    if adafactor:
-        found = {name: value for name, value in found.items() if not name.startswith("adam_")}
-        found["optimizer"] = "adafactor"
-    schedule, warmup = hparams.get("learning_rate_schedule"), found.pop("warmup_steps", 0)
-    if not warmup:
-        return found
-    if schedule == "rsqrt_decay":  # its first steps, at the highest rate, are not taken over
-        return found | {"schedule": "inverse_sqrt", "warmup_steps": warmup, "learning_rate": warmup**-0.5}
-    if schedule == _NOAM:
-        return found | {"warmup_steps": warmup, "learning_rate_factor": hparams.get("learning_rate_constant", 1.0)}
-    if schedule == "legacy" and hparams.get("learning_rate_decay_scheme") == "noam":
-        factor = 5000 * (0.002 if "adam" in str(hparams.get("optimizer", "adam")) else 1.0)
-        return found | {"warmup_steps": warmup, "learning_rate_factor": factor * hparams.get("learning_rate", 0.1)}
-    return found

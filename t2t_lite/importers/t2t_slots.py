@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers import t2t_training
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.t2t_embeddings import embeddings
 from t2t_lite.importers.t2t_mapping import Place, place
+from t2t_lite.importers.t2t_variables import shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 # Ours -> the ends of tensor2tensor's names, of a matrix and of a vector.
@@ -25,6 +27,15 @@ _ENDS = {
     "adam": ({"m": "Adam", "v": "Adam_1"}, {"m": "Adam", "v": "Adam_1"}),
     "adafactor": ({"rows": "Adafactor", "columns": "Adafactor_1"}, {"v": "Adafactor"}),
 }
+# Ends of slots, whose they are, and why these do not go on here.
+_NOT_TAKEN = (
+    (
+        "/Adam_2",
+        "multistep_adam",
+        "they hold a part of the sum of several batches' gradients, and its steps are batches",
+    ),
+    ("/Adafactor_2", "Adafactor with momentum (optimizer_adafactor_beta1)", "ours has none"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +53,8 @@ class Slots:
 
 
 def needed(imported: Imported) -> Slots:
-    """As `read`; UsageError where the checkpoint has none."""
+    """As `read`; UsageError where the checkpoint has none, DataError where ours would make other updates of them."""
+    t2t_training.check_continued(imported.hparams)
     found = read(imported)
     if found is None:
         raise UsageError("--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out.")
@@ -100,15 +112,19 @@ def read(imported: Imported) -> Slots | None:
 
 
 def _optimizer(slots: Sequence[str]) -> str:
-    if any(slot.endswith("/Adam_2") for slot in slots):
-        raise DataError(
-            "The slots of multistep_adam cannot be taken over: they hold a part of the sum of several batches' "
-            "gradients, and its steps are batches. The weights alone can; leave --with_optimizer out."
-        )
+    for end, name, why in _NOT_TAKEN:
+        if any(slot.endswith(end) for slot in slots):
+            raise DataError(
+                f"The slots of {name} cannot be taken over: {why}. The weights alone can; leave --with_optimizer out."
+            )
     for name, (of_matrices, _) in _ENDS.items():
         if any(slot.endswith(tuple(f"/{end}" for end in of_matrices.values())) for slot in slots):
             return name
-    raise DataError(f"The checkpoint's optimizer is neither adam nor Adafactor: it has the slot {slots[0]}.")
+    ends = sorted({slot.rpartition("/")[2] for slot in slots})
+    raise DataError(
+        f"The checkpoint's optimizer is neither adam nor Adafactor: its slots are named {shown(ends)}. The weights "
+        "alone can be taken over; leave --with_optimizer out."
+    )
 
 
 def _whole(shards: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str, Any]:

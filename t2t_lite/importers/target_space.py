@@ -15,8 +15,6 @@ from t2t_lite.importers.t2t_variables import Variables, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 KERNEL = "body/target_space_embedding/kernel"
-# The slot that a row's gradients are in, and what it has without any: Adafactor adds 1e-30 to their squares.
-_WITHOUT = {"Adam": 0.0, "Momentum": 0.0, "Adafactor": 1e-29}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +46,11 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
     trained = f"training moved {shown([f'row {row}' for row in moved])}" if moved else ""
     if given is not None:
         return TargetSpace(given, f"given{'' if not moved or moved == [given] else f', though {trained}'}")
+    if len(moved) == rows:
+        raise DataError(
+            f"Training moved all {rows} rows of the target spaces, as weight_decay does, so that the one it was of "
+            "cannot be seen. Give --target_space_id=N: 1.15.7 has 0 for translation and 15 for parsing."
+        )
     if len(moved) > 1:
         raise DataError(f"The model knows several target spaces: {trained}. Give --target_space_id=N.")
     if moved:
@@ -56,13 +59,19 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
 
 
 def _moved(checkpoints: Tf1Checkpoints, variables: Variables) -> list[int]:
-    """Rows that an optimizer's slots say were trained, or in which checkpoints differ."""
+    """Rows that an optimizer's slots say were trained, or in which checkpoints differ.
+
+    Of an optimizer's slots those of the shape of the table, and Adafactor's sums over it, have a row for each; rows
+    that no gradient reached are all alike.
+    """
     name = variables.weights[KERNEL]
-    moments = [slot for slot in variables.slots if slot.endswith(tuple(f"{name}/{kind}" for kind in _WITHOUT))]
-    if moments:
-        moved = np.abs(checkpoints.mean(moments[0])) > _WITHOUT[moments[0].rpartition("/")[2]]
-        changed = moved.any(axis=1) if moved.ndim == 2 else moved
+    shape = checkpoints.shapes[name]
+    slots = [slot for slot in variables.slots if slot.rpartition("/")[0].endswith(name)]
+    slots = [s for s in slots if checkpoints.shapes[s] in (shape, shape[:1] if s.endswith("/Adafactor") else shape)]
+    if slots:
+        arrays = [checkpoints.mean(slot).reshape(shape[0], -1) for slot in slots]
+        changed = [np.any(array != np.median(array, axis=0), axis=1) for array in arrays]
     else:
         arrays = checkpoints.each(name)
-        changed = np.any([np.any(array != arrays[0], axis=1) for array in arrays], axis=0)
-    return [int(row) for row in np.flatnonzero(changed)]
+        changed = [np.any(array != arrays[0], axis=1) for array in arrays]
+    return [int(row) for row in np.flatnonzero(np.any(changed, axis=0))]

@@ -44,7 +44,9 @@ def read(
         UsageError, DataError: something is missing, damaged, or cannot be expressed here.
     """
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
-    beside = t2t_hparams.read(Path(prefixes[-1]).parent)
+    folder = Path(prefixes[-1]).parent
+    beside = t2t_hparams.read(folder)
+    t2t_hparams.check_names(hparams, beside)
     known = {**beside, **t2t_hparams.given(hparams_set, hparams)}
     checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
     variables = sorted_out(checkpoints.shapes)
@@ -61,7 +63,8 @@ def read(
     # Each is read here, and again for the model: so what is damaged shows before, and memory holds one at a time.
     found = {path: array.shape for path, array in weights.items()}
     check({path: shape for path, shape in found.items() if path not in tables.tables}, description)
-    return Imported("tensor2tensor", weights, description, space, variables, known, tuple(prefixes))
+    assumed = t2t_hparams.assumed(folder, hparams_set, known)
+    return Imported("tensor2tensor", weights, description, space, variables, known, tuple(prefixes), assumed=assumed)
 
 
 def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[str, Place]:

@@ -14,6 +14,7 @@ from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
 
 _OPENNMT = b"<blank>"  # how such a file begins
+_WORD_ENDS = 0.05  # of the pieces; of tensor2tensor's own vocabularies it is half of them
 BYTES = "bytes"  # instead of a file's name: tensor2tensor has no file of its ByteTextEncoder
 
 
@@ -38,10 +39,22 @@ def load(path: str | os.PathLike[str]) -> ImportedVocabulary:
         if isinstance(found, ImportedVocabulary):
             return found
     try:  # such as vocab.encs.32768, of before 1.4, or vocab.bpe.32000
-        return SubwordVocabulary.load(path)
+        subwords = SubwordVocabulary.load(path)
     except DataError:
         try:
             return TokenVocabulary.load(path)
         except DataError:
             pass
         raise
+    if _ends_words(subwords):
+        return subwords
+    try:
+        return TokenVocabulary.load(path)
+    except DataError:
+        return subwords
+
+
+def _ends_words(subwords: SubwordVocabulary) -> bool:
+    """Whether many pieces end a word, as "the_" does; of tokens, which may hold every character, too, few do."""
+    pieces = subwords.pieces(range(subwords.size))
+    return sum(len(piece) > 1 and piece.endswith("_") for piece in pieces) > _WORD_ENDS * len(pieces)

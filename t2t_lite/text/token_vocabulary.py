@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from t2t_lite.errors import DataError
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
 
-UNKNOWN_TOKEN = "UNK"  # replace_oov of tensor2tensor's problems, such as translate_ende_wmt_bpe32k
+# replace_oov of tensor2tensor's problems: of translate_ende_wmt_bpe32k, of text2text_tmpdir_tokens, of dialogues.
+UNKNOWN_TOKENS = ("UNK", "<UNK>", "<unk>")
 
 _WHAT = "a token vocabulary of tensor2tensor"
 _RESERVED = (b"<pad>", b"<EOS>")
@@ -15,11 +16,11 @@ _BYTES_FILE = b"tensor2tensor ByteTextEncoder\n"
 
 
 class TokenVocabulary(ImportedVocabulary):
-    """A vocabulary of words or other tokens that stand between white space: TokenTextEncoder(FILE, replace_oov="UNK").
+    """A vocabulary of words or other tokens that stand between white space: TokenTextEncoder(FILE, replace_oov=...).
 
     Args:
-        data: the file's bytes: a token on each line; its id is the line's number, from 0. One of them is "UNK", for all
-            tokens that are not there.
+        data: the file's bytes: a token on each line; its id is the line's number, from 0. One of them is one of
+            UNKNOWN_TOKENS, for all tokens that are not there.
 
     Raises:
         DataError: no such file.
@@ -32,12 +33,18 @@ class TokenVocabulary(ImportedVocabulary):
         self._tokens = [line.strip() for line in lines_of(data, _WHAT)]
         check_first(self._tokens, _WHAT)
         self.ids = {token: i for i, token in enumerate(self._tokens)}  # of equal ones the last counts
-        if UNKNOWN_TOKEN not in self.ids:
+        there = [token for token in UNKNOWN_TOKENS if token in self.ids]
+        if not there:
             raise DataError(
-                f"This token vocabulary has no line {UNKNOWN_TOKEN!r}, the token for words that it does not hold. Add "
-                "the line at the end of the file, if the model was trained with it; a subword vocabulary needs none."
+                f"This token vocabulary has no line {' or '.join(map(repr, UNKNOWN_TOKENS))}, the token for words that "
+                "it does not hold: tensor2tensor would end at such a word, and a model of it cannot be imported."
             )
-        self.unknown: int = self.ids[UNKNOWN_TOKEN]
+        if len(there) > 1:
+            raise DataError(
+                f"This token vocabulary holds {' and '.join(map(repr, there))}, and which of them stands for words "
+                "that it does not hold is not known. Rename the lines of the others, such as 'UNK' to 'UNK_'."
+            )
+        self.unknown: int = self.ids[there[0]]
 
     @property
     def size(self) -> int:

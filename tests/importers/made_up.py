@@ -17,6 +17,8 @@ HPARAMS = {
     "num_hidden_layers": 2,
     "layer_preprocess_sequence": "n",
     "layer_postprocess_sequence": "da",
+    "learning_rate_schedule": "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size",
+    "learning_rate_warmup_steps": 4000,
 }
 
 

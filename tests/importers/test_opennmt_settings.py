@@ -92,6 +92,11 @@ def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: 
             r"'lambda x: 2 \* tf.nn.relu\(x\)' as ffn_activation of its",
         ),
         (
+            "Transformer(num_heads=2, position_encoder_class=lambda: SinusoidalPositionEncoder(MultiplyReducer()))",
+            f"position_encoder_class={SINES}",
+            r"'lambda: SinusoidalPositionEncoder\(MultiplyReducer\(\)\)' as position_encoder_class of its",
+        ),
+        (
             "Transformer(num_heads=2, dropout='x')",
             "dropout=0.1",
             "model_description.py has dropout='x' for its Transformer, where a number of at least 0 and below 1 is "

@@ -101,7 +101,9 @@ def test_vocabularies_that_do_not_fit(
 
 
 def test_the_kind_of_a_file_is_seen(tmp_path: Path) -> None:
+    letters = [*map(chr, range(33, 127)), "a@@", "the", "UNK"]  # so that each of these could be cut into subwords
     files = {
+        "vocab.bpe.100": ("".join(f"{token}\n" for token in ["<pad>", "<EOS>", *letters]).encode(), TokenVocabulary),
         "vocab.encs.32768": (file_of(PIECES), SubwordVocabulary),
         "vocab.x.100.subwords": (file_of(PIECES), SubwordVocabulary),
         "vocab.bpe.32000": (b"<pad>\n<EOS>\nthe\nUNK\n", TokenVocabulary),

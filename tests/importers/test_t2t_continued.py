@@ -24,9 +24,10 @@ from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import read_run
 from t2t_lite.training.step import TrainStep
 from tests import commands
+from tests.importers import t2t_golden
 from tests.importers.made_up import save
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_20_updates.npz"
+GOLDEN = t2t_golden.FOLDER / "tensor2tensor_20_updates.npz"
 V, STEP, UPDATES = 23, 400, 20
 SPACES = {"adam": 5, "adafactor": None}  # of target spaces
 LOSS = {"adam": 5e-6, "adafactor": 2e-5}  # nats per token
@@ -34,16 +35,8 @@ MOVED = {"adam": 2e-4, "adafactor": 2e-3}  # of how far a weight has moved
 SLOTS = {"adam": 5e-5, "adafactor": 2e-5}  # of a slot's largest number; seen were 2.3e-5 and 7e-6
 
 
-def _golden(name: str) -> dict[str, Any]:
-    with np.load(GOLDEN, allow_pickle=False) as file:
-        return {path.partition("/")[2]: file[path] for path in file if path.startswith(f"{name}/")}
-
-
 def _save(golden: dict[str, Any], kind: str, folder: Path) -> str:
-    arrays, at = {}, 0
-    for name, shape in json.loads(str(golden[f"{kind}/shapes"])):
-        values = golden[f"{kind}/values"][at : at + math.prod(shape)].reshape(shape)
-        arrays[name], at = values if name != "global_step" else np.int64(values), at + math.prod(shape)
+    arrays = t2t_golden.arrays(golden, kind)
     return save(folder / f"model.ckpt-{int(arrays['global_step'])}", arrays, json.loads(str(golden["hparams"])))
 
 
@@ -100,7 +93,7 @@ class Continued:
 @pytest.mark.parametrize("name", ["adam", "adafactor"])
 def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
     """tensor2tensor's count begins at 0, so that its update has the learning rate of ours before."""
-    golden = _golden(name)
+    golden = t2t_golden.read(GOLDEN, name)
     run = _imported(golden, tmp_path)
     there = Continued(run, golden)
     losses = there.losses(lambda step: float(golden["rates"][step - STEP - 1]))
@@ -131,7 +124,7 @@ def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) ->
 
 def test_its_learning_rates_and_ours(tmp_path: Path) -> None:
     """The run's own schedule gives them, one update earlier; losses differ little for that, and less in later steps."""
-    golden = _golden("adam")
+    golden = t2t_golden.read(GOLDEN, "adam")
     here = Continued(_imported(golden, tmp_path), golden)
     rates = [here.schedule(step) for step in range(STEP, STEP + UPDATES + 1)]
     np.testing.assert_allclose(rates[:-1], golden["rates"], rtol=1e-6)

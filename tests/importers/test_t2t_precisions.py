@@ -4,7 +4,6 @@ tests/golden/tensor2tensor_precisions.py made them.
 """
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,10 @@ from t2t_lite.importers import (
     vocabulary_kinds,
 )
 from t2t_lite.importers.imported import Imported
+from tests.importers import t2t_golden
 from tests.importers.made_up import save
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_precisions.npz"
+GOLDEN = t2t_golden.FOLDER / "tensor2tensor_precisions.npz"
 SPACE = 5
 BYTES = vocabulary_kinds.load("bytes")
 # Name: largest difference of logits up to 3; where tensor2tensor rounds to 8 or 11 bits, that is what it rounds.
@@ -42,15 +42,8 @@ CASES = {
 
 def _golden(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was stored of a case, and the arrays of its checkpoint."""
-    with np.load(GOLDEN, allow_pickle=False) as file:
-        golden = {path.partition("/")[2]: file[path] for path in file if path.startswith(f"{name}/")}
-    arrays, at = {}, 0
-    for (path, shape), kind in zip(json.loads(str(golden["variables/shapes"])), golden["types"], strict=True):
-        size = math.prod(shape)
-        values = golden["variables/values"][at : at + size].reshape(shape)
-        arrays[path], at = values.astype(tf.as_dtype(str(kind)).as_numpy_dtype), at + size
-    assert at == len(golden["variables/values"])
-    return golden, arrays
+    golden = t2t_golden.read(GOLDEN, name)
+    return golden, t2t_golden.arrays(golden, "variables")
 
 
 def _save(folder: Path, name: str) -> tuple[dict[str, Any], str]:

@@ -25,6 +25,12 @@ def test_tokens_between_white_space() -> None:
     assert vocabulary.pieces([1, 6]) == ["<EOS>", "UNK"]
 
 
+@pytest.mark.parametrize("unknown", ["UNK", "<UNK>", "<unk>"])
+def test_the_token_for_unknown_words_has_one_of_three_names(unknown: str) -> None:
+    """Of translate_ende_wmt_bpe32k, text2text_tmpdir_tokens and dialogues."""
+    assert TokenVocabulary(_file(["<pad>", "<EOS>", unknown, "the"])).encode("the dog") == [3, 2]
+
+
 def test_white_space_around_a_line_is_no_part_of_its_token() -> None:
     assert TokenVocabulary(b"<pad>\n<EOS>\r\n a \nUNK").encode("a") == [2]
 
@@ -34,7 +40,8 @@ def test_white_space_around_a_line_is_no_part_of_its_token() -> None:
     [
         (b"", "The file is empty; a token vocabulary"),
         (_file(_TOKENS[2:]), "begins with 'the' and 'c@@'; a token vocabulary of tensor2tensor begins with"),
-        (_file(_TOKENS[:-1]), "has no line 'UNK'"),
+        (_file(_TOKENS[:-1]), "has no line 'UNK' or '<UNK>' or '<unk>', the token for words"),
+        (_file([*_TOKENS, "<unk>"]), "holds 'UNK' and '<unk>', and which of them stands .* such as 'UNK' to 'UNK_'"),
         (b"<pad>\n<EOS>\n\xe4\n", "Line 3 is not UTF-8"),
     ],
 )

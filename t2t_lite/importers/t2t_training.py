@@ -1,0 +1,97 @@
+"""A tensor2tensor training as fields of a recipe: what an import takes over of it, and what it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_lite.errors import DataError
+
+# tensor2tensor's name -> ours.
+FIELDS = {
+    "layer_prepostprocess_dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "relu_dropout": "relu_dropout",
+    "label_smoothing": "label_smoothing",
+    "optimizer_adam_beta1": "adam_beta1",
+    "optimizer_adam_beta2": "adam_beta2",
+    "optimizer_adam_epsilon": "adam_epsilon",
+    "clip_grad_norm": "clip_norm",
+    "learning_rate_warmup_steps": "warmup_steps",
+}
+# Of an update that goes on with its slots: the values that ours has.
+SLOTS_NEED = {
+    "weight_decay": (0.0, None),
+    "grad_noise_scale": (0.0, None),
+    "optimizer_adafactor_beta1": (0.0, None),
+    "optimizer_adafactor_decay_type": ("pow",),
+    "optimizer_adafactor_memory_exponent": (0.8,),
+    "optimizer_adafactor_clipping_threshold": (1.0,),
+    "optimizer_adafactor_factored": (True,),
+    "optimizer_adafactor_multiply_by_parameter_scale": (True,),
+}
+SCHEDULE = ("learning_rate_schedule", "learning_rate_constant", "learning_rate_decay_scheme", "learning_rate")
+
+
+def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a recipe that tensor2tensor's hparams say, as many as are known.
+
+    Of optimizers adam and Adafactor are taken over; a schedule that is not (`schedule`) leaves the recipe's.
+    """
+    found = {ours: hparams[name] for name, ours in FIELDS.items() if name in hparams}
+    if _adafactor(hparams):
+        found = {name: value for name, value in found.items() if not name.startswith("adam_")}
+        found["optimizer"] = "adafactor"
+    found.pop("warmup_steps", 0)
+    return found | (schedule(hparams) or {})
+
+
+def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns schedule, warm-up and learning rate; None where they are not said or ours has no such schedule."""
+    warmup, name = hparams.get("learning_rate_warmup_steps"), hparams.get("learning_rate_schedule")
+    if not warmup or not name:
+        return None
+    constant = hparams.get("learning_rate_constant", 1.0)
+    factors = {factor for factor in str(name).replace(" ", "").split("*") if factor}
+    if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
+        return {"warmup_steps": warmup, "learning_rate_factor": constant}
+    if factors == {"legacy"} and hparams.get("learning_rate_decay_scheme") == "noam":
+        factor = 5000 * (0.002 if "adam" in str(hparams.get("optimizer", "adam")) else 1.0)
+        return {"warmup_steps": warmup, "learning_rate_factor": factor * hparams.get("learning_rate", 0.1)}
+    peaks = {
+        # Its first steps, at the highest rate, are not taken over.
+        frozenset({"rsqrt_decay"}): warmup**-0.5,
+        frozenset({"constant", "linear_warmup", "rsqrt_decay"}): constant * warmup**-0.5,
+        frozenset({"constant", "linear_warmup", "rsqrt_normalized_decay"}): constant,
+    }
+    peak = peaks.get(frozenset(factors))
+    return None if peak is None else {"schedule": "inverse_sqrt", "warmup_steps": warmup, "learning_rate": peak}
+
+
+def check_continued(hparams: Mapping[str, Any]) -> None:
+    """DataError, which names them all, where hparams make other updates of the same slots than ours."""
+    wrong = [
+        f"{name}={hparams[name]} (only {values[0]})"
+        for name, values in SLOTS_NEED.items()
+        if name in hparams and hparams[name] not in values and (_adafactor(hparams) or "adafactor" not in name)
+    ]
+    if hparams.get("learning_rate_schedule") and schedule(hparams) is None:
+        wrong.append(f"learning_rate_schedule={hparams['learning_rate_schedule']}")
+    if wrong:
+        raise DataError(
+            f"--with_optimizer: this training of tensor2tensor cannot go on here: {'; '.join(wrong)}. The weights "
+            "alone can be imported; leave the flag out."
+        )
+
+
+def said(hparams: Mapping[str, Any]) -> str | None:
+    """Returns what the report of an import says where the recipe has a schedule of its own."""
+    if schedule(hparams) is not None:
+        return None
+    there = hparams.get("learning_rate_schedule")
+    why = f"tensor2tensor's, {there}, has no counterpart" if there else "nothing says tensor2tensor's"
+    return f"the paper's ({why}; only a training that goes on has it)"
+
+
+def _adafactor(hparams: Mapping[str, Any]) -> bool:
+    return str(hparams.get("optimizer", "adam")).lower() == "adafactor"

@@ -1,0 +1,31 @@
+"""What scripts of tests/golden stored of tensor2tensor's graphs, as arrays again."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+FOLDER = Path(__file__).resolve().parents[1] / "golden"
+
+
+def read(file: Path, name: str) -> dict[str, Any]:
+    """What is stored of a case."""
+    with np.load(file, allow_pickle=False) as stored:
+        return {path.partition("/")[2]: stored[path] for path in stored if path.startswith(f"{name}/")}
+
+
+def arrays(golden: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Variables by name: of the types that are stored, or float32 but for the step."""
+    shapes = json.loads(str(golden[f"{kind}/shapes"]))
+    types = golden.get("types", ["int64" if path == "global_step" else "float32" for path, _ in shapes])
+    found, at = {}, 0
+    for (path, shape), name in zip(shapes, types, strict=True):
+        values = golden[f"{kind}/values"][at : at + math.prod(shape)].reshape(shape)
+        found[path], at = values.astype(tf.as_dtype(str(name)).as_numpy_dtype), at + math.prod(shape)
+    assert at == len(golden[f"{kind}/values"])
+    return found

@@ -1,0 +1,157 @@
+"""What a tensor2tensor checkpoint's shapes do not say: asked for, named as assumed, or refused."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers import report, run_folder, t2t_slots, t2t_training, tensor2tensor, vocabulary_kinds
+from t2t_lite.optimizers.choices import make_schedule
+from tests.importers import t2t_golden
+from tests.importers.made_up import HPARAMS, save, variables
+
+_SPACE = "transformer/body/target_space_embedding/kernel"
+_STEP = t2t_golden.FOLDER / "tensor2tensor_step.npz"
+
+
+def _relative(folder: Path, flags: str | None = None) -> str:
+    """A checkpoint with relative positions and no hparams.json beside it."""
+    prefix = save(folder / "model.ckpt-2", t2t_golden.arrays(t2t_golden.read(_STEP, "relative"), "before"), None)
+    if flags:
+        (folder / "flags.txt").write_text(flags)
+    return prefix
+
+
+def test_whether_relative_positions_stand_beside_sinusoids_has_to_be_said(tmp_path: Path) -> None:
+    prefix = _relative(tmp_path)
+
+    def positions(**given: str) -> str:
+        return tensor2tensor.read([prefix], target_space_id=5, **given).description.positions
+
+    with pytest.raises(DataError, match=r"whether sinusoids are added, too\. Give --hparams=pos=None"):
+        positions()
+    assert positions(hparams="pos=timing") == "tensor2tensor"
+    assert (
+        positions(hparams="pos=None") == positions(hparams_set="transformer_relative", hparams="num_heads=2") == "none"
+    )
+    own = "self_attention_type=dot_product_relative,num_heads=2"
+    assert positions(hparams_set="transformer_base", hparams=own) == "tensor2tensor"
+    with pytest.raises(DataError, match="they say, and it has, self_attention_type dot_product and dot_product_rel"):
+        positions(hparams_set="transformer_base", hparams="num_heads=2")
+    _relative(tmp_path, f"--hparams_set=transformer_base\n--hparams={own}\n")
+    assert positions() == "tensor2tensor"
+
+
+def _said(folder: Path, **given: str) -> dict[str, str]:
+    imported = tensor2tensor.read([folder], **given)
+    text = vocabulary_kinds.load("bytes")
+    found = run_folder.Import(imported, run_folder.recipe(imported, {}), (text, text), ("bytes",), {}, {})
+    return dict(report.lines(found, 1))
+
+
+def test_what_nothing_says_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "model.ckpt-1", variables(), None)
+    said = _said(tmp_path, hparams="num_heads=2,pos=timing")["assumed"]
+    assert "unidirectional_encoder=False, " in said
+    assert "multiply_embedding_mode=sqrt_depth, " in said
+    assert "norm_epsilon=1e-06 (nothing beside the checkpoint says them; " in said
+    assert "pos=" not in said
+    (tmp_path / "flags.txt").write_text("--hparams_set=my_own\n--hparams=num_heads=2,norm_epsilon=0.1\n")
+    said = _said(tmp_path)["assumed"]
+    assert "(my_own, the set in flags.txt, is not known; " in said
+    assert "norm_epsilon" not in said
+    assert "assumed" not in _said(tmp_path, hparams_set="transformer_base")
+    (tmp_path / "flags.txt").write_text("--hparams_set=transformer_tiny\n")
+    assert "assumed" not in _said(tmp_path)
+    save(tmp_path / "model.ckpt-1", variables())
+    assert "assumed" not in _said(tmp_path)
+
+
+def test_names_that_nothing_asks_for_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "model.ckpt-1", variables(), {**HPARAMS, "my_own": 3})
+    with pytest.raises(UsageError, match="num_head is no hparam of tensor2tensor .* Did you mean 'num_heads'"):
+        tensor2tensor.read([tmp_path], hparams="num_head=8")
+    assert tensor2tensor.read([tmp_path], hparams="my_own=4,weight_decay=0.1").hparams["my_own"] == 4
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rate"),
+    [
+        ("constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size", lambda t: 2 * min(1, t / 80) * max(t, 80) ** -0.5 / 8),
+        ("linear_warmup * constant * rsqrt_decay", lambda t: 2 * min(1, t / 80) * max(t, 80) ** -0.5),
+        ("constant*linear_warmup*rsqrt_normalized_decay", lambda t: 2 * min(1, t / 80) * (80 / max(t, 80)) ** 0.5),
+    ],
+)
+def test_schedules_as_products_of_factors(schedule: str, rate: Any) -> None:
+    """utils/learning_rate.py, learning_rate_factor; hidden_size 64."""
+    hparams = {"learning_rate_schedule": schedule, "learning_rate_warmup_steps": 80, "learning_rate_constant": 2.0}
+    recipe = run_folder.TransformerHParams(d_model=64, **t2t_training.recipe(hparams))
+    ours = make_schedule(recipe, 64)
+    for step in (1, 40, 80, 81, 2000):
+        assert math.isclose(ours(step), rate(step), rel_tol=1e-6), step
+    assert t2t_training.said(hparams) is None
+
+
+def test_schedules_and_optimizers_that_cannot_go_on() -> None:
+    hparams = {"learning_rate_schedule": "constant*cosdecay", "learning_rate_warmup_steps": 80, "weight_decay": 1e-6}
+    assert "schedule" not in t2t_training.recipe(hparams)
+    assert t2t_training.said(hparams) == (
+        "the paper's (tensor2tensor's, constant*cosdecay, has no counterpart; only a training that goes on has it)"
+    )
+    assert str(t2t_training.said({})).startswith("the paper's (nothing says tensor2tensor's;")
+    of_adafactor = {"optimizer_adafactor_decay_type": "adam"}
+    with pytest.raises(DataError, match=r"weight_decay=1e-06 \(only 0.0\); learning_rate_schedule=constant\*cosdecay"):
+        t2t_training.check_continued(hparams | of_adafactor)
+    with pytest.raises(DataError, match=r"optimizer_adafactor_decay_type=adam \(only pow\)"):
+        t2t_training.check_continued({"optimizer": "Adafactor", **of_adafactor})
+    t2t_training.check_continued({"optimizer": "adam", "weight_decay": 0.0, **of_adafactor})
+
+
+def _with_slots(folder: Path, *ends: str, moved: list[int], initial: float = 0.0) -> str:
+    """A checkpoint with slots, of which rows of the target space were moved."""
+    arrays = variables()
+    slots = {f"training/{name}/{end}": 0 * array for name, array in arrays.items() if array.ndim for end in ends}
+    for end in ends:
+        slot = np.full_like(arrays[_SPACE], initial)
+        slot[moved] += 0.5
+        slots[f"training/{_SPACE}/{end}"] = slot
+    return save(folder / "model.ckpt-1", arrays | slots)
+
+
+@pytest.mark.parametrize(("end", "initial"), [("AdamW", 0.0), ("Adagrad", 0.1), ("RMSProp", 1.0), ("Momentum", 0.0)])
+def test_the_target_space_is_read_off_slots_of_any_name(tmp_path: Path, end: str, initial: float) -> None:
+    prefix = _with_slots(tmp_path, end, moved=[21], initial=initial)
+    space = tensor2tensor.read([prefix]).target_space
+    assert space is not None
+    assert (space.row, space.why) == (21, "training moved row 21")
+
+
+def test_a_training_that_moved_all_target_spaces(tmp_path: Path) -> None:
+    prefix = _with_slots(tmp_path, "Adam", "Adam_1", moved=[3, 9])
+    with pytest.raises(DataError, match="knows several target spaces: training moved row 3, row 9"):
+        tensor2tensor.read([prefix])
+    arrays = variables()
+    slot = np.random.default_rng(1).normal(size=arrays[_SPACE].shape).astype(np.float32)
+    prefix = save(tmp_path / "all" / "model.ckpt-1", arrays | {f"training/{_SPACE}/Adam": slot})
+    with pytest.raises(DataError, match=r"moved all 32 rows of the target spaces, as weight_decay does.* Give --"):
+        tensor2tensor.read([prefix])
+    assert tensor2tensor.read([prefix], target_space_id=3).target_space is not None
+
+
+def test_adafactor_with_momentum_cannot_go_on(tmp_path: Path) -> None:
+    imported = tensor2tensor.read([_with_slots(tmp_path, "Adafactor", "Adafactor_1", "Adafactor_2", moved=[5])])
+    with pytest.raises(DataError, match=r"Adafactor with momentum \(optimizer_adafactor_beta1\) cannot be taken over"):
+        t2t_slots.needed(imported)
+
+
+def test_the_record_has_what_was_assumed(tmp_path: Path) -> None:
+    prefix = save(tmp_path / "model.ckpt-1", variables(), None)
+    imported = tensor2tensor.read([prefix], hparams="num_heads=2")
+    text = vocabulary_kinds.load("bytes")
+    found = run_folder.Import(imported, run_folder.recipe(imported, {}), (text, text), ("bytes",), {}, {})
+    record = json.loads(json.dumps(run_folder._record(found)))
+    assert record["assumed"]["pos"] == "timing"
