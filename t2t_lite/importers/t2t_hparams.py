@@ -151,18 +151,28 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
     return hparams
 
 
-def check_names(overrides: str | None, written: Mapping[str, Any]) -> None:
-    """UsageError where the user gives a name that an import asks nothing of.
+def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None, overrides: str | None) -> None:
+    """UsageError where a name is given that an import asks nothing of, or a set that hparams.json contradicts.
 
     Args:
-        written: what hparams.json holds; all its names are known.
+        folder: of the checkpoint.
+        beside: what `read` found there.
     """
-    names = {*written, *_EXPRESSED, *_ASKED, *t2t_training.FIELDS, *t2t_training.SLOTS_NEED, *t2t_training.SCHEDULE}
-    if unknown := sorted(set(given(None, overrides)) - names):
+    names = {*beside, *_EXPRESSED, *_ASKED, *t2t_training.FIELDS, *t2t_training.SLOTS_NEED, *t2t_training.SCHEDULE}
+    of_user = given(None, overrides)
+    if unknown := sorted(set(of_user) - names):
         raise UsageError(
             f"hparams: {unknown[0]} is no hparam of tensor2tensor that an import asks for."
             f"{did_you_mean(unknown[0], sorted(names))}"
         )
+    if not (folder / "hparams.json").is_file():
+        return
+    for name, value in given(hparams_set, None).items():
+        if name in beside and name not in of_user and beside[name] != value:
+            raise UsageError(
+                f"hparams_set={hparams_set} has {name}={value}, and {folder / 'hparams.json'} says {name}="
+                f"{beside[name]}. Leave --hparams_set out; --hparams={name}=VALUE changes what the file says."
+            )
 
 
 def _flags(folder: Path) -> dict[str, str]:

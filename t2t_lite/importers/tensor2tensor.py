@@ -46,7 +46,7 @@ def read(
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
     folder = Path(prefixes[-1]).parent
     beside = t2t_hparams.read(folder)
-    t2t_hparams.check_names(hparams, beside)
+    t2t_hparams.check_given(folder, beside, hparams_set, hparams)
     known = {**beside, **t2t_hparams.given(hparams_set, hparams)}
     checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
     variables = sorted_out(checkpoints.shapes)

@@ -78,6 +78,15 @@ def test_names_that_nothing_asks_for_are_refused(tmp_path: Path) -> None:
     assert tensor2tensor.read([tmp_path], hparams="my_own=4,weight_decay=0.1").hparams["my_own"] == 4
 
 
+def test_a_set_that_hparams_json_contradicts_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "model.ckpt-1", variables(), {**HPARAMS, "pos": "none"})
+    assert tensor2tensor.read([tmp_path], hparams_set=None).description.positions == "none"
+    with pytest.raises(UsageError, match=r"transformer_test has pos=timing, and .*hparams.json says pos=none\. Leave"):
+        tensor2tensor.read([tmp_path], hparams_set="transformer_test")
+    found = tensor2tensor.read([tmp_path], hparams_set="transformer_test", hparams="pos=none")
+    assert found.description.positions == "none"
+
+
 @pytest.mark.parametrize(
     ("schedule", "rate"),
     [
