@@ -44,6 +44,7 @@ def test_a_last_ten_average_spans_ten_epochs() -> None:
     assert (RECIPE.average_checkpoints, RECIPE.keep_checkpoints, RECIPE.save_every) == (10, 10, 62)
 
 
-def test_our_recipe_has_other_initial_weights_and_nothing_else() -> None:
+def test_our_recipe_has_other_initial_weights_and_does_not_stop_early() -> None:
     ours, theirs = (config.to_dict(registry.hparams(name)) for name in ("multi30k", "multi30k_wu2021"))
-    assert {name: ours[name] for name in ours if ours[name] != theirs[name]} == {"initial_weights": "fairseq012"}
+    changed = {name: ours[name] for name in ours if ours[name] != theirs[name]}
+    assert changed == {"initial_weights": "fairseq012", "early_stopping": 0}
