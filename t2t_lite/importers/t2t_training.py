@@ -36,7 +36,7 @@ SCHEDULE = ("learning_rate_schedule", "learning_rate_constant", "learning_rate_d
 def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a recipe that tensor2tensor's hparams say, as many as are known.
 
-    Of optimizers adam and Adafactor are taken over; a schedule that is not (`schedule`) leaves the recipe's.
+    Of optimizers adam and Adafactor are taken over. Where `schedule` finds none, the recipe keeps the paper's.
     """
     found = {ours: hparams[name] for name, ours in FIELDS.items() if name in hparams}
     if _adafactor(hparams):

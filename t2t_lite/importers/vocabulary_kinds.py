@@ -27,6 +27,13 @@ def load(path: str | os.PathLike[str]) -> ImportedVocabulary:
     Raises:
         DataError: no such vocabulary, or a damaged one.
     """
+    found = _load(path)
+    if isinstance(found, TokenVocabulary):
+        found.check_unknown()  # not where a run is opened: what was imported stays
+    return found
+
+
+def _load(path: str | os.PathLike[str]) -> ImportedVocabulary:
     if os.fspath(path) == BYTES:
         return ByteVocabulary()
     if os.path.isfile(path):

@@ -19,8 +19,8 @@ class TokenVocabulary(ImportedVocabulary):
     """A vocabulary of words or other tokens that stand between white space: TokenTextEncoder(FILE, replace_oov=...).
 
     Args:
-        data: the file's bytes: a token on each line; its id is the line's number, from 0. One of them is one of
-            UNKNOWN_TOKENS, for all tokens that are not there.
+        data: the file's bytes: a token on each line; its id is the line's number, from 0. The first of UNKNOWN_TOKENS
+            that is there stands for all tokens that are not.
 
     Raises:
         DataError: no such file.
@@ -39,12 +39,16 @@ class TokenVocabulary(ImportedVocabulary):
                 f"This token vocabulary has no line {' or '.join(map(repr, UNKNOWN_TOKENS))}, the token for words that "
                 "it does not hold: tensor2tensor would end at such a word, and a model of it cannot be imported."
             )
+        self.unknown: int = self.ids[there[0]]
+
+    def check_unknown(self) -> None:
+        """DataError where several tokens may stand for those that are not there: an import cannot know which."""
+        there = [token for token in UNKNOWN_TOKENS if token in self.ids]
         if len(there) > 1:
             raise DataError(
                 f"This token vocabulary holds {' and '.join(map(repr, there))}, and which of them stands for words "
                 "that it does not hold is not known. Rename the lines of the others, such as 'UNK' to 'UNK_'."
             )
-        self.unknown: int = self.ids[there[0]]
 
     @property
     def size(self) -> int:
