@@ -72,8 +72,9 @@ def _run(args: argparse.Namespace) -> int:
     _check(args)
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # or this process would leave its trainings no memory
     cli.load_tensorflow()
+    from t2t_lite.bin.compare_picture import Point, svg
     from t2t_lite.bin.compare_runs import Runs
-    from t2t_lite.bin.compare_table import measure, svg, table
+    from t2t_lite.bin.compare_table import measure, table
 
     runs = Runs(args, _flags(args))
     runs.plan(args.sets)
@@ -82,7 +83,8 @@ def _run(args: argparse.Namespace) -> int:
     rows = [row.against(rows[0]) for row in rows]
     folder = Path(args.output_dir)
     output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())
-    output.write_file(str(folder / "table.svg"), svg(rows).encode())
+    points = [Point(row.name, row.mean, row.train_flops) for row in rows]
+    output.write_file(str(folder / "table.svg"), svg(points, rows[0].scores[0].name).encode())
     text = table(rows, f"{args.problem}, {rows[0].split} set")
     output.write_file(str(folder / "table.txt"), text.encode())
     print(f"\n{text}\ntable = {folder / 'table.json'}\npicture = {folder / 'table.svg'}")

@@ -1,10 +1,8 @@
-"""The table of t2t-lite-compare: what each row scores and costs, as text, JSON and a picture."""
+"""The table of t2t-lite-compare: what each row scores and costs, as text and JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-import html
-import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -16,8 +14,6 @@ from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.training.evaluate import Evaluator, Scores
-
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 420, 70, 60  # of the picture, in pixels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,37 +159,3 @@ def _cells(row: Row, seeds: int, tested: bool) -> tuple[str, ...]:
         *(f"{row.parameters:,}", f"{row.train_steps:,}", f"{row.train_flops:.2e}"),
         *(f"{row.tokens_per_second:,.0f}", f"{row.sentences_per_second:.1f}", f"{row.peak_mib:,}"),
     )
-
-
-def svg(rows: Sequence[Row]) -> str:
-    """Quality against training FLOPs, a point for each row; FLOPs on a logarithmic axis."""
-    logs, scores = [math.log10(row.train_flops) for row in rows], [row.mean for row in rows]
-    low, high = min(logs) - 0.2, max(logs) + 0.2
-    bottom, top = max(min(scores) - 3, 0), min(max(scores) + 3, 100)
-    inner = _WIDTH - _LEFT - 150  # names stand to the right of points
-
-    def x(log: float) -> float:
-        return _LEFT + (log - low) / (high - low) * inner
-
-    def y(score: float) -> float:
-        return (_HEIGHT - _BOTTOM) - (score - bottom) / (top - bottom) * (_HEIGHT - _BOTTOM - 20)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
-        'font-size="13">',
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
-        f'<path d="M{_LEFT} 20V{_HEIGHT - _BOTTOM}H{_LEFT + inner}" fill="none" stroke="#888"/>',
-        f'<text x="{_LEFT + inner / 2}" y="{_HEIGHT - 15}" text-anchor="middle">training FLOPs</text>',
-        f'<text x="18" y="{_HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 18 {_HEIGHT / 2})">'
-        f"{html.escape(rows[0].scores[0].name)}</text>",
-    ]
-    for log in (min(logs), max(logs)) if max(logs) > min(logs) else (logs[0],):
-        parts.append(f'<text x="{x(log):.1f}" y="{_HEIGHT - _BOTTOM + 18}" text-anchor="middle">{10**log:.1e}</text>')
-    for score in (bottom, top):
-        parts.append(f'<text x="{_LEFT - 8}" y="{y(score) + 4:.1f}" text-anchor="end">{score:.1f}</text>')
-    for row, log in zip(rows, logs, strict=True):
-        at = f"{x(log):.1f}", f"{y(row.mean):.1f}"
-        label = f"{html.escape(row.name)} {row.mean:.2f}"
-        parts.append(f'<circle cx="{at[0]}" cy="{at[1]}" r="5" fill="#0072b2"/>')
-        parts.append(f'<text x="{float(at[0]) + 9:.1f}" y="{float(at[1]) + 4:.1f}">{label}</text>')
-    return "\n".join([*parts, "</svg>", ""])
