@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from t2t_lite import config, registry
 from t2t_lite.bin import problem_flags
 from t2t_lite.bin.compare_sets import Entry, recipe
-from t2t_lite.errors import DataError, TrainingError
+from t2t_lite.errors import DataError, TrainingError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
@@ -79,7 +79,8 @@ class Runs:
         """Counts the budgets of all entries, so that what is wrong with one ends the command before it trains.
 
         Raises:
-            T2TError: the data cannot be prepared, or a model or its batches cannot be made of them.
+            T2TError: the data cannot be prepared, a model or its batches cannot be made of them, or a budget is smaller
+                than an update.
         """
         for entry in entries:
             if entry.variant not in self._plans:
@@ -128,7 +129,12 @@ class Runs:
         steps = intervals_of(hparams).train_steps
         if args.train_flops is not None:
             epoch = flops(plan.steps_per_epoch) / plan.steps_per_epoch  # of an update, in the mean
-            steps = max(round(args.train_flops / epoch), 1)
+            if args.train_flops < epoch:
+                raise UsageError(
+                    f"--train_flops={args.train_flops:.4g} is not enough for an update of {entry.variant}, which takes "
+                    f"{epoch:.4g} on average. Give more, or smaller batches: --hparams=batch_tokens=N."
+                )
+            steps = round(args.train_flops / epoch)
             config.replace(hparams, train_steps=steps)  # refused where they are too many
             changes.append(f"train_steps={steps}")
         return _Plan(changes, steps, flops(steps))

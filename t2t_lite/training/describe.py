@@ -12,12 +12,13 @@ from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
-from t2t_lite.optimizers.choices import make_optimizer
+from t2t_lite.optimizers.choices import make_optimizer, make_schedule
 from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.expected import check_memory, hours_text, memory_there
 from t2t_lite.training.recipe import batch_limits, check_recipe, micro_batch_shapes, recipe_flops, recipe_plan
+from t2t_lite.training.start_lines import schedule_warning
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
@@ -42,7 +43,8 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
         _model(spec.model, spec.hparams_set, model),
         recipe(spec.hparams),
         f"{_flops(model, store)}\n  the whole training: {flops:.2e} FLOP on real tokens",
-        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}",
+        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}"
+        f"{_schedule(spec.hparams, model, steps)}",
         _batches(plan),
         _memory(spec.hparams, model, plan),
     ]
@@ -64,7 +66,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"
         f"  at most {flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
-        f"  {hours_text(flops, model.compute_dtype)}"
+        f"  {hours_text(flops, model.compute_dtype)}{_schedule(hparams, model, steps)}"
     )
     parts = [
         _model(model_name, hparams_set, model),
@@ -99,6 +101,11 @@ def _flops(model: Any, store: Store | None = None) -> str:
         f"Arithmetic {of}: {flops / target / 1e6:,.1f} MFLOP per target token in training "
         f"({flops / 3 / target / 1e6:,.1f} forward), multiply-add = 2"
     )
+
+
+def _schedule(hparams: HParams, model: Any, steps: int) -> str:
+    warning = schedule_warning(make_schedule(hparams, model.output()[0].shape[-1]), steps)
+    return "" if warning is None else f"\n  {warning}"
 
 
 def _batches(plan: BucketPlan | PackedPlan) -> str:

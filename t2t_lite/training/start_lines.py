@@ -14,6 +14,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.ops import threads
 from t2t_lite.runs.report import BOARD_FOLDER, METRICS_FILE
 from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.schedules.base import Schedule
 
 _MANY_EPOCHS = 200  # parsing_small, which is made for few trees, has about 140
 _USUAL_EPOCHS = 50  # multi30k on its data has up to 130, small on 100,000 pairs some 65, base on WMT 2014 about 20
@@ -54,6 +55,16 @@ def epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str |
         "models learn such data by heart long before. --hparams_set=tiny is for toys, multi30k for some 30,000 pairs, "
         "small for some 100,000, base for millions, parsing_small for a few thousand trees; or --train_steps="
         f"{_USUAL_EPOCHS * plan.steps_per_epoch} makes it {_USUAL_EPOCHS} epochs."
+    )
+
+
+def schedule_warning(schedule: Schedule, steps: int) -> str | None:
+    """Returns a warning if the learning rate rises from the last but one of `steps` updates to the last, else None."""
+    if steps < 2 or schedule(steps) <= schedule(steps - 1):
+        return None
+    return (
+        f"warning: the learning rate still rises at the last update, step {steps:,}. Most of what a model learns comes "
+        "after that: give more train_steps, or fewer warmup_steps."
     )
 
 

@@ -76,7 +76,8 @@ def test_trees_without_a_test_set_and_a_training_that_stops_early(
         "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=2,log_every=3,beam_size=1,extra_length=20",
     ]
     assert compare.main(command) == 0
-    said = capfd.readouterr().out
+    said, warned = capfd.readouterr()
+    assert warned.count("warning: the learning rate still rises at the last update") == 1  # the other is 0
     assert "Stopping at step 4: 1 evaluations in a row" in said
     rows = json.loads((tmp_path / "out" / "table.json").read_text("utf-8"))
     assert [(row["train_steps"], row["split"], row["p_value"]) for row in rows] == [(2, "dev", None), (4, "dev", None)]
@@ -132,6 +133,10 @@ def test_the_table() -> None:
         (["--sets=tiny,tiny+schedule=noan"], "Did you mean 'noam'"),
         (["--sets=tiny,rnn_tiny+packing=true"], "reads no packed rows: leave packing=true out."),
         (["--sets=tiny", "--train_flops=1e29"], "train_steps="),
+        (
+            ["--sets=tiny", "--train_flops=1e6"],
+            "--train_flops=1e+06 is not enough for an update of tiny, which",
+        ),
         (
             ["--problem=text2text", "--source_dir=.", "--languages=en-xx", "--metric=bleu_paper", "--sets=tiny"],
             "BLEU-paper is not defined for text in 'xx'",
