@@ -2,8 +2,8 @@
 
     python benchmarks/curves.py --run=NAME=OUTPUT_DIR --run=NAME=OUTPUT_DIR --output=docs/multi30k.svg
 
-Read from the runs' metrics.jsonl. Runs of one NAME are drawn in
-one colour, such as seeds of a recipe.
+The script reads the runs' metrics.jsonl. Runs with the same NAME, such as
+seeds of a recipe, are drawn in one colour.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 
 
 class Curve(NamedTuple):
-    """A run's evaluations, as metrics.jsonl has them, and the name that it is drawn under."""
+    """A run's evaluations, as in metrics.jsonl, and the name that it is drawn under."""
 
     name: str
     evaluations: list[dict[str, Any]]
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def curve(text: str, first_step: int) -> Curve:
-    """Reads NAME=OUTPUT_DIR; DataError where there is no evaluation."""
+    """Reads NAME=OUTPUT_DIR; raises DataError if there is no evaluation."""
     name, _, folder = text.rpartition("=")
     found = [line for line in read_metrics(Path(folder)) if "dev_loss" in line and line["step"] >= first_step]
     if not found:
@@ -54,7 +54,7 @@ def curve(text: str, first_step: int) -> Curve:
 
 
 def draw(curves: list[Curve], score: str, output: str) -> None:
-    """Loss on the left, score on the right, of all curves."""
+    """Draws all curves: loss on the left, score on the right."""
     import matplotlib
 
     matplotlib.use("svg")

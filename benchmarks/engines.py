@@ -1,11 +1,11 @@
-"""Sentences per second of our search beside CTranslate2 with the same weights, and the ratio.
+"""Sentences per second of our search and of CTranslate2 with the same weights, and the ratio.
 
     python benchmarks/engines.py --hparams_set=base
 
-Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with this length the work is the same for all. Each
-engine has a process of its own, as in one process the threads of one slow down the other, up to twice. They take turns,
-so that all see the same machine; medians over the rounds, with the smallest and the largest. Needs the extra
-t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
+Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with a fixed length the work is the same for all. Each
+engine has its own process, because in one process the threads of one engine slow the other down, up to twofold. Engines
+take turns, so that all see the same machine. Prints medians over the rounds, with the smallest and the largest. Needs
+the extra t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def start(engine: str, hparams_set: str, folder: str, batch: int) -> Connection:
 
 
 def answer(engine: str, hparams_set: str, folder: str, batch: int, asked: Connection) -> None:
-    """What a process of `start` runs."""
+    """Runs in a process of `start`: answers its requests."""
     name, precision = engine.split()
     if name == "t2t-lite":
         call = search(hparams_set, precision, batch)
@@ -106,9 +106,9 @@ def answer(engine: str, hparams_set: str, folder: str, batch: int, asked: Connec
 
 
 def translator(hparams_set: str, precision: str, *, changing: bool = False) -> Any:
-    """Random weights that never give the end symbol: its logit is 0, which is far from the best of thousands.
+    """A translator with random weights that never gives the end symbol: its logit is 0, far from the best of thousands.
 
-    Unless they are `changing`, the model is as that of t2t-lite-decoder.
+    Unless its weights are `changing`, the model is set up as in t2t-lite-decoder.
     """
     import keras
 
@@ -134,7 +134,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
 
 
 def search(hparams_set: str, precision: str, batch: int) -> Call:
-    """What t2t-lite-decoder runs; where sentences are many, each thread has some of its own."""
+    """The search that t2t-lite-decoder runs; with many sentences, each thread has some of its own."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     cli.load_tensorflow()
     import numpy as np
@@ -156,7 +156,7 @@ def search(hparams_set: str, precision: str, batch: int) -> Call:
 
 
 def ctranslate2_search(hparams_set: str, model: str, batch: int) -> Call:
-    """CTranslate2, which adds the end symbol to a source itself."""
+    """The search of CTranslate2, which adds the end symbol to a source itself."""
     import ctranslate2
 
     engine = ctranslate2.Translator(model, intra_threads=THREADS)
@@ -170,13 +170,13 @@ def ctranslate2_search(hparams_set: str, model: str, batch: int) -> Call:
 
 
 def sources(batch: int, size: int) -> list[list[int]]:
-    """Ids without the end symbol, the same for all."""
+    """Ids without the end symbol, the same for all engines."""
     draw = random.Random(1)
     return [[draw.randrange(FIRST, size) for _ in range(PIECES_IN - 1)] for _ in range(batch)]
 
 
 def check(lengths: list[int]) -> None:
-    """Ends the process, and so the benchmark, if an engine did less than its work, or more."""
+    """Ends the process, and so the benchmark, if an engine did more or less work than it should."""
     if set(lengths) != {PIECES_OUT}:
         raise SystemExit(f"outputs of {sorted(set(lengths))} pieces instead of {PIECES_OUT}")
 

@@ -1,9 +1,9 @@
-"""How many sentences labelled bracketing scores in a second of one core, from lines to F1: the median of 15 runs.
+"""Sentences per second that labelled bracketing scores on one core, from lines to F1: the median of 15 runs.
 
     python benchmarks/evalb.py GOLD [GOLD ...]
 
-GOLD has one tree a line, plain or .gz. The other side is made of it: in every tree a tenth of the phrases lose their
-brackets and a tenth of the labels are changed, so that what must be compared is compared.
+GOLD has one tree per line, plain or .gz. The other side is made from it: in every tree a tenth of the phrases lose
+their brackets and a tenth of the labels are changed, so that there are differences to find.
 """
 
 from __future__ import annotations

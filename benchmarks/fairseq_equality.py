@@ -6,8 +6,9 @@
     t2t-lite-datagen --problem=text2text --source_dir=multi30k/tok --languages=en-de --data_dir=store
     python benchmarks/fairseq_equality.py --store=store/text2text --fairseq_python=fairseq/bin/python
 
-fairseq runs in its own environment (`fairseq_side.py`) on the same batches. It keeps its own ways, but for those named
-by --as_ours; with all of them, which is the default, nothing but rounding should be left:
+fairseq runs in its own environment (`fairseq_side.py`) on the same batches. --as_ours names the parts in which fairseq
+is changed to work as ours; it keeps its own ways in the others. By default all are changed, and only rounding should
+be left:
 
     positions     sine and cosine in turns, rates to 10000^-((d - 2) / d); fairseq: in halves, to 10000^-1, from place 1
     start         the zero vector starts the decoder; fairseq: the vector of the end symbol
@@ -16,7 +17,7 @@ by --as_ours; with all of them, which is the default, nothing but rounding shoul
     schedule      update t has the learning rate of t; fairseq: of t - 1
 
 --initial says whose initial weights are used: "fairseq" (by both), or "own" (each side's; ours drawn with --seed).
-With dropout the masks differ, so then losses can be compared in the mean only.
+With dropout the masks differ, so only mean losses can be compared then.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def write_batches(folder: Path, store: str, hparams: config.HParams, number: int) -> tuple[list[Any], int]:
-    """The first batches of the recipe's plan, also in batches.npz; and the size of the vocabulary."""
+    """Returns the first batches of the recipe's plan, also written to batches.npz, and the size of the vocabulary."""
     opened = open_store(store)
     split = opened.split("train")
     plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
@@ -106,7 +107,7 @@ def write_batches(folder: Path, store: str, hparams: config.HParams, number: int
 
 
 def _full_rows(batch: Any) -> Any:
-    """Without empty rows, of which fairseq makes NaN, as of a softmax over nothing."""
+    """The batch without empty rows, for which fairseq gives NaN (a softmax over nothing)."""
     full = batch["target"][0, :, 0] > 0
     return {side: ids[:, full] for side, ids in batch.items()}
 
@@ -162,7 +163,7 @@ def their_name(path: str) -> str:
 
 
 def as_ours(path: str, array: np.ndarray) -> np.ndarray:
-    """fairseq's matrices are [output, input]."""
+    """A weight of fairseq in our layout; fairseq's matrices are [output, input]."""
     return array.T if array.ndim == 2 and "table" not in path else array
 
 
@@ -179,7 +180,7 @@ def model_of(hparams: config.HParams, vocab_size: int, weights: dict[str, np.nda
 
 
 def compare_gradients(model: Any, batch: Any, hparams: config.HParams, folder: Path) -> None:
-    """Prints largest differences of ours, and of fairseq's float32, from fairseq's float64."""
+    """Prints how far our numbers and fairseq's in float32 differ at most from fairseq's in float64."""
     from t2t_lite.training.gradients import loss_and_gradients
 
     found = np.load(folder / "gradients.npz")
@@ -232,7 +233,7 @@ def train(
 
 
 def compare_losses(ours: np.ndarray, theirs: np.ndarray, exact: np.ndarray | None = None) -> None:
-    """Prints the curves, and by how much single losses differ: from fairseq's float64, if it is there."""
+    """Prints the curves, and how far single losses differ: from fairseq's float64 losses, if they are given."""
     print("| updates | our mean loss | fairseq's | largest relative difference of an update | fairseq's own rounding |")
     print("|---|---|---|---|---|")
     reference = theirs if exact is None else exact

@@ -2,7 +2,7 @@
 
     python fairseq_side.py FOLDER
 
-FOLDER/job.json says what to do, FOLDER/batches.npz has the batches; weights and what comes of it are .npz files there.
+FOLDER/job.json says what to do, FOLDER/batches.npz has the batches. Weights and results are .npz files in FOLDER, too.
 Everything computed here is fairseq's own: TransformerModel, label_smoothed_nll_loss, Adam, the inverse_sqrt schedule.
 """
 
@@ -26,7 +26,7 @@ PAD, END = 0, 1
 
 
 class Dictionary:
-    """As much of fairseq's Dictionary as a model asks for, with our ids."""
+    """The part of fairseq's Dictionary that a model uses, with our ids."""
 
     def __init__(self, size):
         self.size = size
@@ -45,7 +45,7 @@ class Dictionary:
 
 
 class StartsWithZeros(torch.nn.Module):
-    """The decoder's embedding, but for the zero vector in front, where fairseq has that of the end symbol."""
+    """The decoder's embedding, with the zero vector in front instead of fairseq's vector of the end symbol."""
 
     def __init__(self, embedding):
         super().__init__()
@@ -123,7 +123,7 @@ def named(model):
 
 
 def load(model, folder):
-    """Takes the weights of weights.npz; those that are not there stay."""
+    """Loads the weights of weights.npz; weights that are not in it stay as they are."""
     arrays = np.load(str(folder / "weights.npz"))
     for name, parameter in named(model).items():
         if name in arrays.files:
@@ -156,7 +156,7 @@ def gradients(job, folder):
 
 
 class Rate(FairseqOptimizer):
-    """What fairseq's schedule sets."""
+    """Holds the learning rate that fairseq's schedule sets."""
 
     def __init__(self):
         super().__init__(None)
@@ -180,7 +180,7 @@ def train(job, folder):
     schedule = InverseSquareRootSchedule(config, rate)
     losses = []
     for i, batch in enumerate(batches(folder)):
-        schedule.step_update(i)  # as fairseq's trainer: of the updates that were made before
+        schedule.step_update(i)  # as fairseq's trainer: the number of updates made before
         optimizer.param_groups[0]["lr"] = job["rates"][i] if "schedule" in job["as_ours"] else rate.value
         optimizer.zero_grad()
         loss, _ = loss_of(model, batch, job["label_smoothing"])

@@ -2,10 +2,10 @@
 
     python benchmarks/first_step.py --rounds=3
 
-Whole trainer processes on prepared `toy_ende` data, which are killed after their second update; recipes as they are,
-apart from batches of 1,024 tokens in `base`, so that an update takes seconds. "before" is what comes before the first
-update, if that takes as long as the second: starting TensorFlow, opening data, building or restoring the model,
-tracing, and trying the largest micro-batch.
+Runs whole trainer processes on prepared `toy_ende` data and kills them after their second update. Recipes are
+unchanged, except that `base` has batches of 1,024 tokens, so that an update takes seconds. "before" is the time before
+the first update, if that takes as long as the second: starting TensorFlow, opening data, building or restoring the
+model, tracing, and trying the largest micro-batch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def until(run: Path, flags: list[str], updates: int) -> list[float]:
     metrics, before = run / "metrics.jsonl", 0
     if metrics.exists():
         before = CHECKPOINT
-        kept = metrics.read_text(encoding="utf-8").split("\n")[:before]  # a line an update; later ones come again
+        kept = metrics.read_text(encoding="utf-8").split("\n")[:before]  # a line per update; later ones come again
         metrics.write_text("\n".join([*kept, ""]), encoding="utf-8")
     start = time.perf_counter()
     seen: list[float] = []

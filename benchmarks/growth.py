@@ -2,10 +2,10 @@
 
     python benchmarks/growth.py --output=docs/growth.svg
 
-Updates and searches of a small model (2 layers, d_model 128, d_ff 512, 4 heads, 1,000 pieces) of which one size grows.
-Each point is a process of its own: the median time of some calls, and by how much they raise the peak memory, after a
-very short one. Theory is the FLOPs of the matrix products, and the bytes that must be kept: activations in training,
-keys, values and logits in a search, and the attention weights of one layer of its encoder.
+Updates and searches of a small model (2 layers, d_model 128, d_ff 512, 4 heads, 1,000 pieces), in which one size grows
+at a time. Each point is measured in its own process, after a very short call: the median time of some calls, and by how
+much they raise the peak memory. Theory is the FLOPs of the matrix products, and the bytes that must be kept:
+activations in training; in a search keys, values and logits, and the attention weights of one layer of its encoder.
 
 An exponent is the slope of log value over log size, fitted to the three largest sizes. The exit status is 1 if one is
 larger than theory's by more than 0.25.
@@ -37,7 +37,7 @@ TOLERANCE, FITTED, CALLS = 0.25, 3, 3
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What one process does; `length` of source and target alike."""
+    """The work of one process; `length` is that of both source and target."""
 
     searching: bool = False
     overrides: str = ""
@@ -118,7 +118,7 @@ def _in_process(work: Work) -> dict[str, float]:
 
 
 def measured(work: Work) -> dict[str, float]:
-    """Seconds of a call and the megabytes it adds, and both as theory has them."""
+    """Seconds of a call and the megabytes it adds, both measured and by theory."""
     # One batch at a time: the memory of several depends on when each of them is at its peak.
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(len(os.sched_getaffinity(0)))
     cli.load_tensorflow()
@@ -166,13 +166,13 @@ def exponent(sizes: tuple[int, ...], values: list[float]) -> float:
 
 
 def _peak_megabytes() -> float:
-    # Of this process alone; ru_maxrss would begin with that of the process that started it.
+    # The peak of this process alone; ru_maxrss would begin with the peak of its parent.
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1e3
 
 
 def draw(points: list[list[dict[str, float]]], output: str) -> None:
-    """Times above, memory below: points as measured, lines as theory has it through the largest size."""
+    """Draws times above, memory below: points are measured, lines are theory, drawn through the largest size."""
     import matplotlib
 
     matplotlib.use("svg")

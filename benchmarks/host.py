@@ -2,10 +2,10 @@
 
     python benchmarks/host.py
 
-The recipe is `base`'s: updates of 25,000 tokens in 8 micro-batches, of random pairs with lengths about those of WMT14.
-What is done to a batch before and after its update is timed while a device would be busy for --device_ms. The graph of
-an update, compiled with XLA as for a GPU, is timed with programs that take and return what the real ones do, at hardly
-any width, and compute next to nothing: what is left is the host's handing over.
+The recipe is `base`: updates of 25,000 tokens in 8 micro-batches, of random pairs with lengths about those of WMT14.
+The work on a batch before and after its update is timed while a device would be busy for --device_ms. The graph of an
+update is compiled with XLA as for a GPU, and timed. Its programs take and return the same things as the real ones, at
+hardly any width, and compute almost nothing: what is left is the time in which the host hands the programs over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from t2t_lite.data.pipeline import PLAN_SETTINGS, batches, make_plan
 PAIRS, SMALL_VOCABULARY = 200_000, 100
 LITTLE: dict[str, Any] = {"d_model": 8, "d_ff": 8, "num_heads": 1}  # in place of base's 512, 2,048 and 8
 MICRO_BATCHES = 8  # as in `base`
-CALLS, SEEN = 50, 2_000  # updates that are timed, batches that are looked at
+CALLS, SEEN = 50, 2_000  # updates that are timed, batches whose shapes are counted
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
 
 
 def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
-    """Prints bytes and times of input and report."""
+    """Prints the bytes and times of the input and of the report."""
     from t2t_lite.models.flops import Sizes
     from t2t_lite.runs.report import Report
 
@@ -79,7 +79,7 @@ def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
 
 
 def measure_programs(folder: Path) -> None:
-    """Prints how many programs XLA compiles, for one layer of each kind: the number does not depend on how many."""
+    """Prints how many programs XLA compiles, for one layer of each kind; more layers do not change the number."""
     from t2t_lite.training.step import TrainStep
 
     step = little_step(TrainStep, num_layers=1)
@@ -98,7 +98,7 @@ def measure_programs(folder: Path) -> None:
 
 
 def measure_handing_over() -> None:
-    """Prints how long the host takes for the graph of an update, whose programs compute next to nothing."""
+    """Prints how long the host takes for the graph of an update whose programs compute almost nothing."""
     import tensorflow as tf
 
     from t2t_lite.training.step import TrainStep
@@ -117,7 +117,7 @@ def measure_handing_over() -> None:
 
 
 def little_step(kind: Any, num_layers: int) -> Any:
-    """A step of `base`'s, of LITTLE width, compiled with XLA."""
+    """A training step of `base` with the LITTLE sizes, compiled with XLA."""
     from t2t_lite.distributed.devices import Devices, make_strategy
     from t2t_lite.optimizers.adam import Adam
 

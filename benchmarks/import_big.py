@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     there, run = args.folder / "there", args.folder / "run"
-    # In a process of its own: the most memory of a child counts what its parent held when it was made.
+    # In its own process: the peak memory of a child includes what its parent held when the child was made.
     maker = multiprocessing.get_context("spawn").Process(target=make, args=(there,))
     maker.start()
     maker.join()

@@ -2,8 +2,9 @@
 
     python benchmarks/input.py --pairs=2000000
 
-Ids and offsets are drawn into files as a prepared store holds them (lengths about those of WMT14); their pages are then
-given up, and a process of its own maps them, plans an epoch of `base` and takes batches from the pipeline's thread.
+Random ids and offsets are written to files as in a prepared store (lengths about those of WMT14), and their pages are
+dropped from the cache. A separate process then maps them, plans an epoch of `base` and takes batches from the
+pipeline's thread.
 """
 
 from __future__ import annotations

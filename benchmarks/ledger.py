@@ -6,8 +6,8 @@ T1: a training step of base, 32 x (32 + 32) pieces, 37,000 pieces in the vocabul
 d_ff 1024, 4 heads, 8,000 pieces, 64 x (32 + 32). D1: base decoding 64 sentences of 32 pieces, beam 4, 40 pieces out.
 D2: the same, greedy. D3: one sentence, beam 4. Random weights and ids.
 
-TensorFlow's profiler times every operation of one call; its name and type say which part it is. Operations run side by
-side, so the parts add up to more than the time of the call, and a share is of their sum.
+TensorFlow's profiler times every operation of one call; the operation's name and type say to which part it belongs.
+Operations run side by side, so the parts add up to more than the time of the call. Shares are of their sum.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRAINING = {
 DECODING = {"D1": (64, 4), "D2": (64, 1), "D3": (1, 4)}  # sentences, beam size
 SOURCE_LENGTH, OUTPUT_LENGTH, VOCAB_SIZE = 32, 40, 37000
 
-# The first that is found in "type:name" decides. Names are those of layers; gradients have their layer's name as well.
+# The first pattern found in "name:type" decides. Names are those of layers; gradients have their layer's name, too.
 PARTS = (
     ("update", "ResourceApplyAdam|L2Loss|global_norm"),
     ("dropout", "/dropout|StatelessRandom"),
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def _training(workload: str, precision: str) -> tuple[Callable[[], Any], float, float]:
-    """(a call, its FLOPs, the bytes of weights it cannot but read: three times, and Adam's two moments)."""
+    """Returns (a call, its FLOPs, the bytes of weights it must read: three times, and Adam's two moments)."""
     overrides, shape = TRAINING[workload]
     hparams = config.replace(config.override(registry.hparams("base"), overrides), precision=precision)
     call, sizes = training_step(hparams, shape, 1)
@@ -96,7 +96,7 @@ def _training(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
 
 
 def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, float]:
-    """(a call, its FLOPs, the bytes of weights it cannot but read: the decoder's at each step)."""
+    """Returns (a call, its FLOPs, the bytes of weights it must read: the decoder's at each step)."""
     import numpy as np
 
     sentences, beam_size = DECODING[workload]
@@ -118,13 +118,14 @@ def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
 def search_call(
     hparams: config.HParams, shape: tuple[int, int, int, int], beam_size: int, *, int8: bool = False
 ) -> tuple[Callable[..., Any], Any]:
-    """(a call that searches full outputs for sources, or for their beginnings of some length; the model's `Sizes`).
+    """Returns (a call that searches outputs of full length, the model's `Sizes`).
 
-    As t2t-lite-decoder does it: where sentences are many, each processor has a batch of its own.
+    The call takes whole sources, or only their first `length` pieces. As in t2t-lite-decoder, with many sentences each
+    processor has a batch of its own.
 
     Args:
         shape: sentences, source pieces, output pieces, pieces in the vocabulary.
-        int8: of a quantized model.
+        int8: search with a quantized model.
     """
     import keras
     import numpy as np
@@ -165,7 +166,7 @@ def search_call(
 
 
 def int8_products() -> list[tuple[Callable[[], Any], float]]:
-    """As `matrix_products`, of integers of 8 bits whose second matrix stays the same."""
+    """Like `matrix_products`, for 8-bit integers; the second matrix stays the same."""
     import tensorflow as tf
 
     from t2t_lite.ops.int8_product import int8_product
@@ -189,7 +190,7 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
 
 
 def _profile(call: Callable[[], Any]) -> dict[tuple[str, str], tuple[float, int]]:
-    """(phase, part) -> seconds and number of operations of one call."""
+    """Returns (phase, part) -> seconds and number of operations of one call."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -213,7 +214,7 @@ def _profile(call: Callable[[], Any]) -> dict[tuple[str, str], tuple[float, int]
 
 
 def _where(event: str) -> tuple[str, str] | None:
-    """Phase and part of an operation; None for what is none ("name:Type" are)."""
+    """Phase and part of an operation; None for events that are not operations, whose form is "name:Type"."""
     name, colon, kind = event.rpartition(":")
     if not colon or not re.fullmatch("_?[A-Z][A-Za-z0-9]*", kind) or " " in event or "::" in event:
         return None
@@ -242,7 +243,7 @@ def _print_parts(found: dict[tuple[str, str], tuple[float, int]]) -> None:
 
 
 def _bandwidth() -> float:
-    """Bytes a second that are read from an array far larger than any cache."""
+    """Bytes per second that are read from an array far larger than any cache."""
     import tensorflow as tf
 
     arrays = [tf.ones([1 << 26]) for _ in range(threads.num_parallel())]

@@ -2,9 +2,9 @@
 
     python benchmarks/long_decode.py --output_dir=RUN --input=FILE [--lines=100000] [--kills=3] [--seed=1]
 
-The lines of FILE are repeated, each time with another word in front, until there are enough. First the whole file
-without disturbance, then the same with SIGKILL at random moments, each followed by --resume. Prints lines per second,
-the peak memory of the undisturbed process by lines done, when it was killed, lines that were done twice, and whether
+The lines of FILE are repeated, each time with another word in front, until there are enough. The whole file is decoded
+first without disturbance, then with SIGKILL at random moments, each followed by --resume. Prints lines per second, the
+peak memory of the undisturbed process by lines done, when the other was killed, lines that were done twice, and whether
 the two outputs are equal.
 """
 
@@ -32,7 +32,7 @@ def write_input(source: Path, path: Path, number: int) -> None:
 
 
 def lines_done(out: Path) -> int:
-    """Lines that are written so far."""
+    """Number of lines written so far."""
     try:
         return json.loads(Path(f"{out}.partial.json").read_text())["lines"]
     except (OSError, ValueError):
@@ -40,7 +40,7 @@ def lines_done(out: Path) -> int:
 
 
 def memory(process: subprocess.Popen[bytes]) -> int:
-    """Megabytes that the process has had at the most."""
+    """Peak memory of the process so far, in megabytes."""
     for row in Path(f"/proc/{process.pid}/status").read_text().split("\n"):
         if row.startswith("VmHWM"):
             return int(row.split()[1]) // 1024

@@ -3,8 +3,8 @@
     python benchmarks/long_outputs.py
 
 Trees have two to three symbols for each word, and the paper allows input + 300. Weights are random and never give the
-end symbol, so that every output is as long as is allowed. Each length has a process of its own, whose peak memory
-above the loaded model is what decoding takes. A round runs all lengths, one after the other.
+end symbol, so that every output is as long as allowed. Each length has its own process; its peak memory above the
+loaded model is what decoding takes. A round runs all lengths, one after the other.
 
 The exit status is 1 if memory grows faster than the length, or the time of a symbol more than doubles from the
 shortest output to the longest.
@@ -97,7 +97,7 @@ def _measured(extra_length: int) -> dict[str, float]:
 
 
 def _peak_megabytes() -> float:
-    # Of this process alone; ru_maxrss would begin with that of the process that started it.
+    # The peak of this process alone; ru_maxrss would begin with the peak of its parent.
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1e3
 

@@ -1,8 +1,9 @@
-"""Times the opening of a run (`open_run`) by two versions of t2t-lite, in turn: each time in a new process.
+"""Times the opening of a run (`open_run`) by two versions of t2t-lite, in turn, each time in a new process.
 
 Usage: python benchmarks/open_run.py --output_dir=RUN --tree=OLD --tree=NEW --rounds=7
 
-A tree is a checkout. What TensorFlow needs once per process is paid for before, by opening --first, a small run.
+A tree is a checkout. Each process first opens a small run, --first, so that TensorFlow's costs per process are not
+timed.
 """
 
 import argparse

@@ -1,14 +1,14 @@
-"""What a parser that learns next to nothing scores: labelled F1 by the same tool as everything else.
+"""Scores of parsers that learn almost nothing: labelled F1 by the same tool as everything else.
 
     python benchmarks/parsing_baselines.py --train=train.trees.gz --test=dev.trees.gz
 
-Words get their most frequent tag of the training trees (unknown ones that of the words seen once), since EVALB leaves
-punctuation out by its tags. Over them:
+Words get their most frequent tag in the training trees, unknown words the most frequent tag of words seen once, because
+EVALB leaves out punctuation by its tags. Over the tags:
 
 flat             one phrase, S, over the sentence
 right-branching  each word and all that follows it is a phrase: the whole is S, the others have the label that is most
                  frequent for phrases of several words that end where the sentence does
-majority         the most frequent tree of the training sentences of as many words (the first one, of equals; flat where
+majority         the most frequent tree of the training sentences with as many words (of equals the first one; flat if
                  there are none)
 """
 

@@ -2,8 +2,8 @@
 
     python benchmarks/parsing_repair.py --output_dir=RUN --split=dev
 
-Prints the share of outputs whose symbols were no tree over the sentence's words, F1 with their repair, F1 without it
-(such an output has no brackets, all of the gold tree's are missed), and F1 of the sentences that needed none.
+Prints the share of outputs whose symbols did not form a tree over the sentence's words, F1 with repair, F1 without it
+(such an output then has no brackets, and misses all of the gold tree's), and F1 of the sentences that needed none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Time and memory of the plan of batches for as many pairs as WMT14 English-French has (section 5.1).
+"""Time and memory of planning batches for as many pairs as in WMT14 English-French (section 5.1).
 
     python benchmarks/plan.py --pairs=36000000
 
-Lengths are drawn (log-normal, about those of WMT14), and held as a prepared store holds them.
+Lengths are drawn (log-normal, about those of WMT14), and held as in a prepared store.
 """
 
 from __future__ import annotations

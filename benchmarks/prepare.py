@@ -2,10 +2,10 @@
 
     python benchmarks/prepare.py --pairs=250000,1000000 --clean
 
-Pairs are drawn into files first: words of an invented vocabulary with Zipf's frequencies, sentence lengths log-normal
-about those of WMT14 (25 words on average). Then a process of its own prepares wmt14_ende from these files (37,000
-pieces), and the memory of it and of the processes that it starts is looked at ten times a second: their proportional
-set size, in which a page that several share is counted once. Needs Linux (/proc).
+Random pairs are first written to files: words of an invented vocabulary with Zipf's frequencies, sentence lengths
+log-normal about those of WMT14 (25 words on average). Then a separate process prepares wmt14_ende from these files
+(37,000 pieces). The memory of this process and of those it starts is read ten times a second: their proportional set
+size, in which a page shared by several processes is counted once. Needs Linux (/proc).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHUNK = 10_000  # pairs drawn at once
 
 @dataclasses.dataclass
 class Measured:
-    """One preparation; seconds and largest memory in bytes by stage (the vocabulary's training: under its reading)."""
+    """One preparation: seconds and peak memory in bytes by stage. "vocabulary" has the memory of training it, too."""
 
     pairs: int
     tokens: int
@@ -107,7 +107,7 @@ def draw_words(draw: np.random.Generator) -> list[str]:
 
 
 def measure(folder: Path, pairs: int, text_bytes: int, clean: bool, num_workers: int | None) -> Measured:
-    """Prepares the corpus in a process of its own and looks at its memory until it ends."""
+    """Prepares the corpus in a process of its own and measures its memory until it ends."""
     command = [sys.executable, __file__, f"--prepare={folder}", *(["--clean"] if clean else [])]
     if num_workers is not None:
         command.append(f"--num_workers={num_workers}")
@@ -143,7 +143,7 @@ def prepare_and_report(folder: Path, clean: bool, num_workers: int | None) -> No
         nonlocal last
         now = time.perf_counter()
         if label != stage:
-            if stage == "vocabulary":  # the last report of its text's reading ended that, and its training began
+            if stage == "vocabulary":  # training began with the last report on the reading of its text
                 begin("training of the vocabulary", last)
             begin(label, now)
         last = now
@@ -177,7 +177,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def proportional_set_size(pid: int) -> int:
-    """Bytes of memory of a process, its share of what it shares."""
+    """Bytes of memory of a process; of shared pages only its share."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().split("\n")
     except OSError:

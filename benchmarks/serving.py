@@ -1,13 +1,13 @@
-"""Latency and throughput of an exported `base`, in process, beside the matrix products that it cannot do without.
+"""Latency and throughput of an exported `base`, in process, beside the matrix products that it needs.
 
     python benchmarks/serving.py
 
-Weights are random, and no output ends before it is as long as its input: 32 pieces in, 32 out. Through
-`serving_default`, text in and text out. All models take turns in each round, and the products of a step, too, so that
-all see the same machine. Load time and peak memory are those of a fresh process that answers one request.
+Weights are random, and every output is as long as its input: 32 pieces in, 32 out. Requests go to `serving_default`,
+text in and text out. All models, and the products of a step, take turns in each round, so that all see the same
+machine. Load time and peak memory are those of a fresh process that answers one request.
 
-Where a token's time goes: the same search with a model as deep but nearly without arithmetic gives what the graph
-itself costs; the products of a step alone (weights that no cache holds, rows = beam size) what arithmetic costs.
+Where a token's time goes: the same search with a model as deep but almost without arithmetic gives the cost of the
+graph itself; the products of a step alone (weights that no cache holds, rows = beam size) give the cost of arithmetic.
 
 The exit status is 1 if a token takes more than twice its products, at batch 1 and beam 4 in float32.
 """
@@ -64,7 +64,7 @@ def _run(folder: Path, precisions: list[str], rounds: int) -> int:
         for batch in BATCHES if precision in precisions else (1,):
             lines = [" ".join(random.Random(i).sample(words, LENGTH - 1)) for i in range(batch)]
             calls[precision, beam, batch] = _request(translate, lines)
-    for precision in set(precisions) - {"int8"}:  # of which the rounding before each is a part
+    for precision in set(precisions) - {"int8"}:  # int8 products include the rounding before each
         calls["products", precision] = _products(precision, rows=4)
     times = _rounds(calls, rounds)
     return _report(times)
@@ -108,7 +108,7 @@ def _signature(base: Path) -> Any:
     with cli.quiet():
         model = tf.saved_model.load(str(base / "1"))
     signature = model.signatures["serving_default"]
-    signature.model = model  # which would be freed otherwise
+    signature.model = model  # otherwise it would be freed
     return signature
 
 
@@ -125,7 +125,7 @@ def _loaded(base: str) -> dict[str, float]:
     loaded = time.perf_counter()
     _request(translate, ["a line to translate"])()
     answered = time.perf_counter()
-    # Of this process alone; ru_maxrss would begin with that of the process that started it.
+    # The peak of this process alone; ru_maxrss would begin with the peak of its parent.
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
     return {"load": loaded - started, "first": answered - loaded, "peak": peak}
@@ -141,7 +141,7 @@ def _fresh(base: Path) -> str:
 
 
 def _products(precision: str, rows: int) -> Callable[[], Any]:
-    """A call of LENGTH steps' matrix products: of the decoder's layers and of the tied softmax."""
+    """A call that makes the matrix products of LENGTH steps: those of the decoder's layers and of the tied softmax."""
     import tensorflow as tf
 
     hparams = registry.hparams("base")

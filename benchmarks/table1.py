@@ -2,10 +2,11 @@
 
     python benchmarks/table1.py --output=docs/table1.svg
 
-Forward passes on the CPU, in float32, of what the table counts: of self-attention equation (1) alone, one head of d,
-without the projections (n d^2 for all layers alike). All layers and sizes take turns; medians over the rounds. An
-exponent is the slope of log time over log size, fitted to the three largest sizes. The recurrent layer takes ROWS
-sequences at once, because the products of a single one wait for memory, not for arithmetic; times are per sequence.
+Times forward passes on the CPU, in float32, of what the table counts: for self-attention only equation (1), with one
+head of d, without the projections (n d^2 for all layers alike). All layers and sizes take turns; times are medians over
+the rounds. An exponent is the slope of log time over log size, fitted to the three largest sizes. The recurrent layer
+takes ROWS sequences at once, because the products of a single one wait for memory, not for arithmetic; times are per
+sequence.
 
 Peak memory is that of a fresh process per size, less what it used before the layer ran.
 
@@ -87,7 +88,7 @@ def layer(name: str, n: int, d: int, heads: int = 1) -> Callable[[], Any]:
 
 
 def measure(rounds: int) -> tuple[Times, float, float]:
-    """Times of all cells of TABLE, and how many times as fast restricted is at n = 4096: with one head, and as base."""
+    """Times of all cells of TABLE, and the speedup of restricted attention at n = 4096, with one head and as base."""
     wide = ("self-attention", "restricted")
     calls = {(name, n, d, 1): layer(name, n, d) for name, row in TABLE.items() for a in (0, 1) for n, d in row.cells(a)}
     calls |= {(name, 4096, D, BASE_HEADS): layer(name, 4096, D, BASE_HEADS) for name in wide}
@@ -138,7 +139,7 @@ def _in_fresh_process(name: str, n: int) -> float:
 
 
 def draw(times: Times, output: str) -> None:
-    """Both panels: points as measured, lines as Table 1 has it through the largest size."""
+    """Draws both panels: points are measured, lines are those of Table 1, drawn through the largest size."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -70,7 +70,7 @@ def main() -> None:
 def training_step(
     hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int
 ) -> tuple[Callable[..., Any], Any]:
-    """(a call that trains one step, or its beginning of some length, and waits; the model's `Sizes`)."""
+    """Returns (a call that trains one step, on all positions or the first `length`, and waits; the model's `Sizes`)."""
     import numpy as np
 
     from t2t_lite.distributed.devices import Devices, make_strategy, share_processors, use_jit
@@ -108,12 +108,12 @@ def training_step(
 
 
 def beside(function: Callable[[int], Any]) -> list[Any]:
-    """Calls it at the same time as often as operations are under way at a time."""
+    """Makes as many calls of `function` at the same time as operations run at a time."""
     return list(threads.parallel_map(function, range(threads.num_parallel())))
 
 
 def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
-    """(a call that multiplies and waits, its FLOPs) for each of PRODUCTS."""
+    """Returns (a call that multiplies and waits, its FLOPs) for each of PRODUCTS."""
     import tensorflow as tf
 
     calls: list[tuple[Callable[[], Any], float]] = []

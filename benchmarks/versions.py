@@ -3,9 +3,9 @@
     git worktree add ../before 295e56e
     python benchmarks/versions.py ../before . --rounds=5
 
-Each version's own `benchmarks/ledger.py` makes its calls in a process of its own, so both see the same machine at
-almost the same time; who goes first changes from round to round. A round's figure is the median of some calls. Prints
-medians of the rounds and the median of the ratios within a round, as a table.
+Each version's own `benchmarks/ledger.py` makes its calls in its own process, so both see the same machine at almost the
+same time. The order changes from round to round. A round's figure is the median of some calls. Prints medians of the
+rounds and the median of the ratios within a round, as a table.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def start(tree: Path, workload: str, precision: str) -> subprocess.Popen[str]:
 
 
 def measure(process: subprocess.Popen[str]) -> float:
-    """Asks a process for the seconds of a call; the median of some."""
+    """Asks a process for the seconds of a call, which are the median of some calls."""
     assert process.stdin
     assert process.stdout
     process.stdin.write("\n")

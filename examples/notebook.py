@@ -32,7 +32,7 @@ class Digits(t2t_lite.Problem):
             yield " ".join(map(str, digits)), " ".join(WORDS[digit] for digit in digits)
 
 
-# %% A recipe of one's own, from a small one that is there.
+# %% A recipe of one's own, based on an existing small one.
 @t2t_lite.register_hparams("digits_tiny")
 def digits_tiny() -> t2t_lite.HParams:
     """tiny, for 400 updates of few tokens."""

@@ -11,8 +11,8 @@ from .tiny import MULTI30K_RUN, TINY_RUN
 def bytenet() -> ByteNetHParams:
     """ByteNet (Kalchbrenner et al., 2016), En-De over characters: 30 + 30 blocks, d = 800; add --vocab_type=char.
 
-    The sizes, a rate of 3e-4 for Adam, 12 hypotheses and no length penalty are theirs. Batches, updates and lengths are
-    guesses, as they do not say; and so are what models/bytenet_stacks.py names as left open.
+    The sizes, a rate of 3e-4 for Adam, 12 hypotheses and no length penalty are theirs. They do not give batches,
+    updates and lengths: these are guesses. So are the points that models/bytenet_stacks.py names as left open.
     """
     return ByteNetHParams(
         label_smoothing=0.0,
@@ -33,9 +33,9 @@ def bytenet() -> ByteNetHParams:
 def t2t_bytenet() -> ByteNetHParams:
     """tensor2tensor's bytenet_base: 4 + 4 blocks of 4 dilated convolutions of 768, dropout 0.2.
 
-    Of models/bytenet.py and basic_params1, on one GPU. Deviations: a sentence has columns of its own, 1.5 for each
-    symbol, not those of the batch up to a multiple of 50; whole symbols are not dropped (symbol_dropout); no weight
-    decay; the learning rate begins with a line of 3,000 updates, not with an exponential.
+    From models/bytenet.py and basic_params1, on one GPU. Deviations: each sentence has its own number of columns, 1.5
+    for each symbol, not the batch's number rounded up to a multiple of 50; whole symbols are not dropped
+    (symbol_dropout); no weight decay; the learning rate first rises linearly for 3,000 updates, not exponentially.
     """
     return ByteNetHParams(
         wiring="tensor2tensor",

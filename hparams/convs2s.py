@@ -12,9 +12,9 @@ def convs2s_ende() -> ConvS2SHParams:
     """Gehring et al. (2017), En-De: 15 layers each, 768; with their gradient descent (Nesterov's, momentum 0.99).
 
     Layers, dropout, rate, clipping, batches and label smoothing are those of fairseq's `fconv_wmt_en_de` and of the
-    command that goes with it; the paper had a rate of 0.25 and no label smoothing. There the rate stays for 50 epochs
-    and is then divided by 10 in each; here it is halved after an evaluation without a lower dev loss. An epoch of 4.5
-    million pairs is about 34,000 updates.
+    command that goes with it; the paper had a rate of 0.25 and no label smoothing. There the rate is constant for 50
+    epochs and is then divided by 10 in each; here it is halved after an evaluation without a lower dev loss. An epoch
+    of 4.5 million pairs is about 34,000 updates.
     """
     return ConvS2SHParams(
         dropout=0.2,
@@ -85,9 +85,9 @@ def convs2s_tiny() -> ConvS2SHParams:
 
 @register_hparams
 def multi30k_convs2s() -> ConvS2SHParams:
-    """4 layers of 128 each, dropout 0.3: Multi30k En-De, 29,000 pairs, in batches and steps as `multi30k` has them.
+    """4 layers of 128 each, dropout 0.3: Multi30k En-De, 29,000 pairs, with the batches and steps of `multi30k`.
 
-    With Adam and equation (3), at less than half the rate: nothing normalises what a layer gives.
+    With Adam and equation (3), at less than half the rate: nothing normalises the output of a layer.
     """
     return config.replace(
         convs2s_tiny(),

@@ -10,12 +10,12 @@ from .tiny import MULTI30K_RUN, TINY_RUN
 
 @register_hparams
 def moe() -> MoeHParams:
-    """Shazeer et al. (2017), appendix E, with flat mixtures: 32 experts, of which a position is given to 4.
+    """Shazeer et al. (2017), appendix E, with flat mixtures: 32 experts, 4 for each position.
 
-    Their translation models had 512 or 2,048 experts in two levels, and gating that depends on the batch (appendix F);
-    here it is the noisy top-k gating of section 2.1, with the weights of losses of section 4. Their rate rose for 2,000
-    updates, stood for 8,000 and then fell with the root of the updates; here it falls at once. Its height and the
-    number of updates are guesses. 16,000 words on each of 64 GPUs.
+    Their translation models had 512 or 2,048 experts in two levels, and gating that depends on the batch (appendix F).
+    Here the gating is the noisy top-k gating of section 2.1, with the loss weights of section 4. Their learning rate
+    rose for 2,000 updates, was constant for 8,000 and then fell with the root of the updates; here it falls directly
+    after the rise. Its maximum and the number of updates are guesses. Batches: 16,000 words on each of 64 GPUs.
     """
     return MoeHParams(
         label_smoothing=0.0,
@@ -32,7 +32,7 @@ def moe() -> MoeHParams:
 
 @register_hparams
 def moe_tiny() -> MoeHParams:
-    """LSTM layers of 128 and 4 experts, of which a position is given to 2, in batches and updates as `rnn_tiny`."""
+    """LSTM layers of 128 and 4 experts, 2 for each position; batches and updates as in `rnn_tiny`."""
     return MoeHParams(
         d_model=128,
         cells=128,
@@ -63,7 +63,7 @@ def multi30k_moe() -> MoeHParams:
 
 @register_hparams
 def transformer_moe() -> TransformerMoeHParams:
-    """base with 8 experts, of which a position is given to 2, in every second layer (GShard, Lepikhin et al., 2020).
+    """base with 8 experts, 2 for each position, in every second layer (GShard, Lepikhin et al., 2020).
 
     GShard's networks are larger and have more experts; sizes, batches and schedule here are those of base.
     """
@@ -72,7 +72,7 @@ def transformer_moe() -> TransformerMoeHParams:
 
 @register_hparams
 def transformer_moe_tiny() -> TransformerMoeHParams:
-    """`tiny` with d_ff = 256 and, in its second layers, 4 experts, of which a position is given to 2."""
+    """`tiny` with d_ff = 256 and, in its second layers, 4 experts, 2 for each position."""
     return TransformerMoeHParams(
         num_layers=2,
         d_model=128,
@@ -88,7 +88,7 @@ def transformer_moe_tiny() -> TransformerMoeHParams:
 
 @register_hparams
 def multi30k_transformer_moe() -> TransformerMoeHParams:
-    """`multi30k` with 4 experts, of which a position is given to 2, in every second layer."""
+    """`multi30k` with 4 experts, 2 for each position, in every second layer."""
     return config.replace(
         transformer_moe_tiny(),
         num_layers=4,

@@ -24,9 +24,9 @@ def rnn_tiny() -> RnnHParams:
 def luong() -> RnnHParams:
     """Luong et al. (2015), En-De: 4 LSTM layers of 1000, general score, input feeding, dropout 0.2.
 
-    Theirs was trained with plain gradient descent for 12 epochs, on 50,000 words of each language. Here Adam does it.
-    Its 221,082,000 parameters are those of the paper's equations, which have one bias for each gate; fairseq's module
-    has 221,114,000, as torch's LSTM has two, of which only the sum counts.
+    Theirs was trained with plain gradient descent for 12 epochs, on 50,000 words of each language; here Adam is used.
+    Its 221,082,000 parameters are those of the paper's equations, which have one bias for each gate. fairseq's module
+    has 221,114,000, as torch's LSTM has two biases, of which only the sum matters.
     """
     return RnnHParams(
         num_layers=4,
@@ -46,10 +46,10 @@ def luong() -> RnnHParams:
 def gnmt() -> RnnHParams:
     """GNMT (Wu et al., 2016): 8 + 8 LSTM layers of 1024, the first of the encoder read both ways; 32,000 wordpieces.
 
-    Theirs began with Adam at 2e-4 and went on with plain gradient descent; then the rate of errors was minimised, too.
-    Here Adam does it all. Their alpha was 0.2, beside a penalty for what is left untranslated, which is not here.
-    These numbers are as recalled, but for the sizes, which give 280,858,880 parameters and 214.2M multiply-adds a step:
-    Shazeer et al. (2017) say 278M and 214M.
+    Their training began with Adam at 2e-4 and went on with plain gradient descent; then the error rate was minimised,
+    too. Here Adam is used throughout. Their alpha was 0.2, with a penalty for untranslated parts, which is missing
+    here. These numbers are from memory, except the sizes. The sizes give 280,858,880 parameters and 214.2M
+    multiply-adds a step; Shazeer et al. (2017) say 278M and 214M.
     """
     return config.replace(
         luong(),
@@ -71,10 +71,10 @@ def gnmt() -> RnnHParams:
 
 @register_hparams(model="rnn")
 def gnmt_nmt8() -> RnnHParams:
-    """tensorflow/nmt's wmt16_gnmt_8_layer: gnmt_v2, gradient descent at a rate of 1, from half on halved ten times.
+    """tensorflow/nmt's wmt16_gnmt_8_layer: gnmt_v2, gradient descent at a rate of 1, halved ten times from halfway on.
 
     Its loss is divided by sentences, ours by tokens. With 25 tokens a sentence, a rate of 25 and a clip_norm of 5 / 25
-    make the same update of a batch of 128 sentences. Initial weights are ours, not uniform within 0.1 of 0.
+    give the same update for a batch of 128 sentences. Initial weights are ours, not uniform within 0.1 of 0.
     """
     return config.replace(
         luong(),
@@ -106,8 +106,8 @@ def gnmt_nmt4() -> RnnHParams:
 def t2t_lstm() -> RnnHParams:
     """tensor2tensor's lstm_attention with lstm_seq2seq_attention_bidirectional_encoder: 2 + 2 layers of 128 and 256.
 
-    Of models/lstm.py and basic_params1, on one GPU. Two deviations: theirs attends to padding, too, and its learning
-    rate begins with an exponential of 100 updates, ours with a line.
+    From models/lstm.py and basic_params1, on one GPU. Two deviations: theirs attends to padding, too, and its learning
+    rate first rises exponentially for 100 updates, ours linearly.
     """
     return RnnHParams(
         num_layers=2,
@@ -136,8 +136,9 @@ def t2t_lstm() -> RnnHParams:
 def vinyals() -> RnnHParams:
     """The parser of Vinyals et al. (2015) (Table 4): 3 LSTM layers of 256, the sentence read backwards.
 
-    Their size, score, order and beam; what they do not say, such as the rate of dropout on WSJ alone, is a guess. Their
-    34M parameters follow from no size of the embeddings: with 90,000 words and 128 symbols there are 26,945,920 here.
+    Size, attention score, order and beam are theirs. What they do not give, such as the dropout rate on WSJ alone, is a
+    guess. No size of the embeddings gives their 34M parameters: with 90,000 words and 128 symbols there are 26,945,920
+    here.
     """
     return RnnHParams(
         num_layers=3,

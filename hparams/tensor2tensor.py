@@ -1,11 +1,11 @@
-"""The recipes that tensor2tensor's users ran: its HEAD (bafdc1b6, 2023-04-01), which is not the paper's.
+"""The recipes that tensor2tensor's users ran, from its HEAD (bafdc1b6, 2023-04-01); they are not the paper's.
 
 Its batch_size is padded tokens of the longer side *per GPU*; ours is for all devices. On the 8 GPUs that its authors
 had, 4,096 tokens make batch_tokens = 32,768, and 2,048 make 16,384; micro_batches=8 cuts them as its GPUs did.
 
-The models are its own: with the weights that it trained they give its logits, and an update here is its update
-(tests/importers; docs/from_tensor2tensor.md says what is left). Of its 32 vectors for target languages a model has the
-one that it uses.
+The models are its own: with weights that it trained they give its logits, and an update here equals its update
+(tests/importers; docs/from_tensor2tensor.md lists the remaining differences). It has 32 vectors for target languages; a
+model here has only the one that it uses.
 """
 
 from t2t_lite import config
@@ -37,7 +37,7 @@ def t2t_base() -> TransformerHParams:
 
 @register_hparams
 def t2t_import() -> TransformerHParams:
-    """What the runs of t2t-lite-import are called after; sizes and settings are those of the checkpoint."""
+    """The set that runs of t2t-lite-import are named after; sizes and settings are those of the checkpoint."""
     return config.replace(t2t_base(), extra_length=50)
 
 

@@ -1,6 +1,6 @@
 """Small recipes: for a first run, for small corpora, for tests.
 
-Their batches are not cut (micro_batches=1), so that they train on one device, which they hardly fill. Cut into 8 parts
+Their batches are not cut (micro_batches=1): they train on one device, which they hardly fill. Cut into 8 parts
 for 8 devices, an update on two CPU cores took 41% more processor time with tiny, 5% with multi30k and 4% with small
 (medians of updates in turn, 2026-11-23). For several GPUs start a run with --hparams=micro_batches=N.
 """
@@ -44,7 +44,7 @@ MULTI30K_RUN: dict[str, Any] = {
 def tiny() -> TransformerHParams:
     """2 layers of 128: learns toy_ende or toy_parsing in three minutes on two CPU cores.
 
-    norm=pre, which so short a warm-up needs: with the paper's order, the loss of toy_parsing stands still for hundreds
+    norm=pre, as the short warm-up needs it: with the paper's order, the loss of toy_parsing does not fall for hundreds
     of updates. No dropout: a dozen epochs of made-up sentences are too few to learn them by heart.
     """
     return TransformerHParams(
@@ -83,20 +83,21 @@ def small() -> TransformerHParams:
 def multi30k() -> TransformerHParams:
     """4 layers of 128, dropout 0.3: Multi30k En-De, 29,000 pairs, and other corpora of that size.
 
-    All is that of `multi30k_wu2021` but for two things that dev decided (docs/multi30k.md). With fairseq 0.12's
+    As `multi30k_wu2021`, except for two things that were chosen on dev (docs/multi30k.md). First, with fairseq 0.12's
     initial weights the loss falls faster: dev BLEU 42.2 and 41.7 after some 4,500 updates, 40.1 after 4,000 with
-    Glorot's. And no run stops early: two seeds had 0.5 and 0.3 more at 7,626 and 6,758 updates than at 4,650.
+    Glorot's. Second, no run stops early: two seeds had 0.5 and 0.3 more dev BLEU at 7,626 and 6,758 updates than at
+    4,650.
     """
     return config.replace(multi30k_wu2021(), initial_weights="fairseq012", early_stopping=0)
 
 
 @register_hparams
 def multi30k_wu2021() -> TransformerHParams:
-    """The recipe of Wu et al. (ACL 2021) for Multi30k En-De as far as it can be said here; see docs/multi30k.md.
+    """The recipe of Wu et al. (ACL 2021) for Multi30k En-De as far as it can be expressed here; see docs/multi30k.md.
 
     Sizes, dropout, batches, 8,000 updates, the patience of ten epochs and the mean of the last ten are theirs.
     fairseq's learning rate, 0.005 at update 2,000, is factor * 128^-0.5 * 2000^-0.5. Their search divides by the
-    length; at the usual length of 15 pieces an alpha of 1.35 makes one piece more worth the same.
+    length; at the usual length of 15 pieces, an alpha of 1.35 gives one more piece the same weight.
     """
     return TransformerHParams(
         num_layers=4,

@@ -36,8 +36,8 @@ def big_enfr() -> TransformerHParams:
 def base_single_gpu() -> TransformerHParams:
     """base with its batch in 2 parts, the largest that fit 24 GB (20 GiB by --describe), to keep one GPU busy.
 
-    base gives its result on one device as it stands, in 8 smaller parts. Only the cut differs here: batch, schedule
-    and learning rate stay the paper's, unlike in tensor2tensor's set of this name (1,024 tokens, warm-up 16,000).
+    base itself gives the same result on one device, in 8 smaller parts. Only the cut differs here: batch, schedule and
+    learning rate stay the paper's, unlike in tensor2tensor's set of this name (1,024 tokens, warm-up 16,000).
     """
     return config.replace(base(), micro_batches=2)
 

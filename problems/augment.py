@@ -1,4 +1,4 @@
-"""More to learn from, made of a few trees: their phrases, and trees in which words are exchanged."""
+"""More training data from a few trees: their phrases, and copies in which words are exchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 Pair = tuple[str, str]  # words, symbols; each separated by spaces
 
-_SHARES = (0.6, 0.3)  # of the words that are exchanged, by turns
+_SHARES = (0.6, 0.3)  # of the words that are exchanged, alternating from copy to copy
 
 
 def phrases(pair: Pair) -> Iterator[Pair]:
@@ -28,9 +28,9 @@ def phrases(pair: Pair) -> Iterator[Pair]:
 
 
 def exchanged(pairs: Iterable[Pair], copies: int) -> Iterator[Pair]:
-    """Yields all pairs, and then copies of them in which words are others of the same part of speech.
+    """Yields all pairs, and then copies in which words are replaced by others of the same part of speech.
 
-    A word is drawn as often as it occurs. Holds all pairs in memory.
+    Words are drawn in proportion to their frequency. Holds all pairs in memory.
 
     Args:
         copies: how many of each pair.

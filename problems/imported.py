@@ -28,7 +28,7 @@ class Imported(Problem):
             self.source_language, self.target_language = self._languages
 
     def splits(self) -> tuple[str, ...]:
-        """None."""
+        """No splits."""
         return ()
 
     def options(self) -> dict[str, str]:

@@ -1,11 +1,11 @@
 """Constituency parsing (section 6.3): a sentence's words in, its tree out; the Penn Treebank's, or one's own trees.
 
-How sentences meet the vocabulary. The words are the treebank's own tokens, separated by spaces ("do n't", "-LRB-"), and
-a sentence to be parsed must come in the same form. They are cut into byte-pair pieces learnt from the training
-sentences, with their case: an unknown word is spelt out in pieces it shares with known ones, whose endings and
-capitals say much about its part of speech. The trees' symbols have a vocabulary of their own, one piece for each, so
-that nothing but symbols can be written and the length of an output counts them. (The paper has 16K and 32K "tokens" and
-says no more; tensor2tensor had 512 pieces for the words and 16K for the trees.)
+Vocabularies. The words are the treebank's own tokens, separated by spaces ("do n't", "-LRB-"). A sentence to be parsed
+must come in the same form. Words are cut, with their case, into byte-pair pieces learnt from the training sentences. An
+unknown word is spelt out in pieces that it shares with known words, and their endings and capitals say much about its
+part of speech. The trees' symbols have a vocabulary of their own, with one piece for each symbol. So a model can write
+nothing but symbols, and the length of an output counts symbols. (The paper has 16K and 32K "tokens" and says no more;
+tensor2tensor had 512 pieces for the words and 16K for the trees.)
 
 Trees are normalised: no traces, function tags or empty phrases; unary chains stay. Each word's own part of speech is a
 symbol, as in tensor2tensor; Vinyals et al. (2015) wrote XX for all.
@@ -51,7 +51,7 @@ class ParsingProblem(Problem):
     _evalb: Parameters | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """A class may set `evalb`, too."""
+        """Lets a class set `evalb` in its body, too."""
         super().__init_subclass__(**kwargs)
         parameters = cls.__dict__.get("evalb", ParsingProblem.evalb)
         if parameters is None or isinstance(parameters, Parameters):
@@ -70,7 +70,7 @@ class ParsingProblem(Problem):
     def evalb(self) -> Parameters | None:
         """EVALB's parameters; None: those of COLLINS.prm, which are for the Penn Treebank's tags.
 
-        Trees are scored by them, and words' tags are learned that fit: to be set by the class or its constructor.
+        Trees are scored with them, and the tags of words are learned to fit. The class or its constructor sets them.
         """
         return self._evalb
 
@@ -125,11 +125,11 @@ class Treebank(FolderProblem):
 
     Args:
         source_dir, vocab_size: as of FolderProblem.
-        exchanges: train on this many copies of each tree besides, in which words are others of the same part of speech:
-            on few trees, a model learns the sentences by heart, and not to look at their words.
-        phrases: train on every phrase of more than one word, too, as if it were a sentence: on few trees, a model
-            learns from short ones first which word comes next.
-        prm: EVALB's parameters by which the trees are scored: a .prm file, or its content as `options` has it; None:
+        exchanges: also train on this many copies of each tree, in which words are replaced by others of the same part
+            of speech. On few trees, a model learns the sentences by heart instead of looking at their words.
+        phrases: also train on every phrase of more than one word, as if it were a sentence. On few trees, a model first
+            learns from short ones which word comes next.
+        prm: EVALB's parameters for scoring the trees: a .prm file, or its content as `options` has it; None:
             those of COLLINS.prm, which are for the Penn Treebank's tags.
     """
 
@@ -244,7 +244,7 @@ def _section(folder: Path) -> list[Path]:
 class WsjParsingSemi(WsjParsing):
     """wsj_parsing with more trees to train on, such as another parser's: the files in --extra_dir, one after the other.
 
-    The paper's semi-supervised setting (section 6.3): 17 million sentences more, a vocabulary of 32K. They are read as
+    The paper's semi-supervised setting (section 6.3): 17 million more sentences, a vocabulary of 32K. They are read as
     a stream.
 
     Args:

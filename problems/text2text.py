@@ -23,14 +23,14 @@ _log = logging.getLogger("t2t_lite")
 class Text2text(Problem):
     """Your own folder: train.en and train.de, dev.en and dev.de, perhaps test.en and test.de; or train.tsv, ...
 
-    docs/data.md has the names and formats that are understood. Folders are read by `splits` and `samples` only (and
-    looked at where `languages` can be read in several ways), so that a trained run can be opened without them.
+    docs/data.md has the names and formats that are understood. Only `splits`, `samples` and `source_files` read folders
+    (the constructor looks at them if `languages` is ambiguous), so a trained run can be opened without them.
 
     Args:
-        source_dir: the folder; or several with weights, as A,B:2. The training data are those of all of them, each pair
-            taken as many times as the weight says; dev and test come from the first that has them.
-        languages: source and target as the files' names end, such as "en-de", "en-pt-BR" or "en:pt-BR".
-        dev_lines: where there is no dev set, this many training pairs are held out as one.
+        source_dir: the folder; or several with weights, as A,B:2. Training uses the data of all folders, each pair as
+            many times as its folder's weight says. dev and test come from the first folder that has them.
+        languages: source and target, as in the endings of the files' names, such as "en-de", "en-pt-BR" or "en:pt-BR".
+        dev_lines: if there is no dev set, this many training pairs are held out as one.
         clean_max_words, clean_max_ratio: limits of `clean`, as in Problem.
         bleu_tokenize: BLEU's tokeniser, as in Problem.
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
@@ -96,7 +96,7 @@ class Text2text(Problem):
                 yield from read_part(part, self._languages)
 
     def splits(self) -> tuple[str, ...]:
-        """The splits that there are; DataError unless train and dev are among them."""
+        """The splits that the folders have; DataError unless train and dev are among them."""
         for corpus in self._corpora:
             self._train_parts(corpus)
         dev, test = (self._first_with(split) for split in ("dev", "test"))
@@ -129,14 +129,14 @@ class Text2text(Problem):
             "vocab_type": self.vocab_type,
             "shared_vocab": self.shared_vocab,
             "metric": self.metric,
-            # These only if given, so that runs of before there were such options go on.
+            # These only if given, so that runs from before these options existed go on.
             **({"clean": True} if self.clean else {}),
             **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
             **{name: value for name, value in self._added.items() if value is not None},
         }
 
     def settings(self) -> dict[str, Any]:
-        """As in Problem; of the options only those that stand nowhere else there and change the data."""
+        """As in Problem; the options hold only those that change the data and have no entry of their own."""
         weights = [corpus.weight for corpus in self._corpora]
         return {
             **super().settings(),

@@ -1,16 +1,16 @@
 """wmt14_ende and wmt14_enfr: the paper's data (section 5.1), from TensorFlow Datasets or from files of one's own.
 
---raw_dir=DIR reads the files that the archives of WMT 2014 hold, wherever in DIR or in a folder inside it they stand
-(training/, dev/, test-full/, ...). Both sides of a pair stand in one folder, plain or .gz; fr for de in wmt14_enfr:
+--raw_dir=DIR reads the files from the archives of WMT 2014. They may be in DIR or in a folder inside it (training/,
+dev/, test-full/, ...). Both sides of a pair must be in one folder, plain or .gz. For wmt14_enfr read fr instead of de:
 
-train  train.en and train.de; or else each of these that there is, in this order: europarl-v7.de-en.{en,de},
+train  train.en and train.de; or else all of these that exist, in this order: europarl-v7.de-en.{en,de},
        commoncrawl.de-en.{en,de}, news-commentary-v9.de-en.{en,de}; for French also undoc.2000.fr-en.{en,fr} and
        giga-fren.release2.fixed.{en,fr}
 dev    newstest2013.en and newstest2013.de, or newstest2013-src.en.sgm and newstest2013-ref.de.sgm
 test   newstest2014.en and newstest2014.de, newstest2014.deen.en and newstest2014.deen.de, or
        newstest2014-deen-src.en.sgm and newstest2014-deen-ref.de.sgm
 
-TensorFlow Datasets shuffles when it prepares: there the lines of the test set are not in WMT's order.
+TensorFlow Datasets shuffles when it prepares data, so the lines of its test set are not in WMT's order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Names = tuple[str, str]  # of the files of the two sides, without .gz
 
 
 class Wmt14(Problem):
-    """What the two have in common.
+    """What wmt14_ende and wmt14_enfr have in common.
 
     Args:
         raw_dir: a folder of the files; None: TensorFlow Datasets.
@@ -46,7 +46,7 @@ class Wmt14(Problem):
     """
 
     source_language = "en"
-    corpora: ClassVar[tuple[str, ...]]  # for training: what stands before the language in the names of their files
+    corpora: ClassVar[tuple[str, ...]]  # for training: the names of their files, up to the language
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Wmt14(Problem):
         self.clean = clean
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the pairs of a split; DataError where they cannot be had."""
+        """Yields the pairs of a split; DataError if they are not available."""
         if split not in SPLITS:
             raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLITS)}.")
         if self.raw_dir is not None:
@@ -78,7 +78,7 @@ class Wmt14(Problem):
         return read_tfds(name, _TFDS_SPLITS[split], self.source_language, self.target_language)
 
     def splits(self) -> tuple[str, ...]:
-        """All three; with raw_dir, DataError unless all have files; tells which training corpora are missing."""
+        """All three. With raw_dir, DataError unless all have files, and a warning if training corpora are missing."""
         if self.raw_dir is not None:
             train, *_ = [self._files(split) for split in SPLITS]
             missing = [corpus for corpus in self.corpora if self._names(corpus) not in train]
@@ -97,11 +97,11 @@ class Wmt14(Problem):
         return {"raw_dir": self.raw_dir, "vocab_size": self.vocab_size, "clean": self.clean, **self._added}
 
     def settings(self) -> dict[str, Any]:
-        """As in Problem, without the options, which stand there already."""
+        """As in Problem, but without the options, as they are among the other settings."""
         return {**super().settings(), "options": {}}
 
     def _files(self, split: str) -> dict[Names, tuple[Path, Path]]:
-        """The files of a split: of all training corpora that are there, else of the first names that are."""
+        """The files of a split: those of all training corpora found, otherwise those of the first names found."""
         root = Path(self.raw_dir or "")
         if not root.is_dir():
             raise DataError(f"{root} is not a folder; --raw_dir is the folder that holds the files of WMT 2014.")
@@ -117,7 +117,7 @@ class Wmt14(Problem):
         return found
 
     def _candidates(self, split: str) -> list[Names]:
-        """The names that a split may have, the best ones first."""
+        """The names that a split may have, preferred ones first."""
         if split == "train":
             return [self._names(stem) for stem in ("train", *self.corpora)]
         if split == "dev":

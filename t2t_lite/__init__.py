@@ -1,6 +1,7 @@
 """t2t-lite: the Transformer of "Attention Is All You Need" on TensorFlow 2 and Keras 3.
 
-Importing this package loads no TensorFlow: `load` and `train` do, and the commands once they know what to run.
+Importing this package does not load TensorFlow. `load` and `train` load it, and so do the commands once they know what
+to run.
 """
 
 import os as _os
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-# An installed package holds problems/ and hparams/; in a checkout both are beside it, and are found there.
+# An installed package holds problems/ and hparams/. In a checkout both are beside the package.
 _package = _os.path.dirname(__file__)
 if not _os.path.isdir(_os.path.join(_package, "problems")):
     __path__.append(_os.path.dirname(_package))
@@ -23,7 +24,7 @@ if _TYPE_CHECKING:
     from t2t_lite.registry import register_model as register_model
     from t2t_lite.registry import register_problem as register_problem
 
-# What Python code may use of this package, and the module that has it; each is imported when it is first asked for.
+# The public names of this package, and the module that defines each. A module is imported on first use.
 _PUBLIC = {
     "load": "api.load",
     "train": "api.train",

@@ -4,8 +4,8 @@ Its fields are in five groups: model, optimizer, batch, run, decode. The last fo
 (groups.py); each family of models has a subclass of HParams with a model group of its own (models/*_hparams.py).
 Attributes, --hparams and hparams.json are flat.
 
-Section and table numbers are those of "Attention Is All You Need" (Vaswani et al., 2017), and the defaults its base
-model's. Each field is read in exactly one module (tests/test_architecture.py).
+Section and table numbers are those of "Attention Is All You Need" (Vaswani et al., 2017). The defaults are those of its
+base model. Each field is read in exactly one module (tests/test_architecture.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
         UsageError: a value outside its range, or values that contradict each other.
     """
 
-    model: ClassVar[str] = ""  # that reads these recipes
+    model: ClassVar[str] = ""  # the model that reads these recipes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -58,7 +58,7 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
             )
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters of the model, at least; 0 where its family does not say."""
+        """A lower bound on the model's parameters; 0 if its family gives none."""
         return 0
 
 
@@ -68,7 +68,7 @@ _FIELDS: dict[type[HParams], dict[str, Field]] = {}
 
 def fields(cls: type[HParams]) -> dict[str, Field]:
     """The fields of a recipe's class by name, group after group."""
-    if cls not in _FIELDS:  # found once: to evaluate the annotations takes a millisecond
+    if cls not in _FIELDS:  # cached: evaluating the annotations takes a millisecond
         _FIELDS[cls] = fields_of(cls, GROUPS)
     return _FIELDS[cls]
 
@@ -79,12 +79,12 @@ def model_fields(cls: type[HParams]) -> list[Field]:
 
 
 def recipe_class(model: str) -> type[HParams] | None:
-    """The class whose `model` this is, if it is imported; None: the model reads recipes of others."""
+    """The recipe class of `model`, if it is imported; None: the model reads recipes of other models."""
     return _FAMILIES.get(model)
 
 
 def families() -> dict[str, type[HParams]]:
-    """Those classes by the model's name."""
+    """The imported recipe classes, by the name of their model."""
     return dict(sorted(_FAMILIES.items()))
 
 
@@ -113,7 +113,7 @@ def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
 
 
 def _other_readers(cls: type[HParams], name: str) -> list[str]:
-    """The models that have a field which `cls` lacks."""
+    """The models that have the field `name`, if `cls` lacks it."""
     return [] if name in fields(cls) else [model for model, other in families().items() if name in fields(other)]
 
 
@@ -154,12 +154,12 @@ def from_dict(cls: type[H], values: Mapping[str, Any]) -> H:
 
 
 def from_run(cls: type[H], values: Mapping[str, Any]) -> H:
-    """`from_dict` of what a run has written; settings of other models, which earlier versions wrote, are left out."""
+    """`from_dict` for values that a run wrote; leaves out settings of other models, which earlier versions wrote."""
     return from_dict(cls, without_others(cls, values)[0])
 
 
 def without_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns `values` without the settings of other models; and those settings that are not at their default."""
+    """Returns `values` without settings of other models, and the left-out settings that are not at their default."""
     kept, left_out = {}, {}
     for name, value in values.items():
         if not (readers := _other_readers(cls, name)):
@@ -170,13 +170,13 @@ def without_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[
 
 
 def same_field(name: str, one: type[HParams], other: type[HParams]) -> bool:
-    """Whether both classes have the field, with the same type; models may give one name choices of their own."""
+    """Whether both classes have the field with the same type; one name may have different choices in two models."""
     kinds = [fields(cls)[name].kind for cls in (one, other) if name in fields(cls)]
     return len(kinds) == 2 and kinds[0] == kinds[1]
 
 
 def convert(hparams: HParams, cls: type[H]) -> tuple[H, dict[str, Any]]:
-    """Returns the recipe as one of `cls`; and what that cannot hold of it: settings that are not at their default."""
+    """Returns the recipe as a `cls`, and the settings that are not at their default and that `cls` cannot hold."""
     kept, left_out = {}, {}
     for name, declared in fields(type(hparams)).items():
         if same_field(name, type(hparams), cls):

@@ -27,7 +27,7 @@ class TrainingError(T2TError):
 
 
 def check_options(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raises UsageError, which names those that there are, if one of the options `given` is not known.
+    """Raises UsageError if one of the options `given` is not known; the message names the known ones.
 
     Args:
         owner: what takes the options, such as "The problem 'toy_ende'".

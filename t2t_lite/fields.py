@@ -10,23 +10,23 @@ from typing import Any, Literal, NamedTuple
 
 from t2t_lite.errors import UsageError, did_you_mean
 
-# When a field may change as a run goes on: "always" is for what leaves the updates the same; "reset" is with
-# --reset_optimizer; "unless_listening" is always, but where the schedule listens to evaluations with "reset".
+# When a field may change on resume. "always": the field does not affect the updates. "reset": with --reset_optimizer.
+# "unless_listening": like "reset" if the schedule listens to evaluations, else like "always".
 Resume = Literal["never", "reset", "unless_listening", "always"]
 
-_LARGEST = sys.float_info.max  # JSON may hold integers above it; NaN is not in the range either
+_LARGEST = sys.float_info.max  # JSON may hold larger integers; the range excludes NaN, too
 _METADATA = "t2t_lite"
 
 
 class Range(NamedTuple):
     """The numbers that a field takes.
 
-    No recipe in use comes near `largest`: what lies above would run for ever or fill any memory.
+    No recipe in use comes near `largest`. Larger values would run for ever or fill any memory.
     """
 
     least: float
     largest: float
-    below: bool = False  # `largest` itself is not one of them
+    below: bool = False  # `largest` itself is excluded
 
     def __str__(self) -> str:
         return f"{_number(self.least)} to {'below ' * self.below}{_number(self.largest)}"
@@ -35,7 +35,7 @@ class Range(NamedTuple):
 FRACTION = Range(0, 1, below=True)
 COUNT = Range(1, 10**9)
 COUNT_OR_NONE = Range(0, 10**9)
-RATE = Range(0, 1e38)  # of float32
+RATE = Range(0, 1e38)  # fits float32
 
 
 class Meta(NamedTuple):
@@ -59,10 +59,10 @@ def field(
 
     Args:
         meaning: what --registry_help=hparams prints.
-        within: the numbers that are taken, as a Range or (least, largest); None: all that are finite.
-        resume: when it may change as a run goes on.
-        read_by: "optimizer" or "schedule" where only those read it whose constructors name it; another one refuses a
-            value that is not the default.
+        within: the allowed numbers, as a Range or (least, largest); None: all finite numbers.
+        resume: when it may change on resume.
+        read_by: "optimizer" or "schedule" if it is read only by optimizers, or schedules, that name it in their
+            constructors. All others refuse a value that is not the default.
     """
     meta = Meta(meaning, None if within is None else Range(*within), resume, read_by)
     return dataclasses.field(default=default, metadata={_METADATA: meta})
@@ -86,7 +86,7 @@ class Field:
 
     @property
     def kind_text(self) -> str:
-        """Such as "int" or "post|pre"."""
+        """The type as text, such as "int" or "post|pre"."""
         if typing.get_origin(self.kind) is Literal:
             return "|".join(map(str, typing.get_args(self.kind)))
         return "true|false" if self.kind is bool else str(getattr(self.kind, "__name__", self.kind))
@@ -150,7 +150,7 @@ def fields_of(cls: type, groups: typing.Mapping[type, str]) -> dict[str, Field]:
     A field belongs to the base that first declares it; a subclass with another default keeps its meaning and range.
 
     Args:
-        groups: of the bases, in order; a field of any other class is one of "model", which comes first.
+        groups: the group of each base, in order; fields of all other classes belong to "model", which comes first.
     """
     kinds = typing.get_type_hints(cls)
     found: dict[str, Field] = {}
@@ -169,7 +169,7 @@ def fields_of(cls: type, groups: typing.Mapping[type, str]) -> dict[str, Field]:
 
 
 def _short(value: float) -> str:
-    """A number as it was given, unless it has many digits."""
+    """A number as it was given; abbreviated if it has many digits."""
     return str(value) if abs(value) < 10**30 else f"{'-' * (value < 0)}1e{int(math.log10(abs(value)))} or so"
 
 

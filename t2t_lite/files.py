@@ -1,4 +1,4 @@
-"""Atomic and durable files: written beside their place, forced onto the disk, renamed; and locks."""
+"""Atomic and durable file writes (write beside the target, force to disk, rename), and file locks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sync(path: Path) -> None:
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all, in place of the one before; removes what killed processes have left of it."""
+    """Replaces a file, whole or not at all; removes partial files that killed processes left beside it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
@@ -43,17 +43,17 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 
 def _open_locked(path: Path) -> IO[bytes]:
-    """Opens a file that is locked while it is open, which tells others that its process is alive."""
+    """Opens a file and locks it while it is open; the lock tells other processes that this one is alive."""
     while True:
         file = open(path, "wb")  # noqa: SIM115 (it stays open)
         _lock(file, wait=True)
         if os.fstat(file.fileno()).st_nlink:
             return file
-        file.close()  # another process took it for a dead one's, before it was locked
+        file.close()  # before the lock, another process removed it as a dead process's file
 
 
 def _lock(file: IO[bytes], *, wait: bool) -> bool:
-    """Returns whether the file is locked now; False: another process has locked it, or there are no locks here."""
+    """Returns whether the file is locked now; False: another process holds the lock, or the system has no locks."""
     try:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,12 +64,12 @@ def _lock(file: IO[bytes], *, wait: bool) -> bool:
 
 
 def _remove_stale(path: Path) -> None:
-    """Removes what processes that are gone have left beside `path`; one that still writes holds a lock."""
+    """Removes files that dead processes left beside `path`; a process that still writes holds a lock."""
     for stale in path.parent.glob(f".{glob.escape(path.name)}.*"):
         if not stale.suffix[1:].isdecimal():
             continue
         with contextlib.suppress(OSError), open(stale, "rb") as file:
-            # Its writer may have put it in place meanwhile and begun another file of this name, which it has locked.
+            # Its writer may have renamed it meanwhile and begun another file of this name, which is locked.
             if _lock(file, wait=False) and os.path.samestat(os.fstat(file.fileno()), os.stat(stale)):
                 stale.unlink()
 
@@ -84,12 +84,12 @@ def file_lock(folder: Path) -> Iterator[None]:
     """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
     with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
         if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # given back by the system when the process ends, however it ends
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when the process ends, however it ends
         for stale in asides(folder):
             shutil.rmtree(stale, ignore_errors=True)
         yield
 
 
 def asides(folder: Path) -> list[Path]:
-    """What processes write, or killed ones have left, beside `folder`."""
+    """Staging folders beside `folder` that are in use or were left by killed processes."""
     return sorted(folder.parent.glob(f".{folder.name}.partial-*"))

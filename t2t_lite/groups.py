@@ -10,7 +10,7 @@ from t2t_lite.fields import COUNT, COUNT_OR_NONE, FRACTION, RATE, field
 
 _of_optimizer = functools.partial(field, resume="reset", read_by="optimizer")
 _of_schedule = functools.partial(field, resume="reset", read_by="schedule")
-_steering = functools.partial(field, resume="always")  # of the run or its outputs, not of the updates
+_steering = functools.partial(field, resume="always")  # fields that affect the run or its outputs, not the updates
 
 
 @dataclasses.dataclass(frozen=True)

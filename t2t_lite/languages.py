@@ -1,11 +1,11 @@
-"""Language codes: what stands before the region or script, and which languages put no blanks between words."""
+"""Language codes without region or script, and the languages that put no spaces between words."""
 
 from __future__ import annotations
 
 import re
 
-# Characters that make about one word, in languages that are written without blanks between words. Rough: it serves
-# limits and ratios that are wide. Han characters and kana stand for more than letters do.
+# Characters per word, in languages written without spaces between words. These are rough figures, for wide limits and
+# ratios. Han characters and kana stand for more than letters do.
 CHARACTERS_PER_WORD = {
     **dict.fromkeys("zh yue wuu lzh nan hak gan ja".split(), 2),
     **dict.fromkeys("th lo km my bo dz".split(), 5),
@@ -18,7 +18,7 @@ def base_language(code: str) -> str:
 
 
 def count_words(text: str, language: str) -> int:
-    """Returns how many words a text has; where words have no blanks between them, about how many."""
+    """Returns the number of words in a text; an estimate if words have no spaces between them."""
     characters = CHARACTERS_PER_WORD.get(base_language(language))
     if characters is None:
         return len(text.split())

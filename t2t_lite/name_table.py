@@ -30,8 +30,8 @@ class Registry(Generic[T]):
     Args:
         kind: what the things are called in messages, such as "problem".
         modules: modules whose import registers the built-in names.
-        lazy: built-in names that only their own module registers, because its import is slow.
-        suffixes: NAME and such a suffix together name what the suffix's function makes of the thing called NAME.
+        lazy: module of each built-in name whose module is slow to import; only that module registers the name.
+        suffixes: function of each suffix; NAME + suffix names what the function makes of the thing called NAME.
         tensor2tensor: what tensor2tensor's names are called here.
     """
 
@@ -60,16 +60,16 @@ class Registry(Generic[T]):
         """Decorator: @register, @register() or @register("name").
 
         Raises:
-            UsageError: the name is taken, or ends in a suffix that is.
+            UsageError: the name is taken, or ends in one of the suffixes.
         """
         if callable(key):
             return self._add(snake_case(key.__name__), key)
         return lambda thing: self._add(key or snake_case(thing.__name__), thing)
 
     def register_lazily(self, name: str, module: str) -> None:
-        """Has `module` imported when `name` is first asked for; it registers `name` then.
+        """Imports `module` when `name` is first looked up; the import must register `name`.
 
-        For models: what imports Keras takes seconds, and every command loads the plug-ins.
+        For models: importing Keras takes seconds, and every command loads the plug-ins.
 
         Raises:
             UsageError: the name is taken.
@@ -137,7 +137,7 @@ class Registry(Generic[T]):
         return [(name, (self._docstring(name) or "").strip().partition("\n")[0]) for name in self.names()]
 
     def load(self) -> None:
-        """Registers the built-in names, but for the slow ones."""
+        """Registers the built-in names, except the slow ones."""
         for module in self._modules:
             importlib.import_module(module)
 

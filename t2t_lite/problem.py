@@ -52,7 +52,7 @@ class Problem:
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
-        clean_max_ratio: cleaning's limit on the words of the longer side to those of the shorter.
+        clean_max_ratio: cleaning's limit on the ratio of words, longer side to shorter side.
         without_data: why there is nothing to prepare, and what to do instead; "": there are data.
         path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
             they are.
@@ -85,9 +85,9 @@ class Problem:
         return SPLITS
 
     def source_files(self, split: str) -> Sequence[Path] | None:
-        """The files that `samples(split)` reads, in their order: a change of them asks for new data.
+        """The files that `samples(split)` reads, in order. If they change, the data must be prepared again.
 
-        None: not known, so that a change of them is not seen. An empty list: it reads no files.
+        None: not known, so changes are not noticed. An empty list: it reads no files.
         """
         return None
 
@@ -99,18 +99,18 @@ class Problem:
 
     @property
     def has_own_metric(self) -> bool:
-        """Whether `make_metric` is the problem's own, so that `metric` does not name what it makes."""
+        """Whether the problem overrides `make_metric`, so that `metric` does not name its metric."""
         return type(self).make_metric is not Problem.make_metric
 
     def options(self) -> dict[str, Any]:
         """Constructor arguments that make this problem again, JSON-ready; written to problem.json.
 
-        Those that the problem was made with, unless a problem says otherwise.
+        By default the arguments that the problem was made with.
         """
         return dict(self.given_options)
 
     def settings(self) -> dict[str, Any]:
-        """What the prepared data depends on besides text and code; a change of it asks for new data."""
+        """What the prepared data depends on besides text and code; if it changes, the data must be prepared again."""
         settings = {
             "problem": self.name,
             "options": {name: value for name, value in self.options().items() if name not in self.path_options},
@@ -128,7 +128,7 @@ class Problem:
 
 
 def check_names(problem: type[Problem]) -> None:
-    """Raises UsageError if a problem has an attribute by a name of before, which would be ignored, or no codec."""
+    """Raises UsageError if a problem has no codec, or an attribute under an old name, which would be ignored."""
     if hasattr(problem, "target_kind"):
         raise UsageError(
             f"The problem {problem.name!r} has target_kind = {problem.target_kind!r}, which is called codec now. For "
@@ -139,7 +139,7 @@ def check_names(problem: type[Problem]) -> None:
 
 
 def check_codec(problem: Problem | type[Problem]) -> None:
-    """Raises UsageError for a codec that would not be found again by what is noted with prepared data."""
+    """Raises UsageError for a codec that cannot be found again from the settings stored with prepared data."""
     codec = problem.codec
     if not isinstance(codec, Codec) or type(codec_of(codec.settings)) is not type(codec):
         raise UsageError(
@@ -202,7 +202,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
 
 def check_vocab_size(size: int | None) -> None:
-    """Raises UsageError if --vocab_size is given and cannot be meant."""
+    """Raises UsageError if --vocab_size is given and is too small or too large."""
     if size is not None and size < 4:
         raise UsageError(f"--vocab_size={size} is too small; it counts pieces, usually thousands.")
     if size is not None and size > _MOST_PIECES:
@@ -210,14 +210,14 @@ def check_vocab_size(size: int | None) -> None:
 
 
 def check_vocab_type(kind: str | None) -> None:
-    """Raises UsageError if --vocab_type is given and there is none of that name."""
+    """Raises UsageError if --vocab_type is given and is not a known type."""
     choices = typing.get_args(VocabType)
     if kind is not None and kind not in choices:
         raise UsageError(f"--vocab_type={kind} is not one of: {', '.join(choices)}.{did_you_mean(kind, choices)}")
 
 
 def check_cleaning(clean: bool, max_words: int | None, max_ratio: float | None) -> None:
-    """Raises UsageError if --clean_max_words or --clean_max_ratio is given and cannot be meant."""
+    """Raises UsageError if --clean_max_words or --clean_max_ratio is given without --clean, or is below 1."""
     for name, value in (("clean_max_words", max_words), ("clean_max_ratio", max_ratio)):
         if value is not None and not clean:
             raise UsageError(f"--{name}={value:g} is a limit of --clean, which is not given.")

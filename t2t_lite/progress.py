@@ -14,8 +14,8 @@ _LONG = 600.0  # from here on people plan by the clock
 class Progress:
     """Shows how much of `total` is done; call it with the number of items that were finished.
 
-    On a terminal this is a bar. Elsewhere it is a line every half minute, once the work has taken ten seconds, and one
-    at the end if there was any: no carriage returns.
+    On a terminal this is a bar. Elsewhere it is a line every half minute, once the work has taken ten seconds, and a
+    last line at the end if there were others. It writes no carriage returns.
 
     Args:
         total: items to do.
@@ -86,7 +86,7 @@ def duration(seconds: float) -> str:
 
 
 def time_left(seconds: float) -> str:
-    """Returns "3 min 20 s left", and from ten minutes on the local time when that is."""
+    """Returns "3 min 20 s left"; from ten minutes on, also the local time at which the work ends."""
     if seconds < _LONG:
         return f"{duration(seconds)} left"
     now = time.time()

@@ -19,12 +19,12 @@ def help_text(hparams: HParams, of: str) -> str:
 
 
 def help_of_all() -> str:
-    """Returns the same of all fields there are, with the defaults."""
+    """Returns the same for the fields of all models, with their defaults."""
     return _table(all_groups(), "their defaults")
 
 
 def all_groups() -> Rows:
-    """Returns all fields there are and their defaults, the groups of all models before the others."""
+    """Returns the fields of all models and their defaults; the models' own groups come before the others."""
     groups: dict[str, Iterable[tuple[Field, Any]]] = {}
     for cls in config.families().values():
         title = config.group_title(cls, "model")

@@ -1,7 +1,7 @@
 """Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES, SAMPLERS.
 
-Registered by decorator and looked up by name; the modules that register the built-in names are imported on the
-first look-up, so that importing this module is cheap.
+Things are registered by decorator and looked up by name. The modules that register the built-in names are imported on
+the first look-up, so importing this module is cheap.
 
     @register_problem              # MyProblem -> "my_problem"
     class MyProblem(problem.Problem): ...
@@ -60,7 +60,7 @@ register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 register_sampler = SAMPLERS.register
 
-DEFAULT_MODEL = "transformer"  # of hparams sets that name none, and whose class names none
+DEFAULT_MODEL = "transformer"  # of hparams sets that name no model, and whose class names none
 _models_of_sets: dict[str, str] = {}
 
 
@@ -76,7 +76,7 @@ def register_hparams(key: Any = None, *, model: str | None = None) -> Any:
     """Decorator, as `Registry.register`.
 
     Args:
-        model: what is built of the recipe unless --model says otherwise; by default the `model` of the recipe's class.
+        model: the model to build from the recipe unless --model says otherwise; default: `model` of its class.
     """
     if callable(key):
         return HPARAMS.register(key)
@@ -120,7 +120,7 @@ def hparams(name: str) -> config.HParams:
     """Returns the hparams set called `name`.
 
     Raises:
-        UsageError: there is none, or what is registered by that name cannot be called or does not return an HParams.
+        UsageError: there is no such set, or what is registered cannot be called or does not return an HParams.
     """
     make = HPARAMS.get(name)
     try:
@@ -136,28 +136,28 @@ def hparams(name: str) -> config.HParams:
 
 
 def recipe_class(hparams_set: str, model: str) -> type[config.HParams]:
-    """Returns the class of recipes that begin as `hparams_set` and are for `model`."""
+    """Returns the class of a recipe for `model` that starts from `hparams_set`."""
     of_set = type(hparams(hparams_set))
     return of_set if model == model_of(hparams_set) else config.recipe_class(model) or of_set
 
 
 def load_plugins(usr_dir: str | None = None) -> None:
-    """Imports what registers names from outside: entry points of the group "t2t_lite.plugins", then `usr_dir`.
+    """Imports plug-ins, which register names: entry points of the group "t2t_lite.plugins", then `usr_dir`.
 
     Args:
-        usr_dir: a folder; its package is imported if it has an __init__.py, else each of its .py files.
+        usr_dir: a folder; imported as a package if it has an __init__.py, else each of its .py files is imported.
 
     Raises:
         UsageError: `usr_dir` is no folder or holds no Python file.
     """
-    # The built-in names first: where a user's name clashes, it is the user's that has to change.
+    # The built-in names first: if a user's name clashes with one, the error asks for another name for the user's.
     PROBLEMS.load()
     HPARAMS.load()
     for point in importlib.metadata.entry_points(group="t2t_lite.plugins"):
         point.load()
     if usr_dir is None:
         return
-    if not os.path.isdir(usr_dir):  # where Path.is_dir raises, as for a name that is too long, this says no
+    if not os.path.isdir(usr_dir):  # False where Path.is_dir raises, as for a name that is too long
         raise UsageError(f"--usr_dir: {usr_dir} is not a folder.")
     folder = Path(usr_dir).resolve()
     if (folder / "__init__.py").is_file():
@@ -171,7 +171,7 @@ def load_plugins(usr_dir: str | None = None) -> None:
 
 
 def _import(name: str, file: Path, search: Path) -> None:
-    """Imports `file` as the module `name`; its neighbours in `search` can be imported from it."""
+    """Imports `file` as the module `name`, which can import its neighbours in `search`."""
     if str(search) not in sys.path:
         sys.path.append(str(search))  # last, so that no file of the user's hides a library
     module = importlib.import_module(name)

@@ -27,7 +27,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def take_back() -> None:
-    """Has Python's handlers called again: TensorFlow has one of its own for SIGTERM where processes form a job."""
+    """Installs Python's handlers again: TensorFlow installs its own for SIGTERM if processes form a job."""
     for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
         if (handler := signal.getsignal(number)) is not None:
             signal.signal(number, handler)
@@ -45,10 +45,10 @@ class StopSignals:
     def __init__(self) -> None:
         self.received = 0
         self._deferred = False
-        self._before: dict[int, Any] = {}  # handlers; none where the context was not entered
+        self._before: dict[int, Any] = {}  # handlers; empty until the context is entered
 
     def __enter__(self) -> StopSignals:
-        # Python runs a handler only when TensorFlow has returned to it, which may take a step's time; the number of
+        # Python runs a handler only when TensorFlow has returned to it, which may take as long as a step. The number of
         # each signal comes through this pipe at once.
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -68,14 +68,14 @@ class StopSignals:
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
         """Context in which signals are only recorded in `received`; at its end they raise `Stopped`."""
-        self._install()  # again: TensorFlow has one of its own for SIGTERM where processes form a job
+        self._install()  # again: TensorFlow installs its own for SIGTERM if processes form a job
         with self._mode(True):
             yield
         self.check()
 
     @contextlib.contextmanager
     def immediate(self) -> Iterator[None]:
-        """Context inside of `deferred` in which signals raise `Stopped`, also one recorded before."""
+        """Context inside `deferred` in which signals raise `Stopped`, including one recorded before."""
         with self._mode(False):
             self.check()
             yield
@@ -109,7 +109,7 @@ class StopSignals:
                 continue
             signals += 1
             if signals > 1 and number[0] == getattr(signal, "SIGHUP", None):
-                continue  # a terminal that goes sends it once, and its shell once more
+                continue  # a closing terminal sends it once, and its shell again
             if signals > 1:
                 os._exit(128 + number[0])
             if self._deferred:

@@ -1,7 +1,7 @@
 """tensor2tensor's names for flags, problems, hparams sets and hparams, and what each is called here.
 
-An unknown name that tensor2tensor has is answered with ours (docs/from_tensor2tensor.md has the same names, and a test
-compares them).
+If a user gives a name that only tensor2tensor knows, the message gives ours. docs/from_tensor2tensor.md has the same
+names, and a test compares them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Ours(NamedTuple):
-    """Our name for one of tensor2tensor's: `name`, "" if there is none; `note` is what differs, or why."""
+    """Our name for one of tensor2tensor's: `name`, "" if there is none; `note`: what differs, or why there is none."""
 
     name: str
     note: str = ""
@@ -21,7 +21,7 @@ def answer(table: Mapping[str, Ours], name: str, suffix: str = "") -> str:
     """Returns " tensor2tensor's NAME is 'OURS' here (note)." or "" where `table` does not have the name.
 
     Args:
-        suffix: of both names, such as "_rev".
+        suffix: appended to both names, such as "_rev".
     """
     if name not in table:
         return ""
@@ -44,7 +44,7 @@ FLAGS: dict[str, Ours] = {
     "--save_checkpoints_secs": Ours("--hparams=save_minutes=N"),
     "--keep_checkpoint_max": Ours("--hparams=keep_checkpoints=N"),
     "--eval_early_stopping_steps": Ours("--hparams=early_stopping=N", "evaluations, not steps"),
-    "--worker_gpu": Ours("--devices", "all GPUs of the machine unless given"),
+    "--worker_gpu": Ours("--devices", "as many GPUs as can share micro_batches unless given"),
     "--random_seed": Ours("--hparams=seed=N"),
     "--xla_compile": Ours("--hparams=jit=on"),
     "--gpu_automatic_mixed_precision": Ours("--hparams=precision=bfloat16"),

@@ -49,7 +49,7 @@ def opened(browser: Any, address: str, size: tuple[int, int], scheme: str = "lig
 
 
 def violations(page: Any) -> list[str]:
-    """What axe finds wrong on the page as it is shown now, all rules and levels."""
+    """Returns the faults that axe finds on the page as shown now, for all rules and levels."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]

@@ -1,7 +1,7 @@
 """ByteNet in float64 NumPy, one position of one sentence at a time, for comparison.
 
-Nothing here comes from the package. Kalchbrenner et al. (2016), sections 3.2 to 3.5 and Figure 3; `tensor2tensor` is
-what models/bytenet.py of tensor2tensor 1.15.7 computes.
+Nothing here comes from the package. Source: Kalchbrenner et al. (2016), sections 3.2 to 3.5 and Figure 3. With
+`tensor2tensor` the model computes what models/bytenet.py of tensor2tensor 1.15.7 does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def relu(x: Array) -> Array:
 
 
 def convolve(rows: Array, kernel: Array, bias: Array | None, dilation: int, before: int) -> Array:
-    """Output t: sum over i of row t - before + i dilation, zero outside, times the i-th I rows of `kernel` [k I, O]."""
+    """Convolves `rows` with `kernel` [k I, O].
+
+    Output t: sum over i of row t - before + i dilation, zero outside, times the i-th block of I rows of `kernel`.
+    """
     inputs, out = rows.shape[1], np.zeros((len(rows), kernel.shape[1]))
     for t in range(len(rows)):
         for i in range(len(kernel) // inputs):
@@ -42,9 +45,9 @@ class ByteNet:
         weights: from `reference.weights_of`.
         num_layers: blocks of each side.
         width: k of the wide convolutions.
-        dilations: 1, 2, 4, ...: so many.
-        factor, extra: a and b of |t| = a |s| + b; a as it is written.
-        tensor2tensor: which wiring.
+        dilations: the number of dilations (1, 2, 4, ...).
+        factor, extra: a and b of |t| = a |s| + b; a as text.
+        tensor2tensor: whether the wiring is tensor2tensor's.
     """
 
     weights: Mapping[str, Array]

@@ -1,4 +1,4 @@
-"""What checkpoints of runs hold, for tests that compare two runs bit for bit; and which of them a run chose."""
+"""Contents of checkpoints, for tests that compare two runs bit for bit, and the weights that a run chose."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ Tensors = dict[str, np.ndarray]
 
 
 def tensors(run: Path, step: int) -> Tensors:
-    """All numbers of a run's checkpoint: weights, the optimizer's slots, the schedule's memory, the step."""
+    """Returns all numbers of a run's checkpoint: weights, the optimizer's slots, the schedule's memory, the step."""
     reader = tf.train.load_checkpoint(str(run / "checkpoints" / f"model-{step}"))
     keys = [key for key in reader.get_variable_to_shape_map() if not key.startswith(("run/", "_CHECKPOINTABLE"))]
     return {key: reader.get_tensor(key) for key in keys}
 
 
 def assert_same_bits(found: Tensors, expected: Tensors) -> None:
-    """Names the first tensor that differs in a bit."""
+    """Fails with the name of the first tensor that differs in a bit."""
     assert found.keys() == expected.keys()
     assert any(key.startswith("weights/") for key in expected)
     for key, tensor in expected.items():
@@ -26,5 +26,8 @@ def assert_same_bits(found: Tensors, expected: Tensors) -> None:
 
 
 def default_weights(run: Path) -> str:
-    """What the trainer chose on dev, such as "averaged/model-120": on another processor it may choose the best ones."""
+    """Returns the weights that the trainer chose on dev, such as "averaged/model-120".
+
+    On another processor it may choose the best ones.
+    """
     return str(Path(find(run)).relative_to(run))

@@ -1,8 +1,9 @@
-"""Commands for tests: each in a process of its own, with its own streams, but without the time that an import takes.
+"""Commands for tests: each runs in its own process, with its own streams, but without the time of an import.
 
-Importing TensorFlow takes five seconds. So processes are forked from a server that has imported it, and nothing of
-ours; it runs no threads, has looked for no devices and read no flags. In a command that should load nothing heavy such
-an import fails. What its own start is about, as that TensorFlow's notices do not show, new interpreters prove.
+Importing TensorFlow takes five seconds. So processes are forked from a server that has imported TensorFlow, but none of
+our modules. The server runs no threads, has looked for no devices and has read no flags. In a command that should load
+nothing heavy, such an import fails. Tests of the start itself use new interpreters, for example to check that
+TensorFlow's notices do not show.
 """
 
 import multiprocessing
@@ -24,23 +25,23 @@ _server.set_forkserver_preload([*HEAVY, "sacrebleu", "sentencepiece"])
 
 
 def module_of(command: str) -> str:
-    """The module in t2t_lite.bin of t2t-lite-COMMAND."""
+    """Returns the name of the module in t2t_lite.bin for t2t-lite-COMMAND."""
     return {"import": "importer"}.get(command, command.replace("-", "_"))
 
 
 def call(command: str, *flags: object) -> subprocess.CompletedProcess[str]:
-    """Runs a command of t2t_lite.bin that loads nothing heavy to its end; its output is text."""
+    """Runs a command of t2t_lite.bin to its end; it must load nothing heavy, and its output is text."""
     done = run(f"t2t_lite.bin.{command}", *flags, light=True)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def without_progress(said: str) -> str:
-    """Takes out the lines about work that takes over ten seconds, as on a busy machine any may."""
+    """Removes the lines about work that takes over ten seconds; on a busy machine any work may."""
     return _PROGRESS.sub("", said)
 
 
 def with_defaults(flags: Sequence[str], *defaults: str) -> list[str]:
-    """Returns the flags, after those of the defaults whose names are not among them: no flag may be given twice."""
+    """Returns the defaults whose names are not in `flags`, then `flags`: no flag may be given twice."""
     names = {flag.partition("=")[0] for flag in flags}
     return [*(flag for flag in defaults if flag.partition("=")[0] not in names), *flags]
 
@@ -58,7 +59,7 @@ def start(
 ) -> BaseProcess:
     """Starts `python -m MODULE ARGUMENTS`, which reads the file `input` and writes the files `out` and `err`.
 
-    Where `processors` are given it may use no others, as after `taskset -c`; where `light` no import of HEAVY succeeds.
+    If `processors` are given, it uses only these, as after `taskset -c`. If `light`, every import of HEAVY fails.
     """
     streams, folder = (input, out, err), cwd or Path.cwd()
     options = ({**env}, folder, processors, light)

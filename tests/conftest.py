@@ -8,22 +8,25 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported: no page of notices
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported: hides its notices
 # LLVM's optimisations take most of XLA's time, and change how fast its programs are.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is: so that tests/commands.py forks no threads
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands started here would ignore it, too
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: tests/commands.py must fork no threads
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands would inherit this
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Beginnings of the ids of long tests, one a line: `make test` leaves these out, `make test-all` runs them.
+# Prefixes of the ids of long tests, one per line: `make test` leaves these tests out, `make test-all` runs them.
 LONG = tuple((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").split("\n")[:-1])
-STALE = pytest.StashKey[list[str]]()  # those of them that no test of a collected file has
+STALE = pytest.StashKey[list[str]]()  # prefixes that no test of a collected file has
 SLOW = ("system", "training", "models", "export", "client", "examples", "bin")  # folders, the slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks long tests. Of several processes, one runs all of a folder, which share fixtures; slow folders first."""
+    """Marks long tests, puts slow folders first, and groups tests by folder.
+
+    If there are several processes, one of them runs all tests of a folder, because these share fixtures.
+    """
     items.sort(key=lambda item: (*SLOW, item.path.parent.name).index(item.path.parent.name))
     ids = [item.nodeid for item in items]
     files = {name.partition("::")[0] for name in ids}
@@ -39,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def _names_of_a_test() -> Iterator[None]:
-    """What a test registers, and the modules of users' code that it loads for that, are gone after it."""
+    """Removes, after each test, the names that it registered and the modules of users' code that it loaded for them."""
     from t2t_lite import config, registry
 
     kinds = registry.TABLES.values()
@@ -50,7 +53,7 @@ def _names_of_a_test() -> Iterator[None]:
         for name in [*table.keys() - names]:
             module = table[name] if isinstance(table[name], str) else table[name].__module__
             package = module.partition(".")[0]
-            if package == "tests" or package not in modules:  # what was loaded before may register its names late
+            if package == "tests" or package not in modules:  # modules loaded before may register names late
                 del table[name]
                 registry._models_of_sets.pop(name, None)
             if package not in modules:
@@ -63,7 +66,7 @@ def _names_of_a_test() -> Iterator[None]:
 def shared_data() -> Callable[[str], Path]:
     """Gives shared_data("multi30k"): a folder of real data, in T2T_LITE_TEST_DATA or beside the checkout.
 
-    The test is skipped, with a reason, where the folder is absent.
+    If the folder is absent, the test is skipped with a reason.
     """
     beside = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
     root = Path(os.environ.get("T2T_LITE_TEST_DATA") or beside)
@@ -78,7 +81,7 @@ def shared_data() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def int8_machine() -> None:
-    """Skips the test where models of int8 weights are refused."""
+    """Skips the test on machines that refuse models with int8 weights."""
     from t2t_lite.errors import UsageError
     from t2t_lite.ops.int8_product import check_machine
 

@@ -1,6 +1,7 @@
 """The convolutional encoder-decoder in float64 NumPy, one position of one sentence at a time, for comparison.
 
-Nothing here comes from the package. Gehring et al. (2017), sections 3.1 to 3.4; Salimans and Kingma (2016), equation 2.
+Nothing here comes from the package. Sources: Gehring et al. (2017), sections 3.1 to 3.4; Salimans and Kingma (2016),
+equation 2.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Array = np.ndarray
 
 
 def randomise(model: Any, seed: int, scale: float = 1.0) -> None:
-    """Sets all weights: gains around `scale`, and vectors of symbols and of positions that matter as much."""
+    """Sets all weights: gains are around `scale`; vectors of symbols and of positions have equal influence."""
     reference.randomise(model, seed)
     rng = np.random.default_rng(seed)
     for w in model.weights:
@@ -46,7 +47,7 @@ def gated(window: Sequence[Array], direction: Array, gain: Array, bias: Array) -
 def attend(
     h: Array, embedded: Array, keys: Array, values: Array, query: Sequence[Array], output: Sequence[Array]
 ) -> tuple[Array, Array]:
-    """(out(c) + h) sqrt(1/2) and the weights of c's sum over `values`, of one position."""
+    """Returns, for one position, (out(c) + h) sqrt(1/2) and the attention weights; c is their sum over `values`."""
     d = (linear(h, *query) + embedded) * np.sqrt(0.5)
     shares = softmax(np.array([d @ z for z in keys]))
     return (linear(shares @ values, *output) + h) * np.sqrt(0.5), shares
@@ -58,7 +59,7 @@ class ConvS2S:
 
     Args:
         weights: from `reference.weights_of`.
-        widths: of the convolutions, of the encoder and of the decoder.
+        widths: of the convolutions, for the encoder and the decoder.
     """
 
     weights: Mapping[str, Array]

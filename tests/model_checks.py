@@ -1,4 +1,4 @@
-"""What holds for any model: a search's steps are columns of a whole call, and the cost is that of the real products."""
+"""Checks for any model: search steps equal columns of a whole call, and the cost is that of the real products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) -> None:
-    """The logits of seven steps are those of whole calls, with hypotheses drawn, dropped and doubled at random."""
+    """Asserts that seven steps give the logits of whole calls, with hypotheses drawn, dropped and doubled at random."""
     sentences, beam, steps, rng = len(source), 4, 7, np.random.default_rng(3)
     call = tf.function(
         lambda source, target: model({"source": source, "target": target}),
@@ -32,7 +32,7 @@ def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) 
 
 
 def assert_alone_equals_padded(model: Any, batch: dict[str, np.ndarray], atol: float) -> None:
-    """The logits of each sentence by itself are those of its row in a batch with rows of padding alone, too."""
+    """Asserts that a sentence has the same logits alone and in a padded batch that also has rows of only padding."""
     spec = tf.TensorSpec([None, None], tf.int32)
     call = tf.function(lambda s, t: model({"source": s, "target": t}), input_signature=[spec, spec], autograph=False)
     logits = np.asarray(call(*(np.pad(batch[side], ((0, 2), (0, 3))) for side in ("source", "target"))))
@@ -44,7 +44,7 @@ def assert_alone_equals_padded(model: Any, batch: dict[str, np.ndarray], atol: f
 
 
 def assert_later_targets_change_nothing_before(model: Any, batch: dict[str, np.ndarray]) -> None:
-    """Another third symbol changes the logits from the fourth position on, and none before."""
+    """Asserts that another third target symbol changes the logits from the fourth position on, and none before."""
     before = np.asarray(model(batch))
     changed = batch["target"].copy()
     changed[:, 2] = 11
@@ -54,10 +54,10 @@ def assert_later_targets_change_nothing_before(model: Any, batch: dict[str, np.n
 
 
 def assert_cost_is_counted(model: Any, source_length: int = 6, target_length: int = 6) -> None:
-    """`model.cost` counts the products in the graphs of the forward pass and of training, and adds up pairs.
+    """Asserts that `model.cost` counts the products in the graphs of forward pass and training, and sums over pairs.
 
     Args:
-        source_length, target_length: equal where the graph has loops, which then all have as many rounds.
+        source_length, target_length: equal if the graph has loops; all loops then have that many rounds.
     """
     sentences = 3
     batch = {
@@ -83,7 +83,7 @@ def assert_cost_is_counted(model: Any, source_length: int = 6, target_length: in
 
 
 def product_flops(graph: Any, rounds: int) -> int:
-    """FLOPs of all matrix products in a graph of fixed shapes, 2 m k n each; its loops have so many rounds."""
+    """Returns the FLOPs of all matrix products in a graph of fixed shapes, 2 m k n each; loops have `rounds` rounds."""
     total = 0
     for operation in graph.get_operations():
         assert "Conv" not in operation.type

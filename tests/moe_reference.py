@@ -1,7 +1,7 @@
 """Mixtures of experts in float64 NumPy, one position at a time, for comparison.
 
-Nothing here comes from the package. Shazeer et al. (2017), section 2, appendices A and E; Lepikhin et al. (2020) for
-the Transformer.
+Nothing here comes from the package. Sources: Shazeer et al. (2017), section 2, appendices A and E; Lepikhin et al.
+(2020) for the Transformer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 def gates(x: Array, w_gate: Array, w_noise: Array, k: int, z: Array | None = None) -> tuple[Array, Array]:
-    """G(x) and P(x) of one position, [n] each; z is the noise before it is scaled, None: there is none."""
+    """Returns G(x) and P(x) of one position, [n] each; z is the noise before scaling, None means no noise."""
     clean = x @ w_gate
     scale = np.log1p(np.exp(x @ w_noise)) + 1e-2
     noisy = clean if z is None else clean + z * scale
@@ -51,7 +51,7 @@ def _below(weights: Mapping[str, Array], path: str) -> dict[str, Array]:
 
 @dataclasses.dataclass(frozen=True)
 class TransformerMoe(reference.Transformer):
-    """`reference.Transformer` with experts where there are weights of them; k for each position."""
+    """`reference.Transformer` with experts in the blocks that have weights of experts; k experts for each position."""
 
     k: int = 2
 

@@ -1,4 +1,4 @@
-"""What `t2t_lite.ops.kv_cache` does, for hypotheses that stay in their places; on any backend of Keras."""
+"""A plain form of `t2t_lite.ops.kv_cache` for hypotheses that stay in their places, on any backend of Keras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 class PlainCache:
     """Keeps all keys and values in lists.
 
-    The first slot is hidden, as those that are not yet written are. After it come K for each position.
+    The first slot is hidden, like slots that are not yet written. After it, each position has `beam_size` slots.
 
     Args:
         memory: each layer's keys and values of cross-attention.
@@ -26,7 +26,7 @@ class PlainCache:
         self.layers = [_PlainLayer(pair) for pair in memory]
 
     def at(self, index: int) -> PlainCache:
-        """The view of one step."""
+        """Sets the cache to one step and returns it."""
         places = np.arange(self._beam_size)
         owners = np.concatenate([[-1], np.tile(places, index + 1)])
         self.bias = masks.bias((owners[None, :] == places[:, None])[None, None])

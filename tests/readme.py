@@ -1,10 +1,10 @@
 """Runs the commands of README.md, in its order and as written, in a fresh clone and a fresh environment: `make readme`.
 
-README.md is read, not copied. It starts at the section that installs. Where a command cannot be run as it is written,
-or would take hours, RULES changes it, and the log shows what ran and why. Each command must end with status 0, without
-a warning or an error, and print what EXPECTED names. tests/test_readme.py runs what takes seconds.
+README.md is read, not copied. The section that installs runs first. If a command cannot run as written, or would take
+hours, RULES changes it, and the log shows what ran and why. Each command must end with status 0, without a warning or
+an error, and print what EXPECTED names. tests/test_readme.py runs the commands that take seconds.
 
-Nothing but the standard library is imported, so that any Python can start it.
+Only the standard library is imported, so that any Python can start it.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-INSTALL = "Try it"  # the section that comes first, as nothing runs before it
+INSTALL = "Try it"  # this section runs first, as nothing runs without it
 
 # Long enough for two checkpoints, an evaluation and an average; small enough for seconds.
 SHORT = (
     "train_steps=6,log_every=3,eval_every=6,save_every=3,average_checkpoints=2,num_layers=1,d_model=64,d_ff=128,"
     "num_heads=2,batch_tokens=1024,max_length=128,beam_size=2,extra_length=5"
 )
-# What a command must match, what it then becomes (None: it is left out), and why. All that match are used, in order.
+# (condition on a command, pattern, replacement or None to leave it out, reason). All that match apply, in order.
 RULES: list[tuple[str, str, str | None, str]] = [
     (r"^git clone ", r"\.\.\.", f"file://{ROOT} t2t-lite", "the address is the reader's"),
     (r"^pip install git\+", r"git\+\S+", f"git+file://{ROOT}", "the address is the reader's"),
@@ -40,7 +40,7 @@ RULES: list[tuple[str, str, str | None, str]] = [
      "else hours"),
     (r"^t2t-lite-(trainer|datagen) .*--problem=wmt14_", r"$", " --raw_dir=wmt14", "nothing is downloaded"),
 ]  # fmt: skip
-# What the output of a command must match: of the first pattern that the command matches.
+# (pattern of a command, pattern that its output must match). Only the first row that matches a command applies.
 EXPECTED = [
     (r" --describe", r"parameters|updates per epoch"),
     (r"^make demo|^t2t-lite-trainer ", r"(?s)test set, .*\n(BLEU\||.*F1).*\nweights:"),
@@ -64,7 +64,7 @@ class Block:
     lines: tuple[str, ...]
 
     def commands(self) -> list[str]:
-        """The commands of a block of them: lines that go on are joined, comments left out."""
+        """Returns the commands of the block: continued lines are joined, comments left out."""
         text = "\n".join(self.lines).replace("\\\n", " ")
         lines = (re.sub(r"\s+# .*|^# .*", "", line) for line in text.split("\n"))
         return [" ".join(line.split()) for line in lines if line.strip()]
@@ -95,7 +95,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def shell_commands(text: str) -> Iterator[str]:
-    """All commands of a page, in the order in which they are run; ValueError for a line that is none."""
+    """Yields all commands of a page in the order in which they run; ValueError for a line that is no command."""
     for block in blocks(text):
         if block.language in ("", "sh", "bash") and not block.is_listing():
             for command in block.commands():
@@ -105,7 +105,7 @@ def shell_commands(text: str) -> Iterator[str]:
 
 
 def apply_rules(command: str) -> tuple[str | None, list[str]]:
-    """What is run for a command, None for nothing, and the reasons of the rules that changed it."""
+    """Returns the command to run instead, or None for nothing, and the reasons of the rules that changed it."""
     reasons = []
     for condition, pattern, replacement, why in RULES:
         if re.search(condition, command):
@@ -117,7 +117,7 @@ def apply_rules(command: str) -> tuple[str | None, list[str]]:
 
 
 def make_inputs(folder: Path, text: str) -> None:
-    """Writes what README.md takes for given: files of code that it shows, corpora that its commands name."""
+    """Writes the files that README.md assumes: code files that it shows, corpora that its commands name."""
     for block in blocks(text):
         if block.language == "python" and (named := re.match(r"# (\S+\.py)$", block.lines[0])):
             code = "\n".join(block.lines).replace('"/data/', f'"{folder}/')
@@ -135,7 +135,7 @@ def make_inputs(folder: Path, text: str) -> None:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command as the next one of a shell: folder and variables are those that the last one left in `folder`."""
+    """Runs a command as the next one of a shell: `folder` keeps the working folder and variables of the last one."""
     state, place = folder / ".variables", folder / ".place"
     script = f"""
         [ -f {state} ] && . {state} && cd "$(cat {place})"
@@ -149,10 +149,10 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def faults(command: str, done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What is wrong with the end of a command."""
+    """Returns what is wrong with a finished command."""
     stderr = WHILE_LOADING.sub("", done.stderr)
     wrong = [f"status {done.returncode}"] if done.returncode else []
-    if "t2t-lite-" in command and (bad := BAD.search(stderr)):  # pip and git may warn of much
+    if "t2t-lite-" in command and (bad := BAD.search(stderr)):  # pip and git may warn
         wrong.append(f"stderr has {bad[0]!r}")
     for condition, pattern in EXPECTED:
         if re.search(condition, command):
@@ -163,12 +163,12 @@ def faults(command: str, done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def main() -> int:
-    """Runs all of it in a temporary folder; 1 if anything is wrong."""
+    """Runs all commands in a temporary folder; returns 1 if anything is wrong."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="readme-") as temporary:
         folder = Path(temporary)
-        # pip refuses to install anywhere but into the environment that README.md makes.
+        # pip may install only into the environment that README.md makes.
         python = shlex.quote(sys.executable)
         run(f"export PYTHON={python} PIP_REQUIRE_VIRTUALENV=1; unset PYTHONPATH VIRTUAL_ENV", folder)
         for number, command in enumerate(shell_commands(text)):
@@ -195,7 +195,7 @@ def main() -> int:
 
 
 def _pairs(count: int) -> tuple[str, str]:
-    """Made-up sentences, and the same with their words reversed; of enough words for the largest vocabulary."""
+    """Returns made-up sentences, and the same reversed word by word, with enough words for the largest vocabulary."""
     draw = random.Random(count)
     syllables = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
     lines = [[_word(draw, syllables) for _ in range(draw.randint(3, 12))] for _ in range(count)]

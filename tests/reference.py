@@ -79,7 +79,7 @@ def multi_head(
 
     W_i is the i-th block of columns of W. allowed: [B, T, S], or what broadcasts to it. Not in the paper: biases
     (b^Q, b^O), which are added to the queries and to the output; relative (a^K, a^V), as in `relative_attention`;
-    vectors, each head's of `additive_attention`; score, of `attention`.
+    vectors, one per head, as in `additive_attention`; score, as in `attention`.
     """
     b_q, b_o = biases if biases is not None else (np.zeros(w_q.shape[1]), np.zeros(w_o.shape[1]))
     outputs = []
@@ -128,7 +128,7 @@ def embed(ids: Array, table: Array) -> Array:
 
 
 def assert_close(got: Any, wanted: Array, relative: float) -> None:
-    """Largest difference at most `relative` times the largest wanted number."""
+    """Asserts that the largest difference is at most `relative` times the largest wanted number."""
     got = np.asarray(got, np.float64)
     assert got.shape == wanted.shape
     assert np.isfinite(got).all()
@@ -142,7 +142,10 @@ def weights_of(model: Any) -> dict[str, Array]:
 
 
 def randomise(model: Any, seed: int, scale: float = 1.0) -> None:
-    """Sets all weights by their order: matrices keep vectors' lengths times `scale`; no bias 0, no norm's scale 1."""
+    """Sets all weights at random, in their order.
+
+    Matrices change the lengths of vectors by `scale`. No bias is 0, no norm's scale is 1.
+    """
     rng = np.random.default_rng(seed)
     for w in model.weights:
         size = scale * w.shape[0] ** -0.5 if len(w.shape) == 2 else 0.2
@@ -157,9 +160,9 @@ class Transformer:
     Args:
         weights: from `weights_of`.
         norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
-        num_decoder_layers: 0: num_layers.
-        positions: "sinusoidal", "tensor2tensor", "opennmt", "none"; tables of positions are taken where there are any.
-        score: of attention, "scaled" or "dot"; where there are vectors of additive scores, they are taken.
+        num_decoder_layers: 0 means num_layers.
+        positions: "sinusoidal", "tensor2tensor", "opennmt", "none"; a position table in the weights takes precedence.
+        score: of attention, "scaled" or "dot"; vectors of additive scores in the weights take precedence.
         norm_epsilon: of layer normalisation.
     """
 

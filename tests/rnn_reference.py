@@ -1,8 +1,8 @@
 """The LSTM encoder-decoders in float64 NumPy, one symbol of one sentence at a time, for comparison.
 
-Nothing here comes from the package. Hochreiter and Schmidhuber (1997) with forget gates; Luong et al. (2015), equations
-5, 7 and 8 and section 3.3; Bahdanau et al. (2015), appendix A.1.2; Vinyals et al. (2015), section 2.1; Wu et al.
-(2016), section 3; Shazeer et al. (2017), appendix E; tensorflow/nmt for `gnmt_v2` and `normed_additive`.
+Nothing here comes from the package. Sources: Hochreiter and Schmidhuber (1997) with forget gates; Luong et al. (2015),
+equations 5, 7 and 8 and section 3.3; Bahdanau et al. (2015), appendix A.1.2; Vinyals et al. (2015), section 2.1; Wu et
+al. (2016), section 3; Shazeer et al. (2017), appendix E; tensorflow/nmt for `gnmt_v2` and `normed_additive`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def score(kind: str, q: Array, m: Array, weights: Mapping[str, Array]) -> float:
 
 
 def attend(kind: str, result: str, q: Array, memory: Array, weights: Mapping[str, Array]) -> tuple[Array, Array]:
-    """What is made of the context of q in `memory` [S, units], and the weights of its sum."""
+    """Returns what `result` names, made from the context of q in `memory` [S, units], and the attention weights."""
     shares = softmax(np.array([score(kind, q, m, weights) for m in memory]))
     context = shares @ memory
     if result == "context":
@@ -82,7 +82,7 @@ class Rnn:
             if "decoder/attention/" in path
         }
         step = self._gnmt if self.wiring.startswith("gnmt") else self._top
-        given = np.zeros(1)  # what attention gave at the step before; this stands for zeros
+        given = np.zeros(1)  # output of attention at the last step; at first it stands for zeros
         logits, maps = [], []
         for before in [0, *target[:-1]]:
             hidden, given, shares = step(self._embedded(before, "target"), given, states, memory, attention)
@@ -92,7 +92,7 @@ class Rnn:
         return np.array(logits), np.array(maps)
 
     def encode(self, source: Array) -> tuple[Array, list[tuple[Array, Array]]]:
-        """The memory [S, units or twice that] of one sentence, and the states that the decoder begins with."""
+        """Returns the memory [S, units or twice that] of one sentence, and the first states of the decoder."""
         x = np.array([self._embedded(symbol, "source") for symbol in source])
         if self.encoder == "bi":
             stacks = [self._stack(x, name, "bi" if name == "backward" else "") for name in ("layer", "backward")]
@@ -137,7 +137,7 @@ class Rnn:
     def _top(
         self, x: Array, given: Array, states: list[tuple[Array, Array]], memory: Array, attention: Mapping[str, Array]
     ) -> tuple[Array, Array, Array]:
-        """What is predicted from, what attention gives, its weights; `states` change."""
+        """Returns the vector to predict from, the output of attention and its weights; changes `states`."""
         for i in range(self.num_layers):
             states[i] = self._cell(f"decoder/layer_{i}", x, states[i], given if i == 0 else None)
             x = states[i][0]

@@ -1,4 +1,4 @@
-"""Two searches with one model, for comparison: beam search step by step, and a plain one in NumPy by whole calls."""
+"""Two searches with one model, for comparison: step-by-step beam search, and a plain NumPy one with whole calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Searches:
     def fast(
         self, source: np.ndarray, beam: int, alpha: float, early: bool, extra: int = EXTRA
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`beam_search`."""
+        """Runs `beam_search`."""
         if (beam, extra) not in self._traced:
             specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([]), tf.TensorSpec([], tf.bool)]
 
@@ -43,13 +43,13 @@ class Searches:
         return ids.numpy(), scores.numpy()
 
     def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
-        """log P of the next symbol [prefixes, V]: the whole prefix through the whole model, no step from another."""
-        targets = np.array([(*prefix, EOS) for prefix in prefixes], "int32")  # the last one is not seen
+        """Returns log P of the next symbol [prefixes, V]: whole prefixes go through the model, no step is reused."""
+        targets = np.array([(*prefix, EOS) for prefix in prefixes], "int32")  # the model does not see the last symbol
         logits = self._call(np.array([source] * len(prefixes), "int32"), targets)
         return log_softmax(np.asarray(logits, np.float64)[:, -1])
 
     def slow(self, source: tuple[int, ...], beam: int, alpha: float, early: bool, extra: int = EXTRA) -> Hypotheses:
-        """Best first; finished hypotheses, then unfinished ones."""
+        """Runs the plain search; returns finished hypotheses, best first, then unfinished ones, best first."""
         longest = len(source) + extra
         alive: Hypotheses = [((), 0.0)]
         finished: Hypotheses = []
@@ -81,7 +81,7 @@ class Searches:
 
 
 def search_graph(model: Any, beam: int, alpha: float = 0.6, extra: int = EXTRA, **options: Any) -> Any:
-    """`beam_search` in a graph, of sources int32 [B, S] of any sizes."""
+    """Returns `beam_search` as a graph for sources int32 [B, S] of any size."""
 
     def search(source: Any) -> Any:
         return beam_search(model, source, beam_size=beam, alpha=alpha, extra_length=extra, **options)
@@ -109,7 +109,7 @@ def without_padding(row: np.ndarray) -> tuple[int, ...]:
 
 
 def hypotheses(ids: np.ndarray) -> list[tuple[int, ...]]:
-    """The rows of [K, T] without their padding, which stands at their ends only."""
+    """Returns the rows of [K, T] without padding; asserts that padding is only at their ends."""
     for row in ids:
         assert not row[len(without_padding(row)) :].any()
     return [without_padding(row) for row in ids]

@@ -1,4 +1,4 @@
-"""A small subword vocabulary made up for tests, and tensor2tensor's own golden ids and texts."""
+"""A small made-up subword vocabulary, and tensor2tensor's own golden ids and texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = ["the_", "cat", "cats_", "s_", ", _", ". _", "in", "un", "ing_", "ä_", 
 CHARACTERS = [*string.ascii_letters, *"äöü ,.'<>", *"\\_u;", *string.digits]
 PIECES = ["<pad>_", "<EOS>_", *WORDS, *dict.fromkeys(CHARACTERS)]
 
-# Texts that are hard to cut, for any vocabulary.
+# Texts that are hard to split into pieces, for any vocabulary.
 HARD = [
     *("", " ", "  ", "a", " a", "a ", " a ", "  the  cat  ", "a\tb", "_", "__", "a_b", "\\", "\\u", "\\\\", "a\\b"),
     *("\\_u\\95;", "a\u00a0b", "a\u2028b\u0085c", "a\nb", "\n", "x\r\ny", "日本語 text", "👩\u200d👩 ok", "e\u0301 é"),
@@ -22,7 +22,7 @@ HARD = [
 
 
 def file_of(pieces: list[str], quote: str = "'") -> bytes:
-    """The bytes of a vocabulary's file, its pieces in quotes or, with "", without."""
+    """Returns the bytes of a vocabulary file; each piece is in quotes, or without quotes if `quote` is ""."""
     return "".join(f"{quote}{piece}{quote}\n" for piece in pieces).encode()
 
 
@@ -35,7 +35,7 @@ def golden(folder: Path) -> dict[Path, dict[str, Any]]:
 
 
 def differing(got: list[Any], wanted: list[Any], texts: list[str]) -> list[str]:
-    """The texts for which `got` is not `wanted`, but for letters that the golden data's Python did not know yet."""
+    """Returns the texts whose `got` is not `wanted`, except those with a letter that the golden data's Python lacks."""
     newer = "\ua7ba"  # of Unicode 12; tensor2tensor ran on Python 3.7, with Unicode 11
     assert len(got) == len(wanted) == len(texts)
     return [text for g, w, text in zip(got, wanted, texts, strict=True) if g != w and newer not in text]

@@ -1,6 +1,6 @@
-"""Small treebanks with the tags of five well-known ones, whose punctuation is tagged in as many ways.
+"""Small treebanks with the tags of five well-known treebanks, which tag punctuation in five ways.
 
-In each, dev has words and marks that training does not have, but no new tags. The words are made up.
+In each, dev has words and punctuation marks that training lacks, but no new tags. The words are made up.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclasses.dataclass(frozen=True)
 class TagSet:
-    """Trees, one a line; `deleted`: the tags of punctuation, which EVALB is to leave out."""
+    """Trees, one per line; `deleted` holds the punctuation tags that EVALB must leave out."""
 
     train: tuple[str, ...]
     dev: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The shape of the code: which module may import which, how large a file may grow, what never appears."""
+"""The structure of the code: which module may import which, how long a file may be, what is forbidden."""
 
 import ast
 import itertools
@@ -19,21 +19,21 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "t2t_lite"
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
-# Fields of a recipe by group, "model" for each family of models; may only shrink. The Transformer's 25: without eight
-# (num_decoder_layers, source_vector, max_relative_position, attention_biases; norm_epsilon, source_end,
-# start_vector, output_bias) weights that tensor2tensor or OpenNMT-tf trained would have no place in a model;
-# attention_score is section 3.2.1's comparison.
+# The most fields of a recipe by group, "model" for each family of models; may only shrink. Of the Transformer's 25,
+# eight (num_decoder_layers, source_vector, max_relative_position, attention_biases; norm_epsilon, source_end,
+# start_vector, output_bias) are needed for weights that tensor2tensor or OpenNMT-tf trained; attention_score is for the
+# comparison in section 3.2.1.
 MAX_FIELDS = {"model": 25, "optimizer": 16, "batch": 5, "run": 13, "decode": 6}
 LONG_FUNCTIONS: frozenset[str] = frozenset()  # "module.function"; may only shrink
 
 # part of t2t_lite: (parts it may import besides itself, errors and the standard library; packages from outside).
-# "tensorflow_text?" is allowed inside functions only. docs: "Imports point one way" in the design.
+# A "?", as in "tensorflow_text?", allows an import inside functions only. CONTRIBUTING.md has the rule in short.
 LEAVES = (
     *("config", "cpus", "fields", "files", "ids", "languages", "progress", "recipe_text", "registry", "metrics"),
     "ops.threads",
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "": (("api", "config", "problem", "registry"), ()),  # the package itself: names that are imported when asked for
+    "": (("api", "config", "problem", "registry"), ()),  # the package itself imports its names lazily
     "api": (("bin", "config", "decoding", "export", "insights", "runs", "samplers"), ()),
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
@@ -41,7 +41,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "groups": (("fields",), ()),
     "config": (("fields", "groups", "tensor2tensor_names"), ()),
     "recipe_text": (("config", "fields"), ()),
-    "name_table": (("problem", "tensor2tensor_names"), ()),  # problem: to set the name of a class that is registered
+    "name_table": (("problem", "tensor2tensor_names"), ()),  # problem: to set the name of a registered class
     "registry": (("config", "name_table", "problem", "tensor2tensor_names"), ("numpy",)),
     "progress": ((), ("tqdm?",)),
     "languages": ((), ()),
@@ -49,15 +49,15 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "text": (("files", "ids"), ("numpy", "sentencepiece", "tensorflow?", "tensorflow_text?")),
     "layers": (("ids",), ("keras", "numpy")),
     "ops": (
-        # layers.layer_norm, mixture_of_experts, scaled_dot_product: a fast form of each; layers.dropout: seeds of a
-        # shard's rows.
+        # layers.layer_norm, mixture_of_experts, scaled_dot_product: ops has a fast form of each; layers.dropout: for
+        # the seeds of a shard's rows.
         (
             *("cpus", "layers.matrix", "layers.masks", "layers.dropout", "layers.layer_norm"),
             *("layers.mixture_of_experts", "layers.scaled_dot_product"),
         ),
         ("keras", "numpy", "tensorflow", "tensorflow?"),
     ),
-    # registry: models register themselves; ops: what a search with the Transformer needs, imported when it begins
+    # registry: models register themselves; ops: for a search with the Transformer, imported when the search begins
     "models": (("ids", "layers", "ops", "config", "fields", "registry"), ("keras", "numpy")),
     "problem": (("text", "metrics"), ()),
     "cpus": ((), ()),
@@ -130,7 +130,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         ("numpy",),
     ),
-    # models.*_hparams: a family's group of fields, which loads no Keras
+    # models.*_hparams: the fields of a model family; this import loads no Keras
     "hparams": (
         (
             *("registry", "config", "problem", "text", "metrics"),
@@ -140,7 +140,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy",),
     ),
 }
-# Of comments, docstrings, messages and pages; may only grow.
+# Forbidden in comments, docstrings, messages and pages; may only grow.
 BANNED = (
     *(r"\bmend(s|ed|ing)?\b", r"\btold\b", r"\bparted\b", r"\banew\b", r"\bafresh\b", r"\bforetell", r"\bhitherto\b"),
     *("what came of", "whatever it raises", r"\bthereof\b", r"\bwhereupon\b", r"\bbethink\b", r"\bheretofore\b"),
@@ -168,7 +168,7 @@ COMMANDS = sorted(
 
 
 def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[str, bool]]:
-    """Yields (full name of what is imported, whether at the module's top level)."""
+    """Yields (full name of the import, whether it is at the module's top level)."""
     inside = {id(n) for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.Lambda)) for n in ast.walk(f)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -211,7 +211,7 @@ def test_imports_point_one_way(module: str) -> None:
 
 
 def test_no_two_parts_may_import_each_other() -> None:
-    """Not over others either: the parts stand in an order."""
+    """The parts have an order, so there is no import cycle over other parts either."""
     order = TopologicalSorter({part: {name.split(".")[0] for name in ours} for part, (ours, _) in RULES.items()})
     assert len(list(order.static_order())) >= len(RULES)
 
@@ -277,7 +277,7 @@ def test_the_list_of_long_functions_has_no_stale_name() -> None:
 
 
 def _forbidden(tree: ast.Module) -> Iterator[str]:
-    """Yields what must not stand in the package: user errors as asserts, code in data, lines split at U+2028."""
+    """Yields what the package must not contain: user errors as asserts, code in data, lines split at U+2028."""
     for node in ast.walk(tree):
         match node:
             case ast.Assert():
@@ -340,7 +340,7 @@ def _readers() -> dict[str, set[str]]:
 
 
 def _asked_for() -> set[str]:
-    """Fields that constructors of optimizers and schedules name, whom optimizers/choices.py gives them to."""
+    """Returns the fields that constructors of optimizers and schedules take; optimizers/choices.py passes them."""
     arguments = {
         argument.arg
         for module, tree in TREES.items()
@@ -369,7 +369,7 @@ def test_each_group_of_fields_stays_small() -> None:
     assert len(config.families()) >= 2
     for cls in config.families().values():
         if not cls.__module__.startswith("t2t_lite."):
-            continue  # an example's, which a test of the same process has loaded
+            continue  # from an example, which another test of this process loaded
         counts = Counter(field.group for field in config.fields(cls).values())
         assert counts.keys() == MAX_FIELDS.keys()
         assert {group: count for group, count in counts.items() if count > MAX_FIELDS[group]} == {}, cls
@@ -382,7 +382,7 @@ def test_no_two_hparams_sets_are_equal() -> None:
 
 
 def test_the_tree_has_no_symlinks() -> None:
-    """Where there are none, as on Windows or in an archive, a checkout runs all the same."""
+    """A checkout must also run where there are no symlinks, as on Windows or in an archive."""
     listed = subprocess.run(["git", "ls-files", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("this tree is no checkout of git")
@@ -445,7 +445,7 @@ def test_every_command_of_setup_has_a_module_with_an_entry() -> None:
 
 
 def _prose() -> Iterator[Path]:
-    """Files whose words people read: code and pages, but for tables of words of made-up languages."""
+    """Yields files with text for people: code and pages, without the word tables of made-up languages."""
     yield from (path for path in SOURCES.values() if not path.stem.startswith("toy"))
     yield from ROOT.glob("*.md")
     yield from (path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*.md"))

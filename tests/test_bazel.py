@@ -24,7 +24,7 @@ def _texts(file: str) -> set[str]:
 
 
 def _imported(*folders: str) -> set[str]:
-    """The label of each locked package that files below the folders import."""
+    """Returns the label of each locked package that files below the folders import."""
     lock = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8")
     locked = {name.replace("-", "_") for name in re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE)}
     found = set()

@@ -1,4 +1,4 @@
-"""HParams: defaults, ranges, typed overrides, and the way to JSON and back."""
+"""HParams: defaults, ranges, typed overrides, and conversion to JSON and back."""
 
 import dataclasses
 import json
@@ -50,7 +50,7 @@ def test_a_record_cannot_be_changed_in_place() -> None:
     [
         ("d_model=1024", "d_model", 1024),
         ("batch_tokens=25e3", "batch_tokens", 25000),
-        ("seed=9007199254740993", "seed", 9007199254740993),  # 2**53 + 1: not through a float
+        ("seed=9007199254740993", "seed", 9007199254740993),  # 2**53 + 1: must not become a float
         ("dropout=0.3", "dropout", 0.3),
         ("dropout=0", "dropout", 0.0),
         ("adam_epsilon=1e-6", "adam_epsilon", 1e-6),
@@ -117,7 +117,7 @@ def test_several_overrides_at_once_and_none() -> None:
         ("d_model=513,num_heads=9", "d_model=513 must be even"),
         ("num_layers=100000000", "num_layers=100000000 must be at most 256"),
         (f"beam_size=1{'0' * 400}", "beam_size=1e400 or so must be at most 1,000"),
-        (f"d_ff={'9' * 5000}", f"d_ff={'9' * 60} is not an integer"),  # longer than Python reads
+        (f"d_ff={'9' * 5000}", f"d_ff={'9' * 60} is not an integer"),  # more digits than Python reads
         (
             "num_layers=256,d_model=65536",
             "num_heads=8 and the like give a model of 1.3e+13 parameters; at most 100,000",
@@ -163,7 +163,7 @@ def test_a_value_of_another_type_is_refused_in_code_too(changes: dict[str, Any],
 def test_every_number_has_a_range_and_no_recipe_comes_near_its_end(cls: type[config.HParams]) -> None:
     found = [registry.hparams(name) for name in registry.HPARAMS.names()]
     sets = [config.to_dict(hparams) for hparams in found if type(hparams) is cls]
-    free = {"d_k": 8, "d_v": 8} if cls is TransformerHParams else {}  # heads of any number
+    free = {"d_k": 8, "d_v": 8} if cls is TransformerHParams else {}  # allows any number of heads
     for name, field in config.fields(cls).items():
         assert (field.meta.within is not None) is (field.kind in (int, float)), name
         assert type(field.default) is field.kind or field.kind not in (int, float, bool, str), name
@@ -179,7 +179,7 @@ def test_every_number_has_a_range_and_no_recipe_comes_near_its_end(cls: type[con
 
 
 def test_parameters_are_those_of_the_paper() -> None:
-    """Table 3 has 65M and 213M, with 37,000 pieces; biases and norms are a hundredth."""
+    """Table 3 has 65M and 213M, with 37,000 pieces; biases and norms are one hundredth of that."""
     assert DEFAULT.parameters(37_000) == pytest.approx(63e6, rel=0.02)
     assert registry.hparams("big").parameters(37_000) == pytest.approx(214e6, rel=0.02)
 
@@ -203,7 +203,7 @@ def test_from_dict_refuses_unknown_names_and_fills_in_defaults() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _MyHParams(TransformerHParams):
-    """A model of a user's own may have fields of its own."""
+    """A recipe with its own field, as for a user's own model."""
 
     num_experts: int = 4
 
@@ -230,7 +230,7 @@ def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
 def test_a_subclass_gives_another_default_and_keeps_the_rest() -> None:
     @dataclasses.dataclass(frozen=True)
     class Wider(TransformerHParams):
-        """A recipe with another default, and a field that says nothing of itself."""
+        """A recipe with another default, and a field without a description."""
 
         beam_size: int = 5
         plain: int = 3
@@ -274,7 +274,7 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
 
 
 def test_what_earlier_versions_wrote_opens() -> None:
-    """All models had the Transformer's 52 fields, whatever they read; what came later has its default."""
+    """In earlier versions every model had the Transformer's 52 fields. Later fields get their defaults."""
     later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases", "attention_score"}
     later |= {"norm_epsilon", "source_end", "start_vector", "output_bias"}
     flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}

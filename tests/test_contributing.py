@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md says an addition touches is what the additions there are touch."""
+"""CONTRIBUTING.md names the files that an addition touches; existing additions touch the same files."""
 
 import ast
 import re
@@ -53,7 +53,7 @@ TABLES = {
 
 
 def _rows() -> dict[str, tuple[str, str]]:
-    """What is added -> the two cells about it."""
+    """Returns kind of addition -> the two cells about it."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     part = text[text.index("## What an addition touches") : text.index("## Add a problem")]
     return {
@@ -62,7 +62,7 @@ def _rows() -> dict[str, tuple[str, str]]:
 
 
 def _naming(name: str) -> set[str]:
-    """Files with a string that is `name`, or a list of names between spaces that has it."""
+    """Returns the files with a string that is `name`, or that is a list of names with `name`, separated by spaces."""
     return {
         file
         for file, tree in TREES.items()
@@ -126,7 +126,7 @@ def test_a_model_is_named_in_the_registry_and_by_its_recipes() -> None:
 
 @pytest.mark.parametrize("layer", ["lstm", "rnn_attention"])
 def test_a_layer_is_used_by_its_model_alone(layer: str) -> None:
-    """`moe` is made of the parts of `rnn`."""
+    """No other model uses the layer. `moe` is an exception, as it is made of the parts of `rnn`."""
     users = _importing(f"t2t_lite.layers.{layer}")
     assert users
     family = ("t2t_lite/models/rnn", "t2t_lite/models/moe", "t2t_lite/layers/projected_lstm")

@@ -1,4 +1,4 @@
-"""docs/paper.md and other pages name code and tests: all of them exist."""
+"""The code and tests that docs/paper.md and other pages name all exist."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ LINKS = sorted(set(re.findall(r"\]\(([^)#:]+)[^)]*\)", PAGE)))
 
 
 def _names(path: Path) -> set[str]:
-    """Names that a module defines at its top: functions, classes, constants."""
+    """Returns the names that a module defines at its top level: functions, classes, constants."""
     names = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = node.targets if isinstance(node, ast.Assign) else [node]
@@ -80,7 +80,7 @@ def test_each_command_is_on_the_pages_that_list_them(page: str) -> None:
 
 
 def test_no_page_says_that_what_is_there_is_not_there_yet() -> None:
-    """Training over machines, importing a model, imports from Python: each page once said that there were none."""
+    """Pages once said that training over machines, importing a model and imports from Python did not exist."""
     stale = re.compile(r"(?i)not there yet|one machine only|no python api|checkpoints cannot be (?:read|imported)")
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     assert [page.name for page in pages if stale.search(page.read_text(encoding="utf-8"))] == []

@@ -43,7 +43,7 @@ def test_what_killed_processes_have_left_goes_and_what_others_write_stays(tmp_pa
 
 
 def test_many_writers_of_one_file_never_lose_it(tmp_path: Path) -> None:
-    """Each cleans up after the others, and takes none that writes for a dead one."""
+    """Each writer cleans up after the others, and takes no active writer for a dead one."""
     with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:
         list(pool.map(_write_often, [tmp_path / "a.json"] * 4))
     assert (tmp_path / "a.json").read_text() == "text"

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its rooms are the code's, its arrows are imports, and each file that it names is there."""
+"""docs/architecture.md: its rooms are those of the code, its arrows are imports, and each named file exists."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ FILES = sorted(set(re.findall(r"`([\w/]+/[\w/]+\.py)`", TEXT)))
 
 
 def _rooms_imported(room: str) -> set[str]:
-    """The rooms that the modules of a room import."""
+    """Returns the rooms that the modules of a room import."""
     modules = [module for module in TREES if [*module.split("."), ""][1] == room]
     names = (name for module in modules for name, _ in _imports(TREES[module], module, False))
     return {[*name.split("."), ""][1] for name in names if name.startswith("t2t_lite.")}

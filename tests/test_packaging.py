@@ -1,4 +1,4 @@
-"""What an installation holds: every module once, under its one name, and nothing else."""
+"""An installation holds every module once, under its one name, and nothing else."""
 
 import re
 import subprocess
@@ -62,7 +62,7 @@ def test_a_source_archive_builds_the_same(built: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkout_has_no_symlinks() -> None:
-    """Where there are none, as in an archive unpacked by Python, a link would be a file with a path in it."""
+    """If symlinks are not supported, as in an archive unpacked by Python, a link would be a file that holds a path."""
     folders = (ROOT / name for name in ("t2t_lite", "problems", "hparams", "tests", "docs", "examples"))
     assert [str(path) for folder in folders for path in folder.rglob("*") if path.is_symlink()] == []
 

@@ -21,7 +21,7 @@ MONDAY = time.mktime((2026, 11, 23, 14, 0, 0, 0, 0, -1))  # local time
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that have gone by; a test moves them on."""
+    """The elapsed seconds; a test can advance them."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress.time, "time", lambda: MONDAY + now[0])
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def _lines(work: Progress, clock: list[float], seconds: float, items: int, times: int) -> list[str]:
-    """What `times` calls with `items` each write, `seconds` after each other."""
+    """Returns the lines that `times` calls with `items` each write, at intervals of `seconds`."""
     with contextlib.redirect_stderr(io.StringIO()) as err:
         for _ in range(times):
             clock[0] += seconds
@@ -48,7 +48,7 @@ def test_a_file_gets_a_line_every_half_minute_and_one_at_the_end(clock: list[flo
         "dev: 700 of 1,000 lines (70%), about 30 s left",
         "dev: 1,000 of 1,000 lines in 1 min 40 s",
     ]
-    said = [*lines, "step 1 of 9: loss 3.2", "error: 3 of 4 lines are empty."]  # what other tests do not look at
+    said = [*lines, "step 1 of 9: loss 3.2", "error: 3 of 4 lines are empty."]  # other tests ignore the progress lines
     assert without_progress("".join(f"{line}\n" for line in said)) == "".join(f"{line}\n" for line in said[-2:])
 
 

@@ -1,6 +1,6 @@
-"""README.md's commands: all of them are known and their flags exist; those that take seconds run, as written.
+"""README.md's commands: all are known and their flags exist; those that take seconds run as written.
 
-`make readme` runs every one, in a fresh environment (tests/readme.py).
+`make readme` runs every command in a fresh environment (tests/readme.py).
 """
 
 import importlib
@@ -19,10 +19,10 @@ OURS = re.compile(r"(?:^|\| )t2t-lite-([\w-]+)([^|]*)")
 
 
 def _described(command: str) -> str | None:
-    """The command as one that prepares the data and says what training would do; None where that takes long."""
+    """Returns the command with --describe: it prepares data and says what training would do; None if this is slow."""
     if not re.match(r"t2t-lite-(trainer|datagen) ", command) or "=toy_" in command:
         return None
-    if re.search(r"(?<!--output_dir=)runs/", command):  # what another command has written
+    if re.search(r"(?<!--output_dir=)runs/", command):  # it reads what another command wrote
         return None
     return command if " --describe" in command else f"{command} --describe"
 
@@ -36,7 +36,7 @@ def test_flags_exist(command: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of what README.md takes for given."""
+    """A folder with the files that README.md assumes."""
     folder = tmp_path_factory.mktemp("readme")
     readme.make_inputs(folder, TEXT)
     return folder

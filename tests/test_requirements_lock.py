@@ -1,6 +1,6 @@
-"""requirements_lock.txt: every file by its hash, all that setup.py brings, and no build tool with a known hole.
+"""requirements_lock.txt: a hash for every file, all that setup.py needs, no build tool with a known vulnerability.
 
-Without a network; `make audit` looks each version up in the public list of holes.
+The tests use no network; `make audit` looks each version up in the public list of vulnerabilities.
 """
 
 import functools
@@ -20,7 +20,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
-# The first version in which the newest known hole is fixed, and older holes of the same tool.
+# The first version that fixes the newest known vulnerability; this and older vulnerabilities of the same tool.
 FIXED_IN = {
     "pip": ("26.2", "CVE-2026-13346, CVE-2026-8643, CVE-2026-6357, CVE-2026-1703, CVE-2025-8869"),
     "setuptools": ("83", "CVE-2026-59890, CVE-2025-47273, CVE-2024-6345, CVE-2022-40897"),
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 def _read(text: str) -> dict[str, Entry]:
-    """The entries of a lock by name; ValueError for a line that is no exact version with SHA-256 hashes."""
+    """Returns the entries of a lock by name; ValueError for a line without an exact version and SHA-256 hashes."""
     entries = {}
     for line in re.sub(r"\\\n", " ", text).split("\n"):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -60,7 +60,7 @@ def _locked() -> dict[str, Entry]:
 
 
 def _declared(monkeypatch: pytest.MonkeyPatch) -> list[Requirement]:
-    """All requirements of setup.py, those of its extras included."""
+    """Returns all requirements of setup.py, including those of its extras."""
     options: dict[str, Any] = {}
     monkeypatch.setattr("setuptools.setup", lambda **given: options.update(given))
     runpy.run_path(str(ROOT / "setup.py"))
@@ -72,7 +72,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> list[Requirement]:
 
 
 def _needed(wanted: Requirement, python: str) -> Iterator[Requirement]:
-    """Yields what an installed package of the locked version requires itself, on Linux and one version of Python."""
+    """Yields the requirements of an installed package of the locked version, for Linux and one version of Python."""
     try:
         installed = metadata.distribution(wanted.name)
     except metadata.PackageNotFoundError:
@@ -86,7 +86,7 @@ def _needed(wanted: Requirement, python: str) -> Iterator[Requirement]:
 
 
 def _holed(text: str) -> list[str]:
-    """The requirements in a text that let a build tool with a known hole in."""
+    """Returns the requirements in a text that allow a build tool with a known vulnerability."""
     found = re.findall(r"""["'](pip|setuptools|wheel)(?![\w-])([^"']*)["']""", text)
     assert found, "no build tool is named"
     holed = []
@@ -132,7 +132,7 @@ def test_what_setup_declares_is_locked_within_its_ranges(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("python", PYTHONS)
 def test_what_is_locked_needs_nothing_that_is_not(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else `pip install --require-hashes` stops: each installed package's own metadata are followed."""
+    """Follows each installed package's metadata: an unlocked requirement would stop `pip install --require-hashes`."""
     waiting, seen = _declared(monkeypatch), set()
     while waiting:
         wanted = waiting.pop()

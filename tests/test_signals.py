@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: in a small process, and in whole runs that are stopped twice and end as one that was not."""
+"""SIGTERM and Ctrl-C: in a small process, and in whole runs that are stopped twice and end like an undisturbed one."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ def test_a_signal_raises_with_its_status_and_the_handlers_come_back(number: int,
 
 
 def _noted(stop: StopSignals, reached: list[str]) -> None:
-    """Notes one signal, tries what may be broken off, and comes to its end."""
+    """Defers one signal, tries a block that may be interrupted, and runs to its end."""
     with stop.deferred():
         os.kill(os.getpid(), signal.SIGTERM)
         reached.append("after the signal")
@@ -102,8 +102,8 @@ def test_the_second_signal_ends_the_process_at_once_also_while_python_does_not_r
             process.kill()
 
 
-# Dropout is on. There are some seconds between the first steps and the evaluation; that takes long enough, as its graph
-# is new, to be stopped in.
+# Dropout is on. Some seconds pass between the first steps and the evaluation. The evaluation has a new graph, so it
+# takes long enough to be stopped.
 HPARAMS = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.1,batch_tokens=8192,train_steps=48,log_every=1,"
     "eval_every=40,eval_lines=40,save_every=12,average_checkpoints=3,beam_size=1,extra_length=2"
@@ -111,7 +111,7 @@ HPARAMS = (
 
 
 class Runs:
-    """Starts trainers on one set of data, and ends those that a failed test has left."""
+    """Starts trainers on one set of data, and ends those that a failed test left running."""
 
     def __init__(self, folder: Path) -> None:
         self._flags = [
@@ -124,7 +124,7 @@ class Runs:
         prepare(registry.problem("toy_reverse"), folder / "data", num_workers=1)
 
     def start(self, run: Path, new: bool = True) -> BaseProcess:
-        """The process writes RUN.out and RUN.err."""
+        """Starts and returns a trainer process, which writes RUN.out and RUN.err."""
         streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
         arguments = [f"--output_dir={run}", *(self._flags if new else [])]
         process = commands.start("t2t_lite.bin.trainer", *arguments, **streams)
@@ -150,7 +150,7 @@ def _metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def _stop_after(process: BaseProcess, run: Path, step: int, number: int) -> str:
-    """Sends a signal when `step` has been logged; returns what the trainer said then, which it did in time."""
+    """Sends a signal once `step` is logged; checks that the trainer ends in time, and returns its last message."""
     errors = run.with_suffix(".err")
     end = time.monotonic() + 600
     while not any(line["step"] >= step for line in _metrics(run)):
@@ -173,7 +173,7 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
     assert said == (f"SIGTERM: step {saved} of 48 is done and saved. Go on with t2t-lite-trainer --output_dir={run}")
 
     second = runs.start(run, new=False)
-    said = _stop_after(second, run, 40, signal.SIGINT)  # in the evaluation, whose graph is yet to be made
+    said = _stop_after(second, run, 40, signal.SIGINT)  # in the evaluation, before its graph is made
     assert said == f"SIGINT: step 40 of 48 is done and saved. Go on with t2t-lite-trainer --output_dir={run}"
     assert not any("dev_loss" in line for line in _metrics(run))
 

@@ -15,7 +15,7 @@ from t2t_lite import config, registry
 from t2t_lite.export.export_folder import SIGNATURES
 
 ROOT = Path(__file__).resolve().parent.parent
-# What --help leaves out: flags of one problem, which docs/parsing.md describes.
+# Flags of one problem: --help leaves them out, docs/parsing.md describes them.
 HIDDEN = {"--exchanges", "--phrases", "--prm", "--extra_dir"}
 
 pytest.importorskip("mkdocs", reason="the extra t2t-lite[docs] is not installed")
@@ -23,7 +23,7 @@ pytest.importorskip("mkdocs", reason="the extra t2t-lite[docs] is not installed"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site; --strict makes any warning, such as a link that leads nowhere, a failure."""
+    """The built site; with --strict any warning, such as one about a broken link, is a failure."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", f"--site-dir={folder}"],
@@ -37,7 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _code(site: Path, page: str) -> set[str]:
-    """What stands in code spans of a page."""
+    """Returns the contents of the code spans of a page."""
     text = (site / page / "index.html").read_text(encoding="utf-8")
     return {html.unescape(re.sub(r"<[^>]+>", "", span)) for span in re.findall(r"<code>(.*?)</code>", text, re.DOTALL)}
 
@@ -53,7 +53,7 @@ def test_every_flag_of_every_command_is_in_the_reference(site: Path) -> None:
 
 def test_every_recipe_field_and_name_is_in_the_reference(site: Path) -> None:
     registry.HPARAMS.load()
-    ours = [cls for cls in config.families().values() if cls.__module__.startswith("t2t_lite.")]  # and no test's own
+    ours = [cls for cls in config.families().values() if cls.__module__.startswith("t2t_lite.")]  # without tests' own
     fields = {name for cls in ours for name in config.fields(cls)}
     assert len(fields) > 40
     assert fields | set(registry.HPARAMS.names()) <= _code(site, "reference/hparams")

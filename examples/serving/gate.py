@@ -27,14 +27,14 @@ _LABEL = re.compile(r"[a-zA-Z0-9_]+")
 
 
 class RefusedError(Exception):
-    """What is wrong with a request."""
+    """A request is not well-formed; the message says why."""
 
 
 def checked(body: bytes) -> bytes:
-    """Returns the request that goes to the server: what was asked for, and nothing besides.
+    """Returns the request that goes to the server: what was asked for, and nothing else.
 
     Raises:
-        RefusedError: not of the form that the server is to see.
+        RefusedError: the request does not have the form that the server may see.
     """
     try:
         request = json.loads(body)

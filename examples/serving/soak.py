@@ -1,12 +1,12 @@
-"""A soak of a running TensorFlow Serving: good and bad requests at once, every answer compared with a single one's.
+"""A soak test of a running TensorFlow Serving: good and bad requests at once; answers are compared with single ones.
 
     python soak.py --server=localhost:8501 --model=ende --minutes=10 --clients=16 --pid=$(pidof tensorflow_model_server)
     python soak.py --server=localhost:8500 --model=ende --protocol=grpc
 
-It asks for each line alone first, before other traffic. Then all clients send batches of one to eight lines, mixed over
-REST with requests that the server must refuse. A row is wrong if its text differs from the single answer's; rows that
-differ where scores are this close are counted apart, as rounding may do that. Use it on a server of your own: it sends
-as much as the server takes. `--protocol=grpc` needs t2t-lite[grpc].
+It first asks for each line alone, before other traffic. Then all clients send batches of one to eight lines; over REST
+they also send requests that the server must refuse. A row is wrong if its text differs from the single answer's. Rows
+that differ while their scores are within `CLOSE` are counted apart, as rounding may cause that. Use it on a server of
+your own: it sends as much as the server takes. `--protocol=grpc` needs t2t-lite[grpc].
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Soak:
             self._single = {line: client.translate([line])[0][0] for line in lines}
 
     def run(self, seconds: float) -> None:
-        """Lets all clients work for so long."""
+        """Lets all clients work for `seconds`."""
         end = time.monotonic() + seconds
         with concurrent.futures.ThreadPoolExecutor(self._args.clients + 1) as pool:
             tasks = [pool.submit(self._good, random.Random(seed), end) for seed in range(self._args.clients)]
@@ -88,7 +88,7 @@ class Soak:
         self.wrong.append((line, single.text, answer.text))
 
     def _bad(self, end: float) -> None:
-        """Sends what must be refused; an answer of 200 to it is counted."""
+        """Sends requests that must be refused, and counts answers of 200 to them."""
         host, _, port = self._args.server.rpartition(":")
         while time.monotonic() < end:
             for body in BAD:

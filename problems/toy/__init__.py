@@ -20,8 +20,8 @@ from . import ende, treebank
 class ToyProblem(Problem):
     """A problem whose pairs are drawn from a seeded, endless stream.
 
-    A hash of the source says which split a pair may belong to, so that no split holds a source of another,
-    however many pairs are drawn. Within a split each source occurs once.
+    A hash of the source decides which split a pair may belong to. So no two splits share a source, however many pairs
+    are drawn. Within a split each source occurs once.
 
     Args:
         train_size: pairs to make for training.
@@ -41,7 +41,7 @@ class ToyProblem(Problem):
         raise NotImplementedError(f"{type(self).__name__} must define stream(seed).")
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the pairs of one split; the first n are the same whatever its size."""
+        """Yields the pairs of one split; the first n pairs do not depend on its size."""
         sizes = dict(zip(SPLITS, (self.train_size, self.dev_size, self.test_size), strict=True))
         seen: set[str] = set()
         for source, target in self.stream(f"{self.name} {split}"):

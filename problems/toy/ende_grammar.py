@@ -1,7 +1,7 @@
 """The synchronous grammar of toy_ende: one abstract sentence, read out in English and in German.
 
-German main clauses have the finite verb second, so that a fronted adverbial or clause puts the subject behind it;
-subordinate clauses have it last, where a separable prefix rejoins its verb (ruft ... an, but: weil er ... anruft).
+German main clauses have the finite verb second: after a fronted adverbial or clause, the subject follows the verb.
+Subordinate clauses have the verb last, where a separable prefix rejoins it (ruft ... an, but: weil er ... anruft).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NounPhrase(NamedTuple):
         if kind != "none":
             ending = ENDINGS[determiner if determiner == "d" else kind, gender][case]
             determiner = ending if determiner == "d" else determiner + ending
-        if determiner.startswith("viel"):  # an indefinite number: its adjectives are declined as after none
+        if determiner.startswith("viel"):  # an indefinite number: its adjectives are declined as without a determiner
             kind = "none"
         adjective = f" {self.adjective.stem}{ENDINGS[f'after {kind}', gender][case]}" if self.adjective else ""
         return f"{determiner}{adjective} {self._german_noun(case)}"
@@ -154,7 +154,7 @@ def german(clause: Clause, order: Order = "subject first") -> str:
 def _german_middle(clause: Clause, with_adverb: bool) -> list[str]:
     """Pronouns come first, then the adverb, then nouns (the dative before the accusative), then the rest.
 
-    An adverb of frequency lets the first noun pass if that is definite: hilft dem Mann nie, but kauft nie ein Auto.
+    An adverb of frequency follows the first noun if that is definite: hilft dem Mann nie, but kauft nie ein Auto.
     """
     objects = []
     if clause.recipient:

@@ -100,7 +100,7 @@ class Preposition(NamedTuple):
 
 
 class Adverb(NamedTuple):
-    """An adverbial of time, or (`before_verb`) of frequency: English puts that one before the verb."""
+    """An adverbial of time, or (`before_verb`) of frequency, which English puts before the verb."""
 
     english: str
     german: str

@@ -1,4 +1,4 @@
-"""Reader of the tables in which the made-up problems have their words."""
+"""Reader of the tables that hold the words of the made-up problems."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def read(name: str) -> dict[str, list[list[str]]]:
-    """Returns the tables of a file of this folder: their rows by their names, each row cut at its spaces.
+    """Returns the tables of a file of this folder: rows by the name of the table, each row split at spaces.
 
-    `[name]` opens a table, "#" a comment, and what follows a name on its line is a comment, too. An underscore stands
-    for a space, a lone one for nothing.
+    `[name]` opens a table, and "#" a comment. What follows a name on its line is a comment, too. An underscore stands
+    for a space; a lone underscore is an empty cell.
     """
     tables: dict[str, list[list[str]]] = {}
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").split("\n"):
@@ -22,7 +22,7 @@ def read(name: str) -> dict[str, list[list[str]]]:
 
 
 def by_first(rows: list[list[str]]) -> dict[str, list[list[str]]]:
-    """Returns rows by their first cell, which is cut off."""
+    """Returns rows by their first cell, which is removed."""
     groups: dict[str, list[list[str]]] = {}
     for first, *rest in rows:
         groups.setdefault(first, []).append(rest)

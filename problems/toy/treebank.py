@@ -1,12 +1,12 @@
 """The treebank of toy_parsing: English sentences with their trees, drawn from a small probabilistic grammar.
 
 Labels, tags and bracketing are those of the Penn Treebank, without traces and function tags. Each sentence has one
-tree, though often only a word tells which of two that it could have:
+tree, though often a single word decides between two possible ones:
 
 - A phrase behind an object belongs to the verb if it names its tool (eat the soup with a spoon) or where the object
   goes (leave the bag on the table), else to the noun (eat the soup with nuts, buy the bag on the table). A place
   belongs to a building, a statue, a concert, but not to a man, a dog or a soup.
-- After "the dogs of the man that", a verb in the plural speaks of the dogs, one in the singular of the man; after "the
+- After "the dogs of the man that", a verb in the plural belongs to the dogs, one in the singular to the man; after "the
   dog of the man and the woman", one in the singular shows that they share the dog.
 - "He says that they sing and dances" against "and dance": the number of the last verb shows whose it is.
 - "Old men and women" are all old; not so "old men and the women", where a determiner opens a phrase of its own.
@@ -59,7 +59,7 @@ def _spell(nodes: Nodes) -> Nodes:
 
 
 class _Sentences(Clauses):
-    """Draws sentences; that no two trees have one sentence rests on what the rules leave out."""
+    """Draws sentences; the rules leave out whatever would give one sentence two trees."""
 
     def sentence(self) -> Nodes:
         return self.rule(
@@ -78,7 +78,7 @@ class _Sentences(Clauses):
         return phrase("S", *parts, leaf(".", "."))
 
     def with_adverbial_clause(self) -> Nodes:
-        """Returns the parts of an S: she sings because he sleeps, in the treebank a part of the verb phrase."""
+        """Returns the parts of an S: she sings because he sleeps (a part of the verb phrase, as in the treebank)."""
         subject = self.subject(1)
         predicate = self.predicate(subject.kind, 1)
         longer = Predicate(predicate.verb, predicate.rest + self.adverbial_clause())

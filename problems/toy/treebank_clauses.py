@@ -1,4 +1,4 @@
-"""Clauses of toy_treebank: subjects, relative clauses and verb phrases, which hold each other."""
+"""Clauses of toy_parsing: subjects, relative clauses and verb phrases, which hold each other."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Clauses(NounPhrases):
     def subject(self, budget: int) -> Subject:
         kind = self.rule((6, lambda: "person"), (2, lambda: "animal"), (2, lambda: self.pick(words.WORDS["lifeless"])))
         plural, living = self.number(), kind in LIVING
-        # Before the verb, a place can belong to the noun alone.
+        # Before the verb, a place can belong only to the noun.
         modifiers = words.MODIFIERS[kind] + [Modifier("in", kind, "place")] * living
         return self.rule(
             (15, lambda: Subject(self.subject_phrase(kind, plural), kind, plural)),
@@ -83,7 +83,7 @@ class Clauses(NounPhrases):
         return phrase("NP", self.noun_phrase(kind, plural), self.relative(kind, plural))
 
     def owned_with_clause(self, kind: str, plural: bool) -> Nodes:
-        """Returns the dogs of the man that bark, or that barks: both could, the verb's number tells who does."""
+        """Returns the dogs of the man that bark, or that barks: both could bark; the verb's number tells who does."""
         dogs = self.determined("relation" if kind == "person" else kind, plural)
         man, mans = self.noun_phrase("person", not plural), self.chance(0.5)
         barking = self.finite(self.predicate("animal", 0), plural != mans, decides=True)
@@ -93,7 +93,7 @@ class Clauses(NounPhrases):
         return phrase("NP", dogs, prepositional("of", man), clause)
 
     def relative(self, kind: str, plural: bool) -> Nodes:
-        """Returns what says more of a noun: that sleeps, that the boy saw, she saw, seen by her, whose dog sleeps."""
+        """Returns what modifies a noun: that sleeps, that the boy saw, she saw, seen by her, whose dog sleeps."""
         verb = self.pick([verb for verb in words.VERBS["transitive"] if kind in verb.objects])
         return self.rule(
             (4, lambda: self.relative_clause(kind, self.finite(self.predicate(kind, 0), plural))),
@@ -121,7 +121,7 @@ class Clauses(NounPhrases):
     # Verb phrases
 
     def finite(self, predicate: Predicate, plural: bool, decides: bool = False) -> Nodes:
-        """Returns a verb phrase whose first verb agrees with its subject, visibly if that decides."""
+        """Returns a verb phrase whose first verb agrees with its subject; the agreement is visible if it `decides`."""
         verb, rest = predicate
         if self.chance(0.75):
             return phrase("VP", verb.finite(plural, past=not decides and self.chance(0.5)), rest)

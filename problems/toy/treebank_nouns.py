@@ -1,8 +1,8 @@
-"""Noun phrases of toy_treebank, without clauses.
+"""Noun phrases of toy_parsing, without clauses.
 
-A method is a symbol of a probabilistic grammar, the functions in its `rule(...)` are its expansions with their weights,
-and its arguments (number, kind of noun, budget) are the symbol's features. That no sentence has two trees rests on what
-the expansions leave out; where that is not plain to see, a docstring or comment says so.
+A method is a symbol of a probabilistic grammar. The functions in its `rule(...)` are its expansions with their weights,
+and its arguments (number, kind of noun, budget) are the symbol's features. The expansions leave out whatever would give
+a sentence two trees. Where that is not obvious, a docstring or comment says so.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class NounPhrases(Draw):
         return self.chance(0.4)
 
     def noun(self, kind: str, bare: bool = False) -> Noun:
-        """A bare plural that could be a verb (dances) would leave open which of the two it is."""
+        """Returns a noun; no bare plural that could be a verb (dances), as that would be ambiguous."""
         return self.pick([n for n in words.NOUNS[kind] if not (bare and n.plural in words.VERB_FORMS)])
 
     def adjectives(self, kind: str, probability: float = 0.2) -> Nodes:
@@ -110,7 +110,7 @@ class NounPhrases(Draw):
         return self.noun_phrase(kind, self.number())
 
     def modified(self, modifier: Modifier, plural: bool, verb: Verb | None = None) -> Nodes:
-        """Returns a noun phrase with a prepositional one, in which is no tool of `verb`."""
+        """Returns a noun phrase with a prepositional phrase, which holds no tool of `verb`."""
         preposition, kind, other = modifier
         head = self.determined(kind, plural) if preposition == "of" else self.noun_phrase(kind, plural)
         inner = self.feature(other, verb) if preposition == "with" else self.noun_phrase(other, self.number())
@@ -125,7 +125,7 @@ class NounPhrases(Draw):
         return phrase("NP", article, self.adjectives(kind), noun.leaf(plural))
 
     def several(self, kind: str, conjunction: str) -> Nodes:
-        """Returns the old men and women: flat, for the words before both belong to both; or old men and the women."""
+        """Returns the old men and women (flat: the words before both belong to both), or old men and the women."""
         conjunct = leaf("CC", conjunction)
         if self.chance(0.5):
             opener = self.determiner(plural=True) if self.chance(0.5) else ()

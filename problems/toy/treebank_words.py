@@ -1,4 +1,4 @@
-"""The words of toy_treebank and what goes with what: what the tables of treebank.txt hold."""
+"""The words of toy_parsing and which go together, from the tables of treebank.txt."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The Python interface: what `t2t_lite.load` and `t2t_lite.train` are."""
+"""The Python interface: `t2t_lite.load` and `t2t_lite.train`."""

@@ -1,4 +1,4 @@
-"""`t2t_lite.load`: opens what was trained or exported, as the commands do."""
+"""`t2t_lite.load`: opens a trained run or an export, as the commands do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = {"best": "best", "averaged": "averaged", "checkpoints": "newest"}  # a 
 
 
 class Loaded(abc.ABC):
-    """What `load` gives: a run or an export that translates."""
+    """Result of `load`: a run or an export that translates."""
 
     @abc.abstractmethod
     def _translator(self, search: Mapping[str, Any], n: int) -> LineTranslator:
@@ -33,13 +33,13 @@ class Loaded(abc.ABC):
         """Returns the best translation of each line.
 
         Args:
-            lines: N lines; N translations come back, in their order, empty for an empty line.
+            lines: N lines. N translations are returned in the same order, empty for an empty line.
             search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
-                sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead: seed=N draws others,
-                and temperature, top_k and top_p are the samplers' options.
+                sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
+                draws other outputs; temperature, top_k and top_p are the samplers' options.
 
         Raises:
-            UsageError: `lines` is one string, or a setting cannot be.
+            UsageError: `lines` is one string, or a setting is invalid.
         """
         return [best.text for (best, *_) in self.nbest(lines, 1, **search)]
 
@@ -57,11 +57,11 @@ class Loaded(abc.ABC):
 
     @abc.abstractmethod
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-        """Returns the log-probability in nats of each pair's target, and its pieces: `.log_prob`, `.tokens`."""
+        """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`."""
 
     @abc.abstractmethod
     def attention(self, source: str, target: str | None = None) -> Sentence:
-        """Returns the attention weights over a sentence and its translations, or over it and `target`."""
+        """Returns the attention weights over a sentence and its translations, or over the sentence and `target`."""
 
 
 class LoadedRun(Loaded):
@@ -92,7 +92,7 @@ class LoadedRun(Loaded):
         return attend(self._run.translator, [source], target)[0]
 
     def _translator(self, search: Mapping[str, Any], n: int) -> Translator:
-        """The run's own translator, or one of the same model with another search, which is kept for the next call."""
+        """Returns the run's own translator, or one of its model with another search, kept for the next call."""
         from t2t_lite.decoding.translate import Translator
 
         fields = config.fields(type(self._run.spec.hparams))
@@ -114,7 +114,7 @@ class LoadedRun(Loaded):
 
 
 class LoadedExport(Loaded):
-    """A version of an exported model; its search is as it was exported."""
+    """A version of an exported model; its search settings are fixed."""
 
     def __init__(self, translator: ExportedTranslator) -> None:
         self._exported = translator
@@ -150,8 +150,8 @@ def load(
         precision: "float32", "bfloat16" or "int8" instead of the run's.
 
     Raises:
-        DataError: nothing there that can be opened, or it is damaged.
-        UsageError: settings that cannot be.
+        DataError: there is nothing to open at `path`, or it is damaged.
+        UsageError: invalid settings.
     """
     from t2t_lite.bin.cli import load_tensorflow
     from t2t_lite.export.export_folder import versions
@@ -175,7 +175,7 @@ def load(
 
 
 def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
-    """What is to be drawn; None: nothing, but searched for. `known`: the settings there are besides."""
+    """Returns how to draw outputs, or None to search for them; `known`: the settings of the search."""
     from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.samplers.base import make_sampler
 

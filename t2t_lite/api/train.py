@@ -27,7 +27,7 @@ def train(
         flags: other flags of t2t-lite-trainer by name, without the dashes; True for one that takes no value.
 
     Raises:
-        UsageError, DataError, TrainingError: as the command says them.
+        UsageError, DataError, TrainingError: the errors that the command prints.
         KeyboardInterrupt: Ctrl-C, after a checkpoint was saved; the same call goes on.
     """
     from t2t_lite.bin import trainer

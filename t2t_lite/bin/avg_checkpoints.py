@@ -55,7 +55,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.steps:
         paths = [find(args.output_dir, step) for step in sorted(args.steps, key=int)]
     else:
-        find(args.output_dir, "newest")  # an error where there is none
+        find(args.output_dir, "newest")  # raises an error if there is none
         number = args.last or number_to_average(read_run(args.output_dir, args.usr_dir).hparams)
         paths = list_checkpoints(args.output_dir)[-number:]
     run = _open_whole(args, paths)
@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
-    """Opens the run with the newest readable checkpoint of `paths`; `average` names the others."""
+    """Opens the run with the newest readable checkpoint of `paths`; `average` reports the damaged ones."""
     from t2t_lite.runs.checkpoint import DamagedError
     from t2t_lite.runs.open_run import open_run
 

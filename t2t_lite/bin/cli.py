@@ -16,7 +16,7 @@ from typing import IO
 from t2t_lite.bin.parser import Parser as Parser
 from t2t_lite.errors import T2TError, UsageError
 
-PRECISIONS = ("float32", "bfloat16", "int8")  # of a model that is run, not trained
+PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -29,13 +29,14 @@ class Terminated(KeyboardInterrupt):
 class Interrupts:
     """Ctrl-C and SIGTERM as exceptions that cannot be lost.
 
-    They are raised at once, and again by `check`: Python drops what is raised in a garbage collector's callback.
+    They are raised at once, and again by `check`, because Python drops exceptions raised in a garbage collector's
+    callback.
     """
 
     def __init__(self) -> None:
         self._raised: KeyboardInterrupt | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as in the background of a shell
+            if signal.getsignal(number) != signal.SIG_IGN:  # SIG_IGN: for example in the background of a shell
                 signal.signal(number, self._stop)
 
     def check(self) -> None:
@@ -51,8 +52,8 @@ class Interrupts:
 def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
     """Runs a command's body; returns its exit status.
 
-    0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. What
-    the user can change is said in a sentence, without a traceback.
+    0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. Errors
+    that the user can fix are printed as a sentence, without a traceback.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
@@ -80,18 +81,18 @@ def _fail(message: str, status: int) -> int:
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow and finds its devices, and hides the notices that it prints.
+    """Imports TensorFlow, finds its devices and hides the notices that it prints.
 
-    No setting silences them all: some are written before its logging has started. They are shown if the import fails.
+    No setting silences all notices: some are written before its logging starts. They are shown if the import fails.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    # By itself TensorFlow takes oneDNN's matrix products on processors with AVX-512 only; they are the faster ones on
-    # older processors, too.
+    # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
+    # processors, too.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         tempfile.gettempdir()
-    except FileNotFoundError:  # none can be written to; what TensorFlow imports only asks for a name
+    except FileNotFoundError:  # no folder is writable; the modules that TensorFlow imports only ask for a name
         tempfile.tempdir = os.getcwd()
     with quiet():
         import tensorflow as tf
@@ -101,9 +102,9 @@ def load_tensorflow() -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hides what libraries write to standard error by themselves; it is shown if an error comes that is not a user's.
+    """Hides what libraries write to standard error; shows it after any error that is not a T2TError.
 
-    TensorFlow Text's SentencePiece, too, has a notice that no setting silences: at each vocabulary that it loads.
+    TensorFlow Text's SentencePiece also prints a notice for each vocabulary that it loads; no setting silences it.
     """
     sys.stderr.flush()
     stderr = os.dup(2)
@@ -123,7 +124,7 @@ def quiet() -> Iterator[None]:
 
 
 def _notices() -> IO[bytes]:
-    """Opens an unnamed file: in memory if the system can, as there may be no folder for temporary files."""
+    """Opens an unnamed file, in memory if the system can, because there may be no folder for temporary files."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("t2t-lite-notices"), "w+b")
     return tempfile.TemporaryFile()
@@ -138,10 +139,10 @@ def check_run(args: argparse.Namespace) -> None:
 
 
 def check_runs(args: argparse.Namespace) -> list[str]:
-    """Returns the folders that --output_dir names: one of a run, or those of an ensemble's; loads no TensorFlow.
+    """Returns the folders that --output_dir names: one run or an ensemble's runs; does not load TensorFlow.
 
     Raises:
-        DataError, UsageError: one of them cannot be read, or they cannot be an ensemble.
+        DataError, UsageError: a run cannot be read, or the runs cannot form an ensemble.
     """
     from t2t_lite.runs.ensemble_check import check_members
     from t2t_lite.runs.run_dir import read_run
@@ -155,7 +156,7 @@ def check_runs(args: argparse.Namespace) -> list[str]:
 
 
 def run_folders(output_dir: str) -> list[str]:
-    """Returns the names between the commas of --output_dir=A,B,C; or the whole, where a folder has this very name."""
+    """Splits --output_dir=A,B,C at its commas, unless a folder has exactly this name, commas included."""
     if "," not in output_dir or os.path.isdir(output_dir):
         return [output_dir]
     folders = output_dir.split(",")
@@ -171,7 +172,7 @@ def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) ->
     """With --trust_run, sets --usr_dir to the code that the run in --output_dir names.
 
     Args:
-        folders: of the runs; None: --output_dir is one.
+        folders: the runs' folders; None: --output_dir is the only one.
     """
     from t2t_lite.runs.run_dir import recorded_code
 
@@ -199,7 +200,7 @@ def add_trust_flag(parser: argparse._ActionsContainer) -> None:
 
 
 def add_code_flags(parser: argparse._ActionsContainer) -> None:
-    """Adds --usr_dir and --trust_run, of a run."""
+    """Adds --usr_dir and --trust_run, the flags for a run's own code."""
     parser.add_argument("--usr_dir", metavar="DIR", help="your own code, where the run was trained with some")
     add_trust_flag(parser)
 
@@ -212,7 +213,7 @@ def positive(text: str) -> int:
 
 
 def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, help: str = RUNS_HELP) -> None:
-    """Adds the flags that name a trained run, or several, and which weights of it; `help` is that of --output_dir."""
+    """Adds the flags that name one or more trained runs and their weights; `help` is the help of --output_dir."""
     parser.add_argument("--output_dir", metavar="DIR", required=required, help=help)
     parser.add_argument(
         "--checkpoint",

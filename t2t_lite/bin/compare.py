@@ -70,7 +70,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
     _check(args)
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # or this process would leave its trainings no memory
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else this process would leave its trainings no memory
     cli.load_tensorflow()
     from t2t_lite.bin.compare_picture import Point, svg
     from t2t_lite.bin.compare_runs import Runs
@@ -92,7 +92,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises UsageError, before anything that takes long, if the problem, its score or one of the sets cannot be."""
+    """Raises UsageError, before any long work, if the problem, its score or one of the sets is invalid."""
     from t2t_lite.bin.problem_metric import checked_metric
     from t2t_lite.optimizers.choices import check_choices
 
@@ -104,7 +104,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _flags(args: argparse.Namespace) -> list[str]:
-    """The flags of the problem and its data, for the trainer, as they were given."""
+    """Returns the given flags of the problem and its data, for the trainer."""
     parser, given = cli.Parser("", ""), []
     problem_flags.add_problem_flags(parser, required=False)
     for action in parser._actions:

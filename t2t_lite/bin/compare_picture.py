@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# In pixels: the plot, and what is left of it, above and below; the least distance of labels and of FLOPs; a letter.
+# In pixels: the plot's width and height, the space to its left, above and below; the least distance between labels
+# and between the FLOPs on the axis, and a letter's width.
 _PLOT_WIDTH, _PLOT_HEIGHT, _LEFT, _TOP, _BELOW = 500, 340, 70, 20, 60
 _LINE, _TICK, _LETTER = 17, 60, 7.5
 
@@ -22,7 +23,7 @@ class Point(NamedTuple):
 
 
 def svg(points: Sequence[Point], score_name: str) -> str:
-    """Draws a circle for each point, its name beside it; FLOPs are on a logarithmic axis."""
+    """Draws each point as a circle with its name beside it; the FLOPs axis is logarithmic."""
     labels = [f"{point.name} {point.score:.2f}" for point in points]
     plot_height = max(_PLOT_HEIGHT, _LINE * len(points))
     height, axis = _TOP + plot_height + _BELOW, _TOP + plot_height
@@ -60,7 +61,7 @@ def svg(points: Sequence[Point], score_name: str) -> str:
 
 
 def apart(places: Sequence[float], distance: float, end: float) -> list[float]:
-    """Moves places until neighbours are `distance` apart: down, or up where one would pass `end`; their order stays."""
+    """Moves places down, or up where one would pass `end`, until neighbours are `distance` apart; keeps their order."""
     order = sorted(range(len(places)), key=places.__getitem__)
     moved = list(places)
     for before, after in itertools.pairwise(order):

@@ -1,4 +1,4 @@
-"""The trainings of t2t-lite-compare: each a process of the trainer, which goes on where it was stopped."""
+"""The trainings of t2t-lite-compare; each is a process of the trainer that goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from t2t_lite.training.recipe import intervals_of, recipe_plan
 from t2t_lite.training.trainer import build_model
 
 _FILE = "runs.json"
-_MIB = 2**10  # of what the system reports, in KiB
+_MIB = 2**10  # in KiB, which the system reports
 
 
 class Run(NamedTuple):
-    """A run that is trained, as its metrics.jsonl says.
+    """A trained run; all but `peak_mib` is read from its metrics.jsonl.
 
     Attributes:
-        folder: its own.
-        train_steps: updates that it had; early stopping may have ended it before those of its recipe.
+        folder: the run's folder.
+        train_steps: updates made; early stopping may have ended the run before its recipe's train_steps.
         flops: of these updates, on real tokens.
-        tokens_per_second: real target tokens of training, the median of its reports.
-        peak_mib: memory of its process, in MiB.
+        tokens_per_second: real target tokens of training; the median of the run's reports.
+        peak_mib: peak memory of its training process, in MiB.
     """
 
     folder: str
@@ -47,7 +47,7 @@ class Run(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Of a training: changes to its set, as --hparams takes them, updates, and their FLOPs on real tokens."""
+    """Plan of a training: changes to its set in the form of --hparams, updates, and their FLOPs on real tokens."""
 
     changes: list[str]
     steps: int
@@ -55,11 +55,11 @@ class _Plan(NamedTuple):
 
 
 class Runs:
-    """The runs in the folder of a comparison; runs.json says which are done, and with how many updates.
+    """The runs in the folder of a comparison; runs.json says which are done, with which flags.
 
     Args:
-        args: of the command.
-        flags: those of the problem and its data, for the trainer.
+        args: the command's arguments.
+        flags: the trainer's flags for the problem and its data.
     """
 
     def __init__(self, args: argparse.Namespace, flags: Sequence[str]) -> None:
@@ -76,18 +76,18 @@ class Runs:
             ) from None
 
     def plan(self, entries: Sequence[Entry]) -> None:
-        """Counts the budgets of all entries, so that what is wrong with one ends the command before it trains.
+        """Counts the budgets of all entries, so that an error in one ends the command before any training.
 
         Raises:
-            T2TError: the data cannot be prepared, a model or its batches cannot be made of them, or a budget is smaller
-                than an update.
+            T2TError: the data cannot be prepared, a model or its batches cannot be made from the data, or a budget is
+                too small for one update.
         """
         for entry in entries:
             if entry.variant not in self._plans:
                 self._plans[entry.variant] = self._counted(entry)
 
     def trained(self, entry: Entry) -> list[list[Run]]:
-        """The runs of a planned entry, in groups that are scored together; they are trained if they are not yet."""
+        """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
         groups = entry.groups(self._args.seed, self._args.seeds)
         return [[self._trained(entry, seed) for seed in group] for group in groups]
 
@@ -108,7 +108,7 @@ class Runs:
     def _counted(self, entry: Entry) -> _Plan:
         """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
         args, (changes, hparams) = self._args, recipe(entry, self._args)
-        folder = str(self._folder / "budget")  # where the data are looked for from; nothing is written there
+        folder = str(self._folder / "budget")  # the data's path is resolved from here; nothing is written there
         spec = RunSpec(
             problem=args.problem,
             options=problem_flags.problem_from(args).options(),
@@ -128,20 +128,20 @@ class Runs:
 
         steps = intervals_of(hparams).train_steps
         if args.train_flops is not None:
-            epoch = flops(plan.steps_per_epoch) / plan.steps_per_epoch  # of an update, in the mean
+            epoch = flops(plan.steps_per_epoch) / plan.steps_per_epoch  # FLOPs of an update on average
             if args.train_flops < epoch:
                 raise UsageError(
                     f"--train_flops={args.train_flops:.4g} is not enough for an update of {entry.variant}, which takes "
                     f"{epoch:.4g} on average. Give more, or smaller batches: --hparams=batch_tokens=N."
                 )
             steps = round(args.train_flops / epoch)
-            config.replace(hparams, train_steps=steps)  # refused where they are too many
+            config.replace(hparams, train_steps=steps)  # raises UsageError if they are too many
             changes.append(f"train_steps={steps}")
         return _Plan(changes, steps, flops(steps))
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl that say what was trained."""
+    """Returns the lines of metrics.jsonl that report on the training."""
     return [line for line in read_metrics(folder) if "flops" in line]
 
 
@@ -161,10 +161,10 @@ def _train(flags: Sequence[str], name: str) -> int:
     process = subprocess.Popen([sys.executable, "-m", "t2t_lite.bin.trainer", *flags])
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except KeyboardInterrupt:  # the process has had the signal too, and saves
+    except KeyboardInterrupt:  # the process has received the signal, too, and saves
         process.wait()
         raise
-    process.returncode = code = os.waitstatus_to_exitcode(status)  # it is gone: nobody is to wait for it again
+    process.returncode = code = os.waitstatus_to_exitcode(status)  # it has ended: Popen must not wait for it again
     if code:
         raise TrainingError(f"The training of {name} has ended with status {code}; the same command goes on with it.")
     return int(usage.ru_maxrss / _MIB)

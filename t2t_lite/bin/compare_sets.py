@@ -1,4 +1,4 @@
-"""What t2t-lite-compare is asked to compare: hparams sets with changes of their own, and ensembles of their runs."""
+"""Entries that t2t-lite-compare compares: hparams sets with their own changes, and ensembles of their runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Entry(NamedTuple):
 
     @property
     def variant(self) -> str:
-        """The set and its changes, as they were given; the name of its runs' folders."""
+        """The set and its changes, as given; the folders of its runs are named after it."""
         return "+".join((self.hparams_set, *self.changes))
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """The entry's name in the table."""
         return self.variant if self.members == 1 else f"{self.variant}*{self.members}"
 
     def groups(self, first: int, seeds: int) -> list[list[int]]:
@@ -37,18 +37,18 @@ class Entry(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """An entry's recipe; `changes` are what the command changes in its set, as --hparams takes it."""
+    """An entry's recipe; `changes` are the command's changes to its set, in the form that --hparams takes."""
 
     changes: list[str]
     hparams: config.HParams
 
 
 def entries(text: str) -> list[Entry]:
-    """Reads --sets; argparse.ArgumentTypeError where it is ill-formed."""
+    """Reads --sets; raises argparse.ArgumentTypeError if it is ill-formed."""
     found = []
     for part in text.split(","):
         variant, star, number = part.partition("*")
-        name, *changes = re.split(r"\+(?=\w+=)", variant)  # a value may have a +, too
+        name, *changes = re.split(r"\+(?=\w+=)", variant)  # a value may contain a +, too
         many = not star or (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)
         changed = all(re.fullmatch(r"\w+=[\w.+-]+", change) for change in changes)
         if not name or "+" in name or not many or not changed:
@@ -66,8 +66,8 @@ def recipe(entry: Entry, args: argparse.Namespace) -> Recipe:
     """Returns the recipe of an entry: its set with --hparams (for all sets), its own changes and --train_steps.
 
     Raises:
-        UsageError: there is no such set, a field that it does not have, a value out of range, one given twice, or one
-            that flags of the command are for.
+        UsageError: an unknown set or field, a value out of range, a field given twice, or a field that the command
+            has its own flags for.
     """
     changes = [*(args.hparams or []), *([",".join(entry.changes)] if entry.changes else [])]
     named = {part.partition("=")[0].strip() for text in changes for part in text.split(",")}

@@ -21,14 +21,14 @@ class Row:
     """A row of the table: a model, or an ensemble whose parameters and training FLOPs are its members' sum.
 
     Attributes:
-        scores: of the test set, or of dev where there is none; one for each seed, or one of an ensemble.
-        dev_scores, dev_losses: the same of the dev set; losses are nats per piece.
-        p_value: of the hypothesis that the scores of its first seed and of the first row's do not differ (paired
-            bootstrap); None in the first row, and of trees, for which there is no such test.
+        scores: on the test set, or on dev where there is none; one for each seed, or one for an ensemble.
+        dev_scores, dev_losses: the same on the dev set; losses are in nats per piece.
+        p_value: for the hypothesis that this row and the first one have equal scores, each with its first seed (paired
+            bootstrap); None in the first row, and for trees, which have no such test.
         sentences_per_second: of the search.
-        train_steps, train_flops: what was trained, in the mean over seeds.
-        tokens_per_second: real target tokens of training, of the first run.
-        peak_mib: of the largest training process.
+        train_steps, train_flops: updates and FLOPs of the training, as means over seeds.
+        tokens_per_second: real target tokens in the training of the first run.
+        peak_mib: peak memory of the largest training process, in MiB.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Row:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the scores over seeds; 0 of one."""
+        """Standard deviation of the scores over seeds; 0 for a single score."""
         return statistics.stdev(score.value for score in self.scores) if len(self.scores) > 1 else 0.0
 
     def against(self, first: Row) -> Row:
-        """The row with its p-value beside the first row."""
+        """Returns the row with its p-value against the first row."""
         if self is first or not isinstance(first.metric, Metric):
             return self
         found = paired_bootstrap(first.metric, self.hypotheses, first.hypotheses, first.references)
@@ -83,7 +83,7 @@ class _Measured(NamedTuple):
 
 
 def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> Row:
-    """Scores each group of runs, which is an ensemble or one run; the first one's search is timed.
+    """Scores each group of runs, which is an ensemble or one run; times the search of the first group.
 
     Args:
         groups: of runs that differ in their seeds; one group is in memory at a time.
@@ -117,7 +117,7 @@ def _measured(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Meas
     speed = 0.0
     if timed:
         sources = store.text(split)[0]
-        start = time.perf_counter()  # the evaluation has traced what the search needs
+        start = time.perf_counter()  # the evaluation has already traced the search
         opened.translator.translate(sources)
         speed = len(sources) / (time.perf_counter() - start)
     parameters = sum(member.model.count_params() for member in opened.members)

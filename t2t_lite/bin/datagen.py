@@ -46,7 +46,7 @@ def _run(args: argparse.Namespace) -> int:
     recipe = recipe_flags.recipe(args, problem.default_hparams)  # a mistake shows before the long work
     output.check_folder("data_dir", args.data_dir)
     problem_flags.check_vocabulary(args)
-    from t2t_lite.data import given_vocabulary  # NumPy and SentencePiece: not for --help
+    from t2t_lite.data import given_vocabulary  # loads NumPy and SentencePiece, which --help does not need
     from t2t_lite.data.prepare import prepare
 
     vocabularies = None if args.vocabulary is None else given_vocabulary.load(args.vocabulary)

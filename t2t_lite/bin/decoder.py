@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
-# What is fixed in an exported model.
+# The flags for what is fixed in an exported model.
 _RUN_FLAGS = (
     *("checkpoint", "usr_dir", "trust_run", "split", "precision"),
     *("beam_size", "length_penalty", "extra_length", "max_source_length"),
@@ -154,7 +154,7 @@ def _translate(
     total: int | None,
     interrupts: cli.Interrupts,
 ) -> None:
-    """Writes the translations of each block when they are done; says what is left if it is stopped."""
+    """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
     show = progress.progress_bar(total - out.done, " lines") if total else None
 
     def batch_is_done(number: int) -> None:
@@ -198,7 +198,7 @@ def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
 def _open(
     args: argparse.Namespace, folders: Sequence[str], sampling: Sampling | None
 ) -> tuple[LineTranslator, str, list[str]]:
-    """Returns the translator, a name of its weights by content, and the lines of --split."""
+    """Returns the translator, the checksums that identify its weights, and the lines of --split."""
     if args.saved_model is not None:
         exported = _open_export(args)
         return exported, _content(exported.folder / "variables" / "variables.index"), []
@@ -209,7 +209,7 @@ def _open(
 
 
 def _content(index: Path) -> str:
-    """Checksum of a checkpoint's index, which holds those of its weights."""
+    """Returns the checksum of a checkpoint's index, which holds the checksums of its weights."""
     return hashlib.sha256(index.read_bytes()).hexdigest()
 
 

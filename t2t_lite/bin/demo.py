@@ -68,7 +68,7 @@ def _run(args: argparse.Namespace) -> int:
     check_installed()
     with listen(args.host, args.port) as listener:
         backend = _backend(args)
-        backend.translate(["a"])  # the first one takes seconds: better now than on the page
+        backend.translate(["a"])  # the first translation takes seconds: do it before the page is used
         _announce(args.host, listener)
         serve(make_app(backend, args.host), listener)
     return 0

@@ -26,7 +26,7 @@ def score_trees(args: argparse.Namespace) -> int:
 
 
 def score_files(args: argparse.Namespace) -> int:
-    """Scores --hypotheses against --references, beside each --baseline; returns the exit status."""
+    """Scores --hypotheses against --references, compared with each --baseline; returns the exit status."""
     metrics = eval_scores.text_metrics(args, "bleu", args.language or "")
     hypotheses, references, baselines = _read_files(args)
     if baselines:
@@ -64,7 +64,7 @@ def _compare(
 
 
 def _read_files(args: argparse.Namespace) -> tuple[list[str], list[list[str]], list[list[str]]]:
-    """Returns the lines of the translations, of each reference and of each baseline: as many of each."""
+    """Returns the lines of the translations, of each reference and of each baseline; all have the same length."""
     from t2t_lite.data import sgm
     from t2t_lite.data.sources import read_lines
 

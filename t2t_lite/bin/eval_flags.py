@@ -6,7 +6,7 @@ import argparse
 
 from t2t_lite.bin import cli, eval_trees
 
-# As metrics/bleu.py has them, which loads sacreBLEU; a test compares.
+# A copy of those in metrics/bleu.py, which loads sacreBLEU; a test compares the two.
 TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
 _RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir", "trust_run")
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")

@@ -20,13 +20,13 @@ def score_run(args: argparse.Namespace) -> int:
 
     folders = cli.check_runs(args)
     problem = read_run(folders[0], args.usr_dir).make_problem()
-    # Faults show before the minutes of decoding.
+    # Errors show before decoding, which takes minutes.
     trees = not problem.codec.is_text
     _check_kind(args, trees)
     own = problem_metric.checked_metric(problem)
     metrics = [] if trees else _metrics(args, problem, own)
     parameters = eval_trees.parameters(args, own if trees else None)
-    cli.load_tensorflow()  # not for --help, nor for files
+    cli.load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.metrics.score import scored
     from t2t_lite.training.evaluate_run import evaluate_run
@@ -56,13 +56,13 @@ def score_run(args: argparse.Namespace) -> int:
 
 
 def _metrics(args: argparse.Namespace, problem: Problem, own: CorpusMetric) -> list[CorpusMetric]:
-    """Those that the flags ask for, before them one that the problem brings along."""
+    """Returns the metrics that the flags ask for; with --metric=all, a metric of the problem's own comes first."""
     found = eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)
     return [*([own] if problem.has_own_metric and args.metric == "all" else []), *found]
 
 
 def _check_kind(args: argparse.Namespace, trees: bool) -> None:
-    """Raises UsageError if the flags ask for scores of text of a parser's run, or for F1 of a translator's."""
+    """Raises UsageError if the flags ask for text scores of a parser's run, or for F1 of a translator's run."""
     if args.metric == "evalb" and not trees:
         raise UsageError(f"--metric=evalb scores trees, and {args.output_dir} writes text; leave the flag out.")
     if trees and (args.metric not in ("all", "evalb") or args.lowercase or args.tokenize):

@@ -46,7 +46,7 @@ def text_metrics(
 
 
 def print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evaluation) -> None:
-    """Prints what was found of trees."""
+    """Prints the scores of trees."""
     if args.columns:
         print("\n".join(found.columns()))
         return

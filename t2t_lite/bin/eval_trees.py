@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
     from t2t_lite.metrics.score import CorpusMetric
 
-_SHOWN = 10  # sentences in error that are listed of a run
+_SHOWN = 10  # sentences in error that are listed for a run
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def list_faults(found: Evaluation, *, shown: int | None = None) -> None:
 
 
 def explain_faults(found: Evaluation) -> None:
-    """Says of a run which sentences the score leaves out, and why."""
+    """Prints which sentences the score of a run leaves out, and why."""
     list_faults(found, shown=_SHOWN)
     total = found.total
     if total.errors:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 
-# Of each format: the folder in OUTPUT_DIR, what its versions hold, and its precisions.
+# For each format: the folder in OUTPUT_DIR, a file that each of its versions holds, and its precisions.
 FORMATS = {
     "saved_model": ("export", "saved_model.pb", cli.PRECISIONS),
     "ctranslate2": ("export_ctranslate2", "model.bin", ("float32", "int8")),
@@ -116,7 +116,7 @@ def _check_format(args: argparse.Namespace, base: str) -> None:
     if name == "ctranslate2" and importlib.util.find_spec(name) is None:
         raise UsageError("--format=ctranslate2 needs the package ctranslate2: pip install 't2t-lite[ctranslate2]'.")
     for other in FORMATS.keys() - {name}:
-        # Who takes the newest version would find one that it cannot read.
+        # A program that takes the newest version would find one that it cannot read.
         if any((version / FORMATS[other][1]).exists() for version in versions(base).values()):
             raise UsageError(f"{base} has versions with --format={other}; give another --export_dir.")
 

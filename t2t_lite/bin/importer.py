@@ -1,4 +1,4 @@
-"""t2t-lite-import: makes a run of a checkpoint that tensor2tensor or OpenNMT-tf trained, and of its vocabulary."""
+"""t2t-lite-import: makes a run from a checkpoint of tensor2tensor or OpenNMT-tf and its vocabulary."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from t2t_lite.errors import DataError
 if TYPE_CHECKING:
     from t2t_lite.importers.run_folder import Import
 
-_LONGEST = {  # what the longest length of an output is in each toolkit
+_LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
     "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
 }
-# What import.json keeps of the command line.
+# The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
 _DECODING = ("beam_size", "length_penalty", "extra_length")
 
@@ -94,7 +94,7 @@ def make_parser() -> cli.Parser:
 
 
 def _add_output_flags(parser: cli.Parser) -> None:
-    """How the run decodes, and what its outputs are compared with."""
+    """Adds the flags for how the run decodes and what its outputs are compared with."""
     parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="of all commands; default: 4")
     parser.add_argument(
         "--length_penalty", type=float, metavar="ALPHA", help="of all commands; default: 0.6, and 0 of OpenNMT-tf"
@@ -107,7 +107,7 @@ def _add_output_flags(parser: cli.Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    # Before TensorFlow: what is wrong shows at once.
+    # Before TensorFlow, so that mistakes show at once.
     from t2t_lite.data.sources import read_lines
     from t2t_lite.importers import vocabulary_kinds
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _KINDS = ("memory", "encoder", "decoder")
 _STYLES = ("lines", "maps")
-_FILES = ("page", "picture", "tree", "heads")  # flags that name what is written
-_MAX_SENTENCES = 20  # each brings up to a few MB
+_FILES = ("page", "picture", "tree", "heads")  # flags that name the output files
+_MAX_SENTENCES = 20  # each adds up to a few MB
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import UsageError
 
-BLOCK = 1024  # lines; blocks are searched one after the other, and written when they are done
+BLOCK = 1024  # lines; blocks are translated one after the other, and each is written when it is done
 _END = None
 
 
 def is_file(path: str | None) -> bool:
-    """Whether the lines are those of a file, which can be read twice."""
+    """Whether the lines come from a file, which can be read twice."""
     return path is not None and (not os.path.exists(path) or stat.S_ISREG(os.stat(path).st_mode))
 
 
 def count_lines(path: str) -> int:
-    """Returns how many lines a file has, having read them all: a line that is not UTF-8 is found at once.
+    """Counts the lines of a file by reading them all, so that a line that is not UTF-8 is found at once.
 
     Raises:
         DataError: as `read_lines`.
@@ -40,12 +40,12 @@ def file_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def lines_of(path: str | None) -> Iterable[str]:
-    """The lines of a pipe by its name, or of standard input, as they come."""
+    """Returns the lines of `path`, such as a named pipe, or of standard input, as they come."""
     return decode_lines(sys.stdin.buffer, "standard input") if path is None else read_lines(path)
 
 
 class LiveLines:
-    """Lines as they come: a thread reads ahead, two blocks at most.
+    """Lines as they come; a thread reads at most two blocks ahead.
 
     Args:
         lines: an iterator that may wait for its next line.
@@ -58,10 +58,10 @@ class LiveLines:
         self._thread.start()
 
     def waiting(self, seconds: float = 0.3) -> int:
-        """Returns how many lines are there after so many seconds, or as soon as there are many, or all.
+        """Returns how many lines are there after `seconds`, or earlier if two blocks or all lines are there.
 
         Raises:
-            DataError: the reader has met a fault already.
+            DataError: the reader has already failed.
         """
         deadline = time.monotonic() + seconds
         while self._thread.is_alive() and not self._ready.full() and time.monotonic() < deadline:
@@ -98,13 +98,13 @@ class LiveLines:
             for line in lines:
                 self._ready.put(line)
             self._ready.put(_END)
-        except BaseException as error:  # raised where the lines are used
+        except BaseException as error:  # raised later, where the lines are used
             self._error = error
             self._ready.put(error)
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Reads --shard=I/N, I from 1 to N; UsageError where it is not of that form."""
+    """Reads --shard=I/N, with I from 1 to N; raises UsageError for any other form."""
     first, slash, last = text.partition("/")
     if not (slash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
         raise UsageError(f"--shard={text} is not of the form I/N with I from 1 to N, such as 1/4.")
@@ -112,6 +112,6 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def shard_range(total: int, shard: tuple[int, int]) -> tuple[int, int]:
-    """The lines of a shard, [first, end): all shards' outputs one after the other are those of the whole file."""
+    """Returns the lines of a shard, [first, end); all shards' outputs, joined in order, are the whole file's output."""
     index, number = shard
     return (index - 1) * total // number, index * total // number

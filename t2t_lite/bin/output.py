@@ -36,9 +36,9 @@ def check_output(flag: str, path: str) -> None:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Writes a file whole or not at all, through links; makes its folder if need be.
+    """Writes a file completely or not at all; follows links and creates the folder if need be.
 
-    A device, such as /dev/null, is written to and stays.
+    A device, such as /dev/null, is written to, not replaced.
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -49,16 +49,16 @@ def write_file(path: str, data: bytes) -> None:
     try:
         replace_file(Path(path), data)
     except OSError as error:
-        error.filename = path  # a full disk names no file
+        error.filename = path  # the error of a full disk names no file
         raise
 
 
 def rows(line: str, hypotheses: Sequence[Hypothesis | response.ServedHypothesis], args: argparse.Namespace) -> str:
-    """Returns what is written for a translated line, as --json and --nbest ask."""
+    """Returns the output for a translated line, in the form that --json and --nbest ask for."""
     if args.json:
         outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
         return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
-    # One output, one line, whatever a model may have learnt to write.
+    # One line per output, even if a model has learnt to write line breaks.
     texts = [h.text.replace("\n", " ") for h in hypotheses]
     if args.nbest:
         return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))

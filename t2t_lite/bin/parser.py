@@ -17,19 +17,19 @@ class Parser(argparse.ArgumentParser):
     A flag given twice is an error that names both values, except with `action="append"`: those flags accumulate.
 
     Args:
-        version_flag: add --version; a command whose --version takes a value adds it by itself, with `ShowVersion`.
+        version_flag: add --version. A command whose --version takes a value adds the flag itself, with `ShowVersion`.
     """
 
     def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
-        self.raises = False  # wrong arguments end the program; True: they raise UsageError
+        self.raises = False  # False: wrong arguments end the program; True: they raise UsageError
         self._given: dict[str, list[str]] = {}  # of one command line: flag -> its values, as they were typed
         if version_flag:
             self.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and stop")
 
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
         """Parses the command line (`argv`, or the process's own); ends the program with status 2 if it is wrong."""
-        if "_ARGCOMPLETE" in os.environ:  # the shell asks how the line may go on
+        if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions of the line
             from t2t_lite.bin import completion
 
             completion.answer(self)
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """argparse calls this once for each time that a flag is given: a second one would replace the first."""
+        """Rejects a repeated flag: argparse calls this for each use, and a second one would replace the first."""
         if action.option_strings and not isinstance(action, argparse._AppendAction):
             flag = action.option_strings[-1]
             if flag in self._given:
@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class ShowVersion(argparse.Action):
-    """Prints the version and ends the program; where a value may follow (`nargs="?"`) and does, it is stored."""
+    """Prints the version and ends the program; if a value is allowed (`nargs="?"`) and given, stores it instead."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -74,12 +74,12 @@ class ShowVersion(argparse.Action):
 
 
 def version_line() -> str:
-    """Returns the versions of this package and of what it computes with; imports none of them."""
+    """Returns the versions of this package, TensorFlow and Keras; imports none of them."""
     return f"t2t-lite {__version__} (TensorFlow {_installed('tensorflow')}, Keras {_installed('keras')})"
 
 
 def _installed(package: str) -> str:
-    import importlib.metadata  # reads much that --help does not need
+    import importlib.metadata  # imports much that --help does not need
 
     try:
         return importlib.metadata.version(package)

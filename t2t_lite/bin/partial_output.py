@@ -22,19 +22,19 @@ except ImportError:  # not a Unix system
 class PartialOutput:
     """FILE.partial, and FILE.partial.json, which says how much of the input is done.
 
-    Each block is on the disk before it is counted, so whatever ends the command, at most one block is done twice.
+    Each block is on the disk before it is counted. However the command ends, at most one block is done twice.
 
     Args:
-        path: the file that is to be written.
+        path: the file to write.
         settings: what the output depends on besides the input lines, JSON-ready.
-        resume: go on with what a stopped command has left.
+        resume: continue the output of a stopped command.
 
     Attributes:
         done: lines of the input whose output is written.
 
     Raises:
-        UsageError: another process writes the file; `resume`, but the file was begun with other settings.
-        DataError: `resume`, but what is left is damaged.
+        UsageError: another process is writing the file; or, with `resume`, the file was begun with other settings.
+        DataError: with `resume`, the partial output is damaged.
     """
 
     def __init__(self, path: str, settings: Mapping[str, Any], *, resume: bool) -> None:
@@ -50,7 +50,7 @@ class PartialOutput:
             self._lock()
             if resume and self._state.exists():
                 self._read_state()
-            self._file.truncate(self._bytes)  # the rest of a block whose writing was killed
+            self._file.truncate(self._bytes)  # drops a block that was only partly written
             self._file.seek(self._bytes)
         except BaseException:
             self._file.close()
@@ -64,7 +64,7 @@ class PartialOutput:
 
     @staticmethod
     def left(path: str) -> int | None:
-        """Returns how many lines a stopped command has left done for this output; None where there are none."""
+        """Returns how many lines of this output a stopped command has done; None if it left no usable state."""
         state = Path(f"{os.path.realpath(path)}.partial.json")
         try:
             return int(json.loads(state.read_text(encoding="utf-8"))["lines"])
@@ -72,7 +72,7 @@ class PartialOutput:
             return None
 
     def skip_done(self, lines: Iterator[str]) -> None:
-        """Reads the lines that are done; UsageError if they are not those that were translated."""
+        """Skips the lines that are done; raises UsageError if they differ from the lines that were translated."""
         for number in range(self.done):
             line = next(lines, None)
             if line is None:
@@ -97,7 +97,7 @@ class PartialOutput:
         replace_file(self._state, json.dumps({**state, "settings": self._settings}, indent=2) + "\n")
 
     def finish(self) -> None:
-        """Gives the file its name."""
+        """Gives the file its final name."""
         self._file.close()
         os.replace(self.partial, self._path)
         sync(self._path.parent)
@@ -141,7 +141,7 @@ class PartialOutput:
 
 
 class Stream:
-    """Standard output, or a device: blocks go out as they are done."""
+    """Standard output or a device; each block is written as soon as it is done."""
 
     done = 0
 

@@ -61,7 +61,7 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
 
 
 def _add_flags_of_parsing(group: argparse._ArgumentGroup) -> None:
-    """Adds options of treebanks that have a flag of their own; docs/parsing.md describes them."""
+    """Adds the flags for options of treebanks; docs/parsing.md describes them."""
     group.add_argument("--exchanges", type=cli.positive, help=argparse.SUPPRESS)
     group.add_argument("--phrases", action="store_true", default=None, help=argparse.SUPPRESS)
     group.add_argument("--prm", help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""The metric of a problem, checked before anything that takes long."""
+"""The metric of a problem, checked before any long work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def checked_metric(problem: Problem) -> CorpusMetric:
     """Returns the metric of a problem.
 
     Raises:
-        UsageError: it cannot be computed, or is none.
+        UsageError: it cannot be computed, or is not a metric.
     """
     metric = problem.make_metric()
     lacks = [] if callable(getattr(metric, "score", None)) else ["method score(hypotheses, references)"]

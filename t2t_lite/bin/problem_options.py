@@ -20,7 +20,7 @@ def problem_options(problem: str, texts: Sequence[str]) -> dict[str, Any]:
 
     Args:
         problem: its registered name.
-        texts: each "name=value,...". A comma that no name and equals sign follow is part of the value.
+        texts: each "name=value,...". A comma is part of the value unless a name and an equals sign follow it.
 
     Raises:
         UsageError: no such option, one given twice, or a value of another type.
@@ -29,7 +29,7 @@ def problem_options(problem: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def sampler_options(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Reads the options of a sampler, as `problem_options`; imports TensorFlow."""
+    """Reads the options of a sampler, as `problem_options` does; imports TensorFlow."""
     return _options("sampler", sampler, registry.SAMPLERS.get(sampler), texts)
 
 
@@ -49,7 +49,7 @@ def _options(kind: str, owner: str, made: Any, texts: Sequence[str]) -> dict[str
 
 
 def _kind(parameter: inspect.Parameter) -> Any:
-    """The type of a parameter, without None; that of its default where it has no annotation."""
+    """Returns the type of a parameter without None; if it has no annotation, the type of its default."""
     kind = parameter.annotation
     if kind is parameter.empty:
         kind = type(parameter.default) if isinstance(parameter.default, bool | int | float) else str

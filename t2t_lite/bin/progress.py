@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 
 from t2t_lite.progress import Progress
 
-_SECONDS_BETWEEN = 30.0  # of the lines of a long preparation
+_SECONDS_BETWEEN = 30.0  # between two lines during a long preparation
 
 
 @contextlib.contextmanager
 def preparation_bar() -> Iterator[Callable[[int, str], None]]:
-    """Gives `prepare` a function that shows (pairs, label): as a bar, or as a line every half minute."""
+    """Yields a function for `prepare` that shows (pairs, label) as a bar, or as a line every half minute."""
     if not sys.stderr.isatty():
         yield _preparation_lines()
         return
@@ -44,5 +44,5 @@ def _preparation_lines() -> Callable[[int, str], None]:
 
 
 def progress_bar(total: int, unit: str, task: str = "") -> Progress:
-    """Returns what is called with the number of items that were finished; see `Progress`."""
+    """Returns a `Progress`, to be called with the number of items that were finished."""
     return Progress(total, unit, task)

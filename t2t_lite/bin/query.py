@@ -110,7 +110,7 @@ def _run(args: argparse.Namespace) -> int:
 def _input_lines(path: str | None) -> Iterator[str]:
     if path is not None:
         lines = read_lines(path)
-        first = list(itertools.islice(lines, 1))  # what is wrong with the file shows before the server is asked
+        first = list(itertools.islice(lines, 1))  # errors in the file show before the server is asked
         return itertools.chain(first, lines)
     if sys.stdin.isatty():
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
@@ -122,7 +122,7 @@ def _translate(args: argparse.Namespace, translator: ServerTranslator, lines: It
     import tqdm
 
     answers = translator.stream(lines, nbest=args.nbest or 1)
-    first = list(itertools.islice(answers, 1))  # before the output is opened: if the server is away, nothing is lost
+    first = list(itertools.islice(answers, 1))  # before opening the output: nothing is lost if the server is away
     hidden = not sys.stderr.isatty() or (args.output is None and sys.stdout.isatty())
     written = 0
     with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:

@@ -14,7 +14,7 @@ from t2t_lite.recipe_text import value_text
 
 
 class RecipeFile(NamedTuple):
-    """What --hparams_file holds: values alone, or the hparams.json of a run, with names."""
+    """Content of --hparams_file: values alone, or a run's hparams.json, which also has names."""
 
     values: dict[str, Any]
     of_run: bool = False
@@ -40,16 +40,16 @@ def add_recipe_flags(parser: argparse.ArgumentParser, of: str = "") -> None:
 
 
 def read_file(args: argparse.Namespace) -> RecipeFile:
-    """Reads --hparams_file; nothing is changed where it is not given.
+    """Reads --hparams_file; returns no changes if it is not given.
 
     Raises:
         DataError: the file cannot be read, or is not JSON.
-        UsageError: it holds something else than hparams.
+        UsageError: it holds something other than hparams.
     """
     return RecipeFile({}) if args.hparams_file is None else _read(args.hparams_file)
 
 
-@functools.cache  # a pipe, such as <(...) of a shell, can be read once
+@functools.cache  # a pipe, such as a shell's <(...), can be read only once
 def _read(path: str) -> RecipeFile:
     try:
         with open(path, encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def _read(path: str) -> RecipeFile:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Makes an object of its entries; JSON itself would take the last of a repeated name in silence."""
+    """Makes a dict of an object's entries; rejects a repeated name, of which JSON would silently take the last."""
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
@@ -98,9 +98,9 @@ def recipe(args: argparse.Namespace, default: str) -> Recipe:
 
 
 def changed(start: Recipe, args: argparse.Namespace) -> Recipe:
-    """Returns `start` as the model that is asked for, the file and the flags change it, in this order.
+    """Returns `start` changed by the requested model, the file and the flags, in this order.
 
-    What another model than that of `start`, or of the file of a run, does not read of them is left out with a warning.
+    Settings of `start` or of a run's file that the requested model does not read are left out with a warning.
 
     Raises:
         UsageError: there is no such model, an unknown name, a setting that the model does not read, a value out of

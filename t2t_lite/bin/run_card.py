@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def make_card(run: OpenRun | OpenEnsemble, precision: str | None = None) -> dict[str, Any]:
-    """Returns the model card of an open run, or of an ensemble, that is exported with `precision` (None: the run's)."""
+    """Returns the model card of an open run or ensemble for an export with `precision` (None: the run's)."""
     from t2t_lite.runs.open_run import OpenEnsemble
 
     return _of_ensemble(run, precision) if isinstance(run, OpenEnsemble) else _of_run(run, precision)
@@ -38,10 +38,10 @@ def _of_run(run: OpenRun, precision: str | None) -> dict[str, Any]:
 
 
 def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[str, Any]]:
-    """The scores that the run's files have of what is exported: of these very weights, with this very search.
+    """Returns the scores in the run's files that belong to exactly the exported weights and search.
 
-    Without a score of dev in them, the evaluation after the update that the weights are of counts; of a mean of
-    checkpoints there is none.
+    If there is no dev score among them, the training's evaluation after the weights' last update counts. A mean of
+    checkpoints has no such evaluation.
     """
     from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.report import read_metrics
@@ -75,7 +75,7 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
 def _pairs(run: OpenRun) -> dict[str, int]:
     try:
         return {split: facts["pairs"] for split, facts in run.store().manifest["splits"].items()}
-    except DataError:  # a run is exported without its data, too
+    except DataError:  # a run can be exported without its data, too
         return {}
 
 
@@ -84,14 +84,15 @@ _OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "
 
 
 def _of_ensemble(ensemble: OpenEnsemble, precision: str | None) -> dict[str, Any]:
-    """What the members share, how the ensemble searches, and "members": what is each one's own, by its weights' prefix.
+    """Returns an ensemble's card; "members" has the facts of each member alone, by the prefix of its weights.
 
-    hparams: the search's, and the precision, or those of the members where they differ.
+    The rest is what the members share and how the ensemble searches. hparams are those of the search, and the
+    precision, or the members' precisions if they differ.
     """
     from t2t_lite.runs.ensemble_check import DECODING
 
     cards = [_of_run(member, precision) for member in ensemble.members]
-    names = [member.output_dir.resolve().name for member in ensemble.members]  # where it lay is nobody's business
+    names = [member.output_dir.resolve().name for member in ensemble.members]  # the path to it stays private
     first = cards[ensemble.members.index(ensemble.first)]
     precisions = sorted({card["hparams"]["precision"] for card in cards})
     return {

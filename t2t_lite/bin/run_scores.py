@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def save_scores(folders: Sequence[str], found: RunScores, scores: Sequence[Score]) -> None:
-    """Writes the scores into the run's folder, and says which ones they replace; those of an ensemble are not kept."""
+    """Writes the scores into the run's folder and prints which ones they replace; an ensemble's are not kept."""
     from t2t_lite.runs import scores_file
 
     if len(folders) > 1:
@@ -25,7 +25,7 @@ def save_scores(folders: Sequence[str], found: RunScores, scores: Sequence[Score
         path = scores_file.write_scores(
             output_dir, found.split, found.checkpoint, found.hypotheses, found.loss, new, found.decoding
         )
-    except OSError as error:  # somebody else's run is scored, too
+    except OSError as error:  # the run may be somebody else's
         print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)
         return
     replaced = f", in place of those of {scores_file.summary(old)}" if old else ""

@@ -38,16 +38,16 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 
 
 def check_name(args: argparse.Namespace) -> None:
-    """Raises UsageError if there is no such sampler; plug-ins are loaded, TensorFlow need not be."""
+    """Raises UsageError if there is no such sampler; needs the plug-ins loaded, but not TensorFlow."""
     if args.sampler is not None:
         registry.SAMPLERS.check(args.sampler)
 
 
 def sampling(args: argparse.Namespace) -> Sampling | None:
-    """Makes the sampler that the flags name, None without --sampler; imports TensorFlow.
+    """Returns the sampler that the flags name, or None without --sampler; imports TensorFlow.
 
     Raises:
-        UsageError: it takes no such option, or not this value.
+        UsageError: the sampler has no such option, or does not take its value.
     """
     if args.sampler is None:
         return None

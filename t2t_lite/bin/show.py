@@ -45,7 +45,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 
 def show(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], RunSpec]) -> int:
-    """Prints what is asked for; `make_spec` says what would be run. Returns the exit status."""
+    """Prints what the flags ask for and returns the exit status; `make_spec` makes the settings of the run."""
     if args.print_completion:
         print(completion.shell_code(args.print_completion))
     elif args.registry_help:
@@ -63,7 +63,7 @@ def _registry_help(args: argparse.Namespace) -> str:
     if args.registry_help != "hparams":
         return registry.help_text(registry.KINDS if args.registry_help == "all" else [args.registry_help])
     if args.hparams_set is None:
-        registry.HPARAMS.load()  # and with them the models' groups
+        registry.HPARAMS.load()  # this also loads the models' groups
         return recipe_text.help_of_all()
     return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
 

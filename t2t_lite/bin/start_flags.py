@@ -32,7 +32,7 @@ def add_start_flags(parser: cli.Parser) -> None:
 
 
 def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
-    """Ends the program with status 2 if flags that go together do not come together."""
+    """Ends the program with status 2 if --with_optimizer is given without --warm_start_from."""
     if args.with_optimizer and args.warm_start_from is None:
         parser.error("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too")
 

@@ -10,11 +10,11 @@ from typing import Any, TextIO
 
 
 class LastingStream:
-    """A text stream that drops what it is given once a write has failed, as when its reader has gone.
+    """A text stream that drops all text after a failed write, for example when its reader has gone.
 
     Args:
-        stream: what is written to.
-        lost: said on standard error then; "" says nothing.
+        stream: the stream to write to.
+        lost: printed on standard error after the first failed write; "" prints nothing.
     """
 
     def __init__(self, stream: TextIO, lost: str = "") -> None:
@@ -29,14 +29,14 @@ class LastingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Hands on what was written, or drops it."""
+        """Flushes what was written, or drops it."""
         try:
             self._stream.flush()
         except OSError as error:
             self._drop(error)
 
     def _drop(self, error: OSError) -> None:
-        # What is still in the buffer, and all that comes, goes nowhere: Python's own flush at its end would fail, too.
+        # Sends the buffer and all later output to the null device: else Python's own flush at exit would fail, too.
         with contextlib.suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._stream.fileno())
@@ -51,7 +51,7 @@ class LastingStream:
 
 @contextlib.contextmanager
 def lasting_output(lost: str) -> Iterator[None]:
-    """Context in which standard output and standard error are such streams; `lost` is said where the output is lost."""
+    """Makes standard output and standard error such streams; prints `lost` if standard output is lost."""
     out, err = LastingStream(sys.stdout, lost), LastingStream(sys.stderr)
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
         try:

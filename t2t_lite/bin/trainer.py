@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def train(argv: list[str]) -> int:
-    """Trains as the command does with these flags; raises the errors that it prints.
+    """Trains as the command does with these flags; raises the errors that the command prints.
 
     Returns:
         0: done; else the status with which a signal ends the command.
@@ -146,7 +146,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
 
 
 def _check_metric(spec: RunSpec) -> None:
-    """Raises UsageError if the dev score cannot be computed, before anything that takes long; says what is unusual."""
+    """Raises UsageError, before any long work, if the dev score cannot be computed; prints what is unusual."""
     from t2t_lite.bin import problem_metric
 
     problem = spec.make_problem()

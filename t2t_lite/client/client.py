@@ -19,14 +19,14 @@ from t2t_lite.client.response import ServedHypothesis, hypotheses
 from t2t_lite.client.rest import Rest
 from t2t_lite.errors import UsageError, did_you_mean
 
-_MAX = 1_000_000  # far above all use, and below what sockets and iterators take
+_MAX = 1_000_000  # far above any use, and below the limits of sockets and iterators
 _ATTEMPTS = 6
 _FIRST_DELAY = 0.25  # seconds before the second attempt, twice that before the third, ...: about 8 s in all
-_POLL_SECONDS = (0.1, 2.0)  # between two looks at a server that is not ready: the first and the longest
+_POLL_SECONDS = (0.1, 2.0)  # pauses between checks of a server that is not ready: first, longest
 
 
 class Connection(Protocol):
-    """What a protocol does. `predict` and `states` raise what `failures` describes."""
+    """Interface of a protocol. `predict` and `states` raise the errors of `errors.failure`."""
 
     def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
         """Returns name -> nested lists, whose first axis is the texts'; `timeout` in seconds."""
@@ -58,8 +58,8 @@ class ServerTranslator:
             with growing pauses.
 
     Raises:
-        UsageError: what cannot be right, or gRPC without its packages. The methods raise T2TErrors that say what the
-            server answered (`failures`).
+        UsageError: invalid arguments, or gRPC without its packages. The methods raise T2TErrors that say what the
+            server answered (`errors.failure`).
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ServerTranslator:
         """Returns as soon as the server says that the model is ready (AVAILABLE).
 
         Raises:
-            T2TError: it is not after `seconds`; the last answer tells why.
+            T2TError: the model is not ready after `seconds`; the message is from the last check.
         """
         deadline = time.monotonic() + seconds
         pause, longest = _POLL_SECONDS
@@ -128,9 +128,9 @@ class ServerTranslator:
         return [best for _, best in self.stream(lines, nbest=nbest)]
 
     def stream(self, lines: Iterable[str], *, nbest: int = 1) -> Iterator[tuple[str, list[ServedHypothesis]]]:
-        """Yields (line, its hypotheses) in order, as they come; as `translate`.
+        """Yields (line, its hypotheses) in order, as answers arrive; otherwise like `translate`.
 
-        It reads no more lines ahead than fill twice the requests that are under way.
+        It reads ahead at most the lines of twice as many requests as may be under way.
         """
         if isinstance(lines, str):
             raise UsageError("Give a list of lines, not one string.")
@@ -142,7 +142,7 @@ class ServerTranslator:
         try:
             while batch := list(itertools.islice(source, self._batch_size)):
                 waiting.append((batch, self._pool.submit(self._answer, batch, nbest)))
-                # With one request at a time its answer comes before the next line is read: a conversation.
+                # With one request at a time, its answer comes before more lines are read, as a conversation needs.
                 while waiting and (len(waiting) >= 2 * self._concurrency - 1 or waiting[0][1].done()):
                     done, answer = waiting.popleft()
                     yield from zip(done, answer.result(), strict=True)
@@ -159,7 +159,7 @@ class ServerTranslator:
         return [next(answered) if line.strip() else [ServedHypothesis("", 0.0)] * nbest for line in lines]
 
     def _ask(self, texts: Sequence[str], nbest: int) -> list[list[ServedHypothesis]]:
-        """Sends one request, again and again while the server is busy."""
+        """Sends one request, and repeats it while the server is busy."""
         try:
             "".join(texts).encode("utf-8")
         except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Which model on which server: an address as users write it, a name, and perhaps a version or a label."""
+"""A model on a server: an address as users write it, a name, and perhaps a version or a label."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Target:
         """Reads "host:port", "[::1]:port", "http://host:port" or "https://host:port" (TLS).
 
         Raises:
-            UsageError: no such form, an impossible name, or both a version and a label.
+            UsageError: an address of another form, an impossible name, or both a version and a label.
         """
         host, port, tls = _address(server)
         for what, name in (("model", model), ("label", label)):

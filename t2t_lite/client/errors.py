@@ -1,6 +1,6 @@
 """Errors of a server: a sentence for the user, an exit status, and whether to retry.
 
-Both protocols end here: gRPC's codes are mapped to HTTP's as the server itself maps them
+Both protocols use these errors: gRPC's codes are mapped to HTTP's as the server itself maps them
 (model_servers/http_server.cc of TensorFlow Serving 2.20).
 """
 
@@ -13,7 +13,7 @@ from t2t_lite.errors import T2TError, UsageError
 
 
 class ServerError(T2TError):
-    """The server failed, or answered what cannot be understood: exit status 1."""
+    """The server failed, or its answer cannot be understood: exit status 1."""
 
 
 class BusyError(ServerError):
@@ -21,7 +21,7 @@ class BusyError(ServerError):
 
 
 class NoAnswerError(ServerError):
-    """No connection, a lost one, or none in time."""
+    """No connection, a lost connection, or no answer in time."""
 
 
 class UnknownModelError(UsageError):
@@ -44,9 +44,9 @@ HTTP_STATUS = {
     "DEADLINE_EXCEEDED": 504,
 }  # every other code: 500
 
-# The server's words when it has put a request together with another client's of another shape: it passes.
+# The server's words after it has batched a request with another client's of another shape; a retry may succeed.
 _FOREIGN_SHAPE = "from different tasks have different shapes and padding is turned off"
-# What to do, by what the server's words hold; the first that is found.
+# Advice by a phrase in the server's words; the first phrase that is found counts.
 _BY_WORDS = (
     (_FOREIGN_SHAPE, "Another client's request has a wrong shape, and spoils those it is batched with."),
     ("waiting in batching queue", "Its time ran out in the server's queue: lower --concurrency, or raise the limit."),
@@ -70,10 +70,10 @@ _BY_STATUS = {
 
 
 def failure(status: int, said: str, target: Target) -> T2TError:
-    """Returns the error to raise for an answer with this HTTP status in which the server said `said`."""
+    """Returns the error to raise for an answer with this HTTP status and the server's words `said`."""
     by_words = (advice for words, advice in _BY_WORDS if words in said)
     advice = next(by_words, _BY_STATUS.get(status, "See the server's log."))
-    assertion = re.search(r"assertion failed: \[(.*?)\]", said)  # of the graph: the sentence, without its operands
+    assertion = re.search(r"assertion failed: \[(.*?)\]", said)  # in the graph: its sentence, without operands
     words = assertion[1] if assertion else said.partition("[[{{")[0]  # what follows names nodes of the graph
     words = " ".join(words.split()).rstrip(".")
     message = f"The {target} answered {status}: {words}. {advice}"
@@ -83,5 +83,5 @@ def failure(status: int, said: str, target: Target) -> T2TError:
         return BusyError(message)
     if status == 400:
         return UsageError(message)
-    busy = status in (429, 503) and "waiting in batching queue" not in said  # that one has used its time
+    busy = status in (429, 503) and "waiting in batching queue" not in said  # that request's time is used up
     return BusyError(message) if busy else ServerError(message)

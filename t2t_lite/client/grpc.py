@@ -1,6 +1,6 @@
 """TensorFlow Serving's gRPC API (PredictionService, ModelService) with its official stubs.
 
-The stubs' messages are TensorFlow's own, so they load TensorFlow: seconds that `rest` does not need.
+The stubs' messages are TensorFlow's own, so they load TensorFlow. This takes seconds that `rest` does not need.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from t2t_lite.client.errors import HTTP_STATUS, NoAnswerError, ServerError, fail
 from t2t_lite.errors import UsageError
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", -1),  # 4 MB unless said otherwise
-    ("grpc.enable_http_proxy", 0),  # straight to the server, as REST; else http_proxy is followed, to localhost too
+    ("grpc.max_receive_message_length", -1),  # no limit; default: 4 MB
+    ("grpc.enable_http_proxy", 0),  # direct, as REST; otherwise http_proxy is used, for localhost too
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 2000),  # two minutes unless said otherwise: no way to wait for a server
+    ("grpc.max_reconnect_backoff_ms", 2000),  # default: two minutes, too long when waiting for a server
 )
 
 _HTTP_1 = ("Failed parsing HTTP/2", "http1.x server")  # what grpcio says of a server that speaks HTTP/1.1
@@ -60,7 +60,7 @@ class Rpc:
         request.inputs["inputs"].CopyFrom(tf.make_tensor_proto([text.encode("utf-8") for text in texts], tf.string))
         answer = self._call(self._predict, request, timeout)
         try:
-            # Through NumPy, not a TensorFlow op, which would take hold of a GPU.
+            # Converts with NumPy: a TensorFlow op would occupy a GPU.
             return {name: tf.make_ndarray(value).tolist() for name, value in answer.outputs.items()}
         except (TypeError, ValueError) as error:
             raise ServerError(

@@ -23,10 +23,10 @@ def hypotheses(outputs: dict[str, Any], rows: int, nbest: int, target: Target) -
     """Returns the `nbest` best of each row.
 
     Args:
-        outputs: `outputs` and `scores` as nested lists, [rows] or [rows, beam]; an only output is taken for the texts.
+        outputs: `outputs` and `scores` as nested lists, [rows] or [rows, beam]; a single output is the texts.
 
     Raises:
-        ServerError: another form, or text that is not UTF-8.
+        ServerError: outputs of another form, or text that is not UTF-8.
         UsageError: `nbest` is above the beam size.
     """
     texts = next(iter(outputs.values())) if len(outputs) == 1 else outputs.get("outputs")

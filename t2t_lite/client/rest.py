@@ -19,13 +19,14 @@ from t2t_lite.errors import T2TError
 
 _CONNECT_SECONDS = 10.0
 _CHUNK = 1 << 16
-_EXCERPT = 200  # characters of an answer that is not understood, in a message
-# A server may close a kept connection at any moment; the next request on it then ends so, before any answer.
+_EXCERPT = 200  # characters that a message quotes from an answer that is not understood
+# A server may close a kept connection at any moment. The next request on it then fails with one of these errors,
+# before any answer.
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
 
 
 class Rest:
-    """Requests to one model. Threads may share it: each request has a connection to itself, kept for the next one."""
+    """Requests to one model. Threads may share it: each request has its own connection, kept for later ones."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -44,7 +45,7 @@ class Rest:
     def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
         """Returns the outputs of a signature by name, as nested lists; see `client.Connection`.
 
-        The column form is used; in it the server leaves out the name of an only output.
+        It uses the column form, in which the server leaves out the name if there is only one output.
         """
         # Never an empty list: a batching server would hold the request until another one comes.
         body = json.dumps({"signature_name": signature, "inputs": list(texts)}, ensure_ascii=False).encode("utf-8")
@@ -77,11 +78,12 @@ class Rest:
             for connection in self._busy:
                 if connection.sock is not None:
                     with contextlib.suppress(OSError):
-                        # The plain socket's, also under TLS: it wakes the thread that reads, and takes nothing away.
+                        # The plain socket's shutdown, also under TLS: it wakes the reading thread,
+                        # and takes nothing away.
                         socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
     def _request(self, method: str, path: str, body: bytes | None, timeout: float) -> dict[str, Any]:
-        """Returns the JSON object that the server answers; raises what `failure` makes of any status but 200."""
+        """Returns the JSON object of the server's answer; raises an error for any status but 200 (see `failure`)."""
         try:
             status, location, data = self._exchange(method, path, body, timeout)
         except TimeoutError:
@@ -125,7 +127,7 @@ class Rest:
                 self._put_back(connection, whole)
 
     def _take(self) -> tuple[http.client.HTTPConnection, bool]:
-        """Returns a connection of this thread's own, and whether it was used before."""
+        """Returns a connection for this thread alone, and whether it was used before."""
         host, port = self._target.host, self._target.port
         with self._lock:
             kept = bool(self._idle)
@@ -139,7 +141,7 @@ class Rest:
         return connection, kept
 
     def _open(self, connection: http.client.HTTPConnection, deadline: float) -> None:
-        """Connects, if need be, and sets the time that is left."""
+        """Connects, if need be, and sets the remaining time as its timeout."""
         if connection.sock is None:
             connection.timeout = min(_remaining(deadline), _CONNECT_SECONDS)
             try:
@@ -153,14 +155,14 @@ class Rest:
     def _put_back(self, connection: http.client.HTTPConnection, whole: bool) -> None:
         with self._lock:
             self._busy.discard(connection)
-            if whole and connection.sock is not None and not self._closed:  # None: the server wants no more on it
+            if whole and connection.sock is not None and not self._closed:  # None: the server takes no more on it
                 self._idle.append(connection)
                 return
         connection.close()
 
     def _parse(self, data: bytes) -> dict[str, Any]:
         try:
-            answer = json.loads(data.decode("utf-8"))  # NaN and Infinity stand bare in it, which Python's json takes
+            answer = json.loads(data.decode("utf-8"))  # Python's json accepts the bare NaN and Infinity in it
         except UnicodeDecodeError:
             raise ServerError(f"The {self._target} answered text that is not UTF-8.") from None
         except (ValueError, RecursionError):
@@ -177,7 +179,7 @@ class Rest:
             said = None
         if isinstance(said, str):
             return failure(status, said, self._target)
-        if status in (429, 502, 503, 504):  # also a proxy's words, in HTML
+        if status in (429, 502, 503, 504):  # may come from a proxy, as HTML
             return failure(status, http.client.responses[status], self._target)
         return ServerError(
             f"{self._target.address} answered {status} and not as TensorFlow Serving does: {_excerpt(text)!r}. "
@@ -204,7 +206,7 @@ def _read(connection: http.client.HTTPConnection, deadline: float) -> tuple[int,
         while piece := response.read1(_CHUNK):
             pieces.append(piece)
             sock.settimeout(_remaining(deadline))
-        if response.length:  # read1 is silent about it
+        if response.length:  # bytes are missing; read1 does not report it
             raise http.client.IncompleteRead(b"", response.length)
     return response.status, response.getheader("Location", "elsewhere"), b"".join(pieces)
 

@@ -24,13 +24,13 @@ def choose_buckets(
 ) -> list[Bucket]:
     """Returns at most `number` buckets in ascending order of size; every pair fits the last one.
 
-    Shapes are chosen greedily: the largest first, then again and again the one that saves most padding, then each
-    once more in the light of the others. Of `number` buckets and fewer, those whose epoch has the least padding are
-    taken: with few pairs, many buckets leave much over that has to move up to larger shapes.
+    Shapes are chosen greedily: first the largest, then repeatedly the one that saves most padding. Each is then chosen
+    again, given the others. This is done for `number` and for fewer buckets; the result with the least padding in an
+    epoch is returned. With few pairs, many buckets leave many pairs over, which have to move up to larger shapes.
 
     Args:
         source_lengths, target_lengths: int [n], n >= 1.
-        batch_tokens: a bucket's rows times its longer side stay at or below this (one row per micro-batch at least).
+        batch_tokens: a bucket's rows times its longer side are at most this (but at least one row per micro-batch).
         micro_batches: rows are a multiple of this.
     """
     # Shapes need only a sample of the lengths, but must hold the longest.
@@ -84,7 +84,7 @@ def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
 
 
 def padded_tokens(buckets: list[Bucket], counts: list[int]) -> int:
-    """Places on both sides, filled or not, of `counts` batches of each bucket."""
+    """Returns the number of places on both sides, filled or not, in `counts` batches of each bucket."""
     return sum(n * b.rows * (b.source_length + b.target_length) for b, n in zip(buckets, counts, strict=True))
 
 
@@ -94,7 +94,7 @@ def _rows(length: int, batch_tokens: int, micro_batches: int, pairs: int) -> int
 
 
 def _least_padding(source: Array, target: Array, number: int) -> list[tuple[int, int]]:
-    """At most `number` shapes, by ascending sum of their sides, that pad the given pairs little."""
+    """Returns at most `number` shapes that pad the given pairs little, in ascending order of the sum of their sides."""
     sides = [_bounds(source), _bounds(target)]
     # A pair fits the shapes that its bounds fit, so a grid of bounds stands for all pairs.
     cells, counts = np.unique(
@@ -115,13 +115,13 @@ def _least_padding(source: Array, target: Array, number: int) -> list[tuple[int,
 
 
 def _best_addition(cost: Array, counts: Array, chosen: list[int]) -> int:
-    """The shape that together with `chosen` pads least."""
+    """Returns the index of the shape that, together with `chosen`, gives the least padding."""
     now = cost[chosen].min(axis=0)
     return int((np.minimum(cost, now) @ counts).argmin())
 
 
 def _bounds(lengths: Array, number: int = 40) -> Array:
-    """Lengths that a shape may have: all that occur, or about `number` that hold equal shares of the tokens."""
+    """Returns the lengths that a shape may have: all that occur, or about `number` with equal shares of the tokens."""
     values, counts = np.unique(lengths, return_counts=True)
     if len(values) <= number:
         return values

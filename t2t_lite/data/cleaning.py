@@ -1,16 +1,16 @@
 """Cleaning of training pairs: what is left out, why, and how many of each, without holding the corpus in memory.
 
-Reasons, in this order; a pair is counted under the first that it meets:
+Reasons to leave out a pair, in this order; a pair is counted under the first that applies:
 
-control    a control character (Unicode category Cc, but for the tab): mostly text that was decoded wrongly once
+control    a control character (Unicode category Cc, except the tab): mostly text that was once decoded wrongly
 length     a side of more than `max_words` words (Moses' clean-corpus-n.perl; its usual limits are 80 to 250)
 ratio      one side has more than `max_ratio` times the words of the other (clean-corpus-n.perl leaves out above 9)
 copy       both sides are the same text, unless both are in one language
-duplicate  the same source with the same target stood before
+duplicate  the same source with the same target occurred before
 
-Words are what stands between blanks; in languages without blanks, such as Chinese and Thai, they are estimated from the
-number of characters (languages.py). Pairs are distinguished by 64 bits of a hash: among the 36 million of WMT14 En-Fr,
-the chance that one pair is taken for another's double is 1 in 28,000.
+Words are separated by blanks. In languages without blanks, such as Chinese and Thai, their number is estimated from the
+number of characters (languages.py). Pairs are told apart by 64 bits of a hash. Among the 36 million pairs of WMT14
+En-Fr, the chance that any pair is wrongly taken for a duplicate is 1 in 28,000.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _PARTITION = 1 << 21  # pairs whose hashes are compared at once, in some 100 MB
 class Cleaner:
     """Cleaner: judges all pairs once, then filters the same pairs each time they are read.
 
-    The verdicts are 8 bytes a pair in a file: first the reason or else the pair's hash, in which doubles are then found
-    by one part of all hashes after another.
+    The file holds a verdict of 8 bytes for each pair: the reason, or else the pair's hash. Duplicates are then found
+    among the hashes, one partition at a time.
 
     Args:
-        pairs: what is to be cleaned.
+        pairs: the pairs to clean.
         file: an empty file for the verdicts, open for writing and reading as long as the Cleaner is used.
         max_words, max_ratio: see above.
         languages: codes of source and target.
 
     Attributes:
-        pairs: how many there are.
-        counts: how many of them are left out, by reason.
+        pairs: number of pairs judged.
+        counts: number of pairs left out, by reason.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Cleaner:
                 self.counts[reason] += int(np.count_nonzero(block == verdict))
 
     def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yields the pairs that are kept; DataError if their number differs from that of the judged ones."""
+        """Yields the pairs that are kept; DataError if `pairs` are more or fewer than the pairs that were judged."""
         stream = iter(pairs)
         for _, block in self._blocks():
             for keep in (block >= len(REASONS)).tolist():
@@ -105,7 +105,7 @@ class Cleaner:
             return REASONS.index("ratio")
         if self._languages[0] != self._languages[1] and source.strip() == target.strip():
             return REASONS.index("copy")
-        # No text holds a line end, so that no two pairs are joined to the same.
+        # No text holds a line end, so different pairs never give the same joined text.
         digest = hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
         return max(int.from_bytes(digest, "little"), len(REASONS))
 
@@ -116,7 +116,7 @@ class Cleaner:
             yield first, np.frombuffer(self._file.read(8 * _BLOCK), np.uint64)
 
     def _mark_doubles(self, partition: int, partitions: int) -> None:
-        """Writes "duplicate" over the hash of each pair of this part that another pair before it has."""
+        """Writes "duplicate" over each hash of this partition that an earlier pair also has."""
         numbers, hashes = [], []
         for first, block in self._blocks():
             mine = np.flatnonzero((block % partitions == partition) & (block >= len(REASONS)))

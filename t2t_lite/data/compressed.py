@@ -1,4 +1,4 @@
-"""Compressed files: .gz, .bz2, .xz and .zst, opened by their names and read as streams."""
+"""Compressed files: .gz, .bz2, .xz and .zst, recognised by their names and read as streams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Opens a file, plain or compressed, for reading.
 
     Raises:
-        DataError: no such file, or one that cannot be read or is damaged; also while it is read.
+        DataError: there is no such file, or it cannot be read or is damaged; also raised while the file is read.
         UsageError: a .zst file, and zstandard is not installed.
     """
     path = Path(path)
@@ -66,7 +66,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 class _ZstdFile(io.RawIOBase):
-    """The content of a .zst file; the library's own reader takes a file that was cut off for a whole one."""
+    """The content of a .zst file; the library's own reader does not notice that a file was cut off."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -79,7 +79,7 @@ class _ZstdFile(io.RawIOBase):
         self._error: type[Exception] = zstandard.ZstdError
         self._new = zstandard.ZstdDecompressor().decompressobj
         self._frame: Any = None
-        self._packed = b""  # of the next frames
+        self._packed = b""  # compressed bytes of the next frames
         self._ready = b""
         self._file = open(path, "rb")  # noqa: SIM115 (close() closes it)
 

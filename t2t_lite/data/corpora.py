@@ -1,4 +1,4 @@
-"""Corpora of a problem as flags name them: folders with weights, and two languages."""
+"""Corpora of a problem, as given by flags: folders with weights, and two languages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from t2t_lite.data.corpus_files import Languages, has_language
 from t2t_lite.errors import UsageError
 
 _CODE = r"\w+(?:-\w+)*"
-# What follows the language in a code, such as BR in pt-BR or Hans in zh-Hans, begins no code.
+# The part of a code after the language, such as BR in pt-BR or Hans in zh-Hans. No code begins with such a part.
 _SUBTAG = re.compile(r"(?:[A-Z]{2}|[A-Z][a-z]{3}|\d{3})(?:-.*)?")
 
 
@@ -62,10 +62,10 @@ def _absolute(folder: str) -> str:
 
 
 def parse_languages(text: str, folder: str) -> Languages:
-    """Reads SOURCE-TARGET or SOURCE:TARGET; where codes hold hyphens and several readings are left, files decide.
+    """Reads SOURCE-TARGET or SOURCE:TARGET; if hyphens in the codes leave several readings, file names decide.
 
     Args:
-        folder: looked at only then.
+        folder: where the files are; read only in that case.
 
     Raises:
         UsageError: not two different codes, or no way to tell where the first one ends.
@@ -97,5 +97,5 @@ def parse_languages(text: str, folder: str) -> Languages:
 
 
 def format_languages(languages: Languages) -> str:
-    """The text that `parse_languages` reads in one way."""
+    """The text that `parse_languages` reads, in a form that has only one reading."""
     return (":" if "-" in "".join(languages) else "-").join(languages)

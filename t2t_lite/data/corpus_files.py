@@ -24,10 +24,11 @@ def read_part(part: Part, languages: Languages) -> Iterator[tuple[str, str]]:
 
 
 def find_files(folder: str, split: str, languages: Languages) -> list[Part]:
-    """Returns the files of a split; several parts only where the training data are several corpora with OPUS names.
+    """Returns the files of a split; several parts only if the training data are several corpora with OPUS names.
 
     Raises:
         DataError: no such folder, one side only, or several files that could be meant.
+        UsageError: no such split.
     """
     if split not in _NAMES:
         raise UsageError(f"There is no split {split!r}; there are {', '.join(_NAMES)}.")
@@ -36,7 +37,7 @@ def find_files(folder: str, split: str, languages: Languages) -> list[Part]:
     stems = _stems(folder, rf"(?:{'|'.join(_NAMES[split])})(?:[_.].*)?", languages)
     whole = {stem: parts for stem, files in stems.items() if (parts := _parts(files, languages))}
     if whole:
-        # The plain names, such as train.en, go before longer ones, such as train.clean.en.
+        # Plain names, such as train.en, take precedence over longer ones, such as train.clean.en.
         chosen = {stem: parts for stem, parts in whole.items() if stem in _NAMES[split]} or whole
         return [_only([part for parts in chosen.values() for part in parts], folder, split, languages)]
     if stems:
@@ -68,7 +69,7 @@ def missing(folder: str, split: str, languages: Languages) -> DataError:
 
 
 def _stems(folder: str, stem: str, languages: Languages) -> dict[str, dict[str, list[Path]]]:
-    """Returns the files by the part of their names before the language or .tsv, then by that."""
+    """Returns the files by stem (the name before the language or .tsv), then by language or .tsv."""
     codes = "|".join(map(re.escape, languages))
     pattern = re.compile(rf"({stem})(?:\.({codes})(?:\.txt)?|({_TABLES}))")
     stems: dict[str, dict[str, list[Path]]] = {}
@@ -80,7 +81,7 @@ def _stems(folder: str, stem: str, languages: Languages) -> dict[str, dict[str, 
 
 
 def _parts(files: dict[str, list[Path]], languages: Languages) -> list[Part]:
-    """Returns what the files of a stem can be: tables, and each file of one side with each of the other."""
+    """Returns the parts that the files of a stem can form: each table, and each source file with each target file."""
     sources, targets = (files.get(language, []) for language in languages)
     whole: list[Part] = [(path,) for suffix in tables.SUFFIXES for path in files.get(suffix, [])]
     return whole + [(source, target) for source in sources for target in targets]
@@ -97,7 +98,7 @@ def _only(parts: list[Part], folder: str, split: str, languages: Languages) -> P
 
 
 def _opus_files(folder: str, languages: Languages) -> list[Part]:
-    """The corpora with OPUS names, such as Europarl.de-en.de; none whose name is that of dev or test data."""
+    """The corpora with OPUS names, such as Europarl.de-en.de, except those named like dev or test data."""
     one, other = map(re.escape, languages)
     stems = _stems(folder, rf"(?!(?i:.*(?:dev|valid|test))).+\.(?:{one}-{other}|{other}-{one})", languages)
     for stem, files in stems.items():

@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 # A chunk ends at whichever comes first, so that a few very long lines do not make a very large chunk.
 CHUNK_PAIRS = 2000
 CHUNK_CHARS = 1_000_000
-# Up to this many chunks are encoded without starting processes, which takes longer than encoding them.
+# Fewer chunks than this are encoded without starting processes, which takes longer than encoding them.
 _FEW_CHUNKS = 8
 
 
@@ -41,7 +41,7 @@ def encode_pairs(
 
     Args:
         vocabularies: of the source and of the target; the same object where they share one.
-        num_workers: processes; with 1, or few pairs, everything is done in this one.
+        num_workers: number of processes; with 1, or with few pairs, this process does everything.
 
     Raises:
         DataError: a process was killed.

@@ -15,21 +15,22 @@ from t2t_lite.text import sentencepiece_model, vocabulary_files
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import FILES, KINDS, load_pair
 
-_RARE = 0.01  # share of unknown pieces that goes without a warning
+_RARE = 0.01  # share of unknown pieces up to which there is no warning
 
 _log = logging.getLogger("t2t_lite")
 
 
 def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
-    """Reads the vocabularies of a run, or a file, which both sides then share.
+    """Reads the vocabularies of a run, or a single file, which both sides then share.
 
-    The name of a file ends in what `text.vocabulary_files.KINDS` names; any other is a SentencePiece model.
+    The suffix of a file says its kind (`text.vocabulary_files.KINDS`); with any other suffix it is a SentencePiece
+    model.
 
     Args:
-        say: whether a message says that the ids of pieces change.
+        say: whether to log that the ids of pieces change.
 
     Raises:
-        UsageError: there is neither.
+        UsageError: there is neither a run nor a file.
         DataError: damaged files.
     """
     if os.path.isfile(path):
@@ -49,7 +50,7 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
 
 
 def check_coverage(problem: Problem, splits: dict[str, Any]) -> None:
-    """Warns of text that given vocabularies do not know; DataError where the problem's codec allows none."""
+    """Warns of text that given vocabularies do not know; DataError if the problem's codec allows no unknown pieces."""
     facts = splits["train"]
     problem.codec.check_unknown(problem.name, facts["target"]["unknown"])
     shares = {side: facts[side]["unknown"] / facts[side]["ids"] for side in SIDES}

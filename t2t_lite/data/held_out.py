@@ -12,17 +12,17 @@ Pair = tuple[str, str]
 
 
 class HeldOut:
-    """The pairs with the lowest hashes. The order of the corpus, and how often it repeats them, makes no difference."""
+    """The pairs with the lowest hashes. The order of the corpus and repeated pairs in it make no difference."""
 
     def __init__(self, pairs: Iterable[Pair], count: int) -> None:
         """Chooses `count` different pairs with text on both sides; keeps no others in memory.
 
         Raises:
-            DataError: none would be left to train on.
+            DataError: no pairs would be left to train on.
         """
         chosen: dict[int, Pair] = {}
         highest: list[int] = []  # a heap of their negative hashes
-        more = False  # whether there are pairs beyond them
+        more = False  # whether there are pairs that are not chosen
         for pair in pairs:
             key = _key(pair)
             if key in chosen or not (pair[0].strip() and pair[1].strip()):
@@ -41,7 +41,7 @@ class HeldOut:
         self._keys = frozenset(chosen)
 
     def __contains__(self, pair: Pair) -> bool:
-        """Whether the pair is held out, white space aside."""
+        """Whether the pair is held out; differences in white space do not count."""
         return _key(pair) in self._keys
 
 

@@ -1,8 +1,8 @@
 """Identity of prepared data: whether a store equals what a problem would give now. Content decides, not paths.
 
 The manifest, which is equal on every machine, holds the problem's settings and the checksum of its text. Reading all of
-the text at each start would take long, so what it was read from is looked at first: the checksums of the source files,
-and the user's own code (origin.py). Where that leaves it open, the text is read and compared.
+the text at each start would take long. So its origin is compared first: the checksums of the source files, and the
+user's own code (origin.py). If that leaves the answer open, the text is read and compared.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Comparison:
     """Result of `compare`.
 
     Attributes:
-        changes: what differs, a line each; none: the store can be used.
-        of_settings: whether it is the settings that differ, not the data.
+        changes: one line for each difference; if there are none, the store can be used.
+        of_settings: whether the settings differ, not the data.
         summary: when and from what the store was prepared, for the user.
-        doubts: what could not be compared, and why; "" if all was.
+        doubts: what could not be compared, and why; "" if everything was compared.
     """
 
     changes: list[str]
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[str, Any]:
-    """The settings for the manifest; a given vocabulary counts by its checksum."""
+    """The settings for the manifest; a given vocabulary is represented by its checksum."""
     settings: dict[str, Any] = json.loads(json.dumps(problem.settings()))
     if vocabularies is None:
         return settings
@@ -129,7 +129,7 @@ def _what_is_equal(before: Origin, now: Origin) -> str:
 def _setting_changes(store: Store, problem: Problem, vocabularies: Vocabularies | None, old: bool) -> list[str]:
     before = _flat(store.manifest["settings"])
     after = _flat(data_settings(problem, vocabularies))
-    if old:  # without a record of the files their paths are all there is to compare
+    if old:  # without a record of the files, only their paths can be compared
         options = problem.options()
         after |= {name: options.get(name) for name in problem.path_options if name in before}
     changes = []
@@ -163,7 +163,7 @@ def _file_changes(before: dict[str, list[SourceFile]], now: dict[str, list[Sourc
     for split in dict.fromkeys([*before, *now]):
         old, new = before.get(split, []), now.get(split, [])
         if [file.sha256 for file in old] == [file.sha256 for file in new]:
-            continue  # whatever they are called
+            continue  # the same content; names do not matter
         before_by_name, now_by_name = _by_name(old), _by_name(new)
         gone = [file for name, file in before_by_name.items() if name not in now_by_name]
         found = [f"  {split}: {file.path} is no longer read" for file in gone]
@@ -174,7 +174,7 @@ def _file_changes(before: dict[str, list[SourceFile]], now: dict[str, list[Sourc
 
 
 def _by_name(files: list[SourceFile]) -> dict[tuple[str, int], SourceFile]:
-    """The files by their names and, as corpora may have files of the same name, the number of the one so called."""
+    """The files by name and number; the number tells files of the same name in several corpora apart."""
     named: dict[tuple[str, int], SourceFile] = {}
     for file in files:
         name = Path(file.path).name

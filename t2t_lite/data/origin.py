@@ -1,7 +1,7 @@
 """The origin of prepared data (origin.json in the store): when they were prepared, and from which files and code.
 
-It differs between machines, as the manifest does not. Files that have the size and the time that are noted here are not
-read again: their checksums are taken from here.
+Unlike the manifest, it differs between machines. Files with the size and time recorded here are not read again; their
+checksums are taken from here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ORIGIN = "origin.json"
 
 @dataclasses.dataclass(frozen=True)
 class SourceFile:
-    """A file that a problem reads, at the time it was looked at."""
+    """A file that a problem reads, as it was when it was last checked."""
 
     path: str
     bytes: int
@@ -40,7 +40,7 @@ class Origin:
     Attributes:
         prepared: date and time (UTC, ISO 8601).
         paths: the problem's options that name files or folders.
-        files: by split, in the order in which they are read; None: the problem does not say which it reads.
+        files: by split, in the order in which they are read; None: the problem does not name the files it reads.
         code: checksum of the user's own code that defines the problem; None: a problem of t2t-lite itself.
     """
 
@@ -60,10 +60,10 @@ class Origin:
 
 
 def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = None) -> Origin:
-    """Returns the present origin of a problem.
+    """Returns the current origin of a problem.
 
     Args:
-        known: what it was made from before; spares the reading of files with the same path, size and time.
+        known: the earlier origin; files with the same path, size and time are not read again.
 
     Raises:
         DataError: files are missing, or cannot be read.
@@ -94,7 +94,7 @@ def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:
 
 
 def _code_checksum(problem: type[Problem]) -> str | None:
-    """Checksum of the Python files beside those that define a user's own problem; None where there are none."""
+    """Checksum of all Python files in the folders of a user's own problem; None if there are none."""
     folders = set()
     for cls in problem.__mro__:
         if cls.__module__.partition(".")[0] not in ("t2t_lite", *sys.stdlib_module_names):
@@ -120,12 +120,12 @@ def to_json(origin: Origin) -> str:
 
 def write_origin(folder: Path, origin: Origin) -> None:
     """Replaces origin.json in a store; a store that cannot be written to keeps the old one."""
-    with contextlib.suppress(OSError):  # all that it does is spare work the next time
+    with contextlib.suppress(OSError):  # the file only saves work the next time
         replace_file(folder / ORIGIN, to_json(origin))
 
 
 def read_origin(folder: Path) -> Origin | None:
-    """Reads origin.json; None where there is none, as in stores of before it was written, or a damaged one."""
+    """Reads origin.json; None if it is damaged or missing, as in stores made before it was introduced."""
     try:
         values = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
         return _from_json(values)

@@ -14,8 +14,8 @@ _OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter 
 class PackedPlan:
     """Batches of packed rows, `max_length` pieces wide on both sides.
 
-    Which pairs share a row is fixed by the seed; the order of rows is shuffled again in each epoch. (Packing again
-    would change the number of rows, and with it which batch is number N.)
+    The seed fixes which pairs share a row; the order of rows is shuffled again in each epoch. (Packing again would
+    change the number of rows, and so which batch is number N.)
 
     Args and raises: as `BucketPlan`.
     """
@@ -72,7 +72,7 @@ def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int)
         order: int64 [n], ids of pairs, none longer than `width`.
 
     Returns:
-        int64 [rows, most pairs in a row], -1 where empty.
+        int64 [rows, largest number of pairs in a row], -1 where empty.
     """
     done: list[list[int]] = []
     open_rows: list[list[int]] = []

@@ -1,7 +1,7 @@
 """Pipeline from planned batches to padded arrays, which a thread makes ahead of the training step.
 
-Token ids are small next to what a step computes, so every replica is handed the whole batch and takes its part
-(training/step.py); nothing here knows how many devices there are.
+Token ids are small compared with what a step computes, so every replica gets the whole batch and takes its part
+(training/step.py). Nothing here depends on the number of devices.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def batches(
             while not stopped.is_set():
                 _put(made, assemble(split, plan.batch(step), micro_batches, packing), stopped)
                 step += 1
-        except BaseException as error:  # handed over: the training loop must hear of it
+        except BaseException as error:  # passed on: the training loop must raise it
             _put(made, error, stopped)
 
     thread = threading.Thread(target=make, daemon=True, name="t2t-lite-batches")
@@ -95,7 +95,7 @@ def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, 
 
 
 def assemble(split: TokenSplit, planned: PlannedBatch, micro_batches: int, packing: bool) -> Batch:
-    """Returns the arrays of one planned batch, see `batches`; DataError if an id is of no piece."""
+    """Returns the arrays of one planned batch, see `batches`; DataError if an id belongs to no piece."""
     batch: Batch = {}
     for name, tokens, length in (
         ("source", split.source, planned.source_length),

@@ -1,8 +1,8 @@
 """Plan of batches: which pairs form batch N, as a function of (lengths, seed, step) alone, in NumPy.
 
-Every pair is used once per epoch, in an order shuffled over the whole data set. Pairs of like lengths share a
-bucket, whose batches all have one shape. What is left over in a bucket moves up to the next larger one, so that at
-most one batch per epoch has empty rows.
+Every pair is used once per epoch, in an order shuffled over the whole data set. Pairs of similar lengths share a
+bucket, whose batches all have one shape. Pairs left over in a bucket move up to the next larger one, so at most one
+batch per epoch has empty rows.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class PlannedBatch:
 
 
 class BucketPlan:
-    """Batches of like lengths.
+    """Batches of pairs with similar lengths.
 
     Args:
-        source_lengths, target_lengths: int [n], pieces with the end symbol.
+        source_lengths, target_lengths: int [n], pieces including the end symbol.
         batch_tokens: padded tokens per side and update, at most (section 5.1: about 25,000).
         micro_batches: K; a batch's rows are a multiple of it.
         max_length: pairs with a longer side are left out.
@@ -90,9 +90,9 @@ class BucketPlan:
         )
 
     def _shuffled(self, epoch: int) -> tuple[list[Array], Array]:
-        """Members of each bucket in this epoch's order, and the (bucket, number) of each of its batches."""
+        """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
-            self._epoch = None  # or there would be two in memory
+            self._epoch = None  # otherwise two epochs would be in memory
             random = np.random.default_rng([self._seed, epoch])
             shuffled = random.permutation(np.arange(len(self._kept), dtype=self._kept.dtype))
             bucket_of = self._bucket_of[shuffled]
@@ -101,7 +101,7 @@ class BucketPlan:
                 above = next_bucket(self.buckets, i)
                 if above is not None:
                     full = len(members[i]) // bucket.rows * bucket.rows
-                    # In front of the larger bucket's own pairs, so that the newcomers are not passed on again.
+                    # They go before the larger bucket's own pairs, so that they do not move up again.
                     members[above] = np.concatenate([members[i][full:], members[above]])
                     members[i] = members[i][:full]
             order = np.array([(b, n) for b, count in enumerate(self._counts) for n in range(count)])

@@ -44,10 +44,10 @@ def prepare(
 
     A store that was made from the same data with the same settings (identity.py) is opened as it is, and a message says
     when it was made. Memory is bounded: text is read as a stream. The store appears under its name only when it is
-    whole.
+    complete.
 
     Args:
-        vocabularies: what the text is encoded with, (source, target); None: a vocabulary is trained on the text.
+        vocabularies: (source, target), to encode the text with; None: a vocabulary is trained on the text.
         num_workers: processes that encode; None: one per CPU, 16 at most.
         force: make it again even if it is there.
         again: make it again if it was made from other data, or with other settings.
@@ -55,7 +55,7 @@ def prepare(
 
     Raises:
         UsageError: the store was made with other settings (the message lists them).
-        DataError: the store was made from other data (listed, too); faulty text, or a damaged store.
+        DataError: the store was made from other data (also listed); faulty text, or a damaged store.
     """
     _check_arguments(problem, num_workers)
     folder = Path(data_dir) / problem.name
@@ -77,8 +77,8 @@ def prepare(
         if store is not None:
             return store
         if folder.exists():
-            open_store(folder)  # what is replaced is a store, never a folder of something else
-        # The file without a name is gone when it is closed, or the process killed.
+            open_store(folder)  # raises DataError for any other folder, which must not be replaced
+        # The temporary file has no name; it is gone when it is closed or the process is killed.
         with StoreWriter(folder) as writer, tempfile.TemporaryFile(dir=folder.parent) as verdicts:
             _write(problem, splits, vocabularies, writer, verdicts, num_workers or min(available_cpus(), 16), progress)
     return open_store(folder)
@@ -105,7 +105,7 @@ def _checked_splits(problem: Problem) -> tuple[str, ...]:
 def _existing(
     problem: Problem, folder: Path, vocabularies: Vocabularies | None, progress: Progress, again: bool = False
 ) -> Store | None:
-    """Opens the store if it fits; None where there is none, or with `again` one that does not fit."""
+    """Opens the store if it fits; None if there is no store, or if it does not fit and `again` is set."""
     if not folder.exists():
         return None
     store = open_store(folder)
@@ -128,7 +128,7 @@ def _write(
     num_workers: int,
     progress: Progress,
 ) -> None:
-    origin = find_origin(problem, splits)  # before the text is read: what changes meanwhile counts as changed
+    origin = find_origin(problem, splits)  # before the text is read: a file changed meanwhile counts as changed
     # The small splits first: a fault in them shows before the long work on train.
     small = {split: list(read_pairs(problem, split)) for split in splits if split != "train"}
     for split, pairs in small.items():

@@ -1,4 +1,4 @@
-"""Text of a problem: its pairs are checked and counted, and a checksum is made; cleaning of training pairs."""
+"""Text of a problem: checks, counts and checksum of its pairs, and cleaning of training pairs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def text_checksum(pairs: Iterator[Pair] | list[Pair]) -> TextChecksum:
 
 
 class TrainingText:
-    """The training pairs that are used: with text on both sides, and cleaned if the problem asks for that."""
+    """The training pairs that are used: those with text on both sides, cleaned if the problem asks for that."""
 
     def __init__(self, problem: Problem, verdicts: IO[bytes], progress: Progress) -> None:
         self._problem = problem
@@ -84,7 +84,7 @@ class TrainingText:
             self._say_counts(self._cleaner)
 
     def read(self) -> Iterator[Pair]:
-        """Yields the pairs, from the first one, at each call."""
+        """Yields the pairs; each call starts from the first one."""
         return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
 
     def _say_counts(self, cleaner: Cleaner) -> None:
@@ -101,7 +101,7 @@ class TrainingText:
             )
 
     def say_marks(self) -> None:
-        """Warns of a character that is not kept; call it after all pairs have been read."""
+        """Warns of SentencePiece's mark for a space, which is not kept; call it after all pairs have been read."""
         if self._marked:
             _log.warning(
                 "%s training pairs hold %s (U+2581), which is SentencePiece's own mark for a space: it is read as a "
@@ -111,7 +111,7 @@ class TrainingText:
             )
 
     def facts(self) -> dict[str, Any]:
-        """The checksum of all pairs, used or not; how many were left out, and why. Known when all have been read."""
+        """The checksum of all pairs, used or not; how many were left out, and why. Call it after all were read."""
         cleaned = {} if self._cleaner is None else {"cleaned": self._cleaner.counts}
         return {"dropped": self._empty, **cleaned, "text_sha256": self._checksum.hexdigest()}
 

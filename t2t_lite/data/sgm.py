@@ -4,8 +4,8 @@
     <doc sysid="ref" docid="1012-bbc" origlang="de">
     <seg id="1">A sentence.</seg>
 
-They are no XML: an ampersand may stand for itself, and tags may be in capitals. Therefore the text is searched for the
-two tags that matter, and nothing in it is ever taken for the name of another file.
+These files are not XML: an ampersand need not be escaped, and tags may be in capitals. So the text is searched for the
+two tags that matter, and nothing in it is ever used as the name of another file.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def is_sgm(lines: Sequence[str]) -> bool:
 
 
 def parse(lines: Sequence[str], path: str | os.PathLike[str]) -> Segments:
-    """Returns the segments of an SGML file; `path` is what messages call it.
+    """Returns the segments of an SGML file; messages name it by `path`.
 
     Raises:
-        DataError: no segments, one twice (as where a file holds several references), one that does not end or stands
-            in no document, or one without its name; the message has the line, the document and the segment.
+        DataError: there are no segments, or a segment occurs twice (as in a file with several references), does not
+            end, is in no document, or has no id; the message has the line, the document and the segment.
     """
     text = "\n".join(lines)
     segments: Segments = {}
@@ -99,7 +99,7 @@ def _error(path: str | os.PathLike[str], tag: re.Match[str], message: str) -> Da
 
 
 def _text(raw: str) -> str:
-    """Returns the characters that stand in a file as `raw`: entities decoded once, blanks and line ends made one."""
+    """Returns the text that a file writes as `raw`: entities decoded once, runs of blanks and line ends made one."""
     return _BLANKS.sub(" ", _ENTITY.sub(_character, raw)).strip(" ")
 
 

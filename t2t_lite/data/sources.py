@@ -1,7 +1,7 @@
 """Text from files, plain, compressed or WMT's .sgm; one line or pair at a time.
 
-A line ends at "\\n" and nowhere else: real corpora hold U+0085 and U+2028 inside a line, where str.splitlines() would
-cut and put the two sides of a corpus out of step.
+A line ends only at "\\n". Real corpora hold U+0085 and U+2028 inside a line; str.splitlines() would cut there, and the
+lines of the two sides would no longer match.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]:
-    """Yields the lines of an open binary file, as `read_lines`; `name` is what messages call it."""
+    """Yields the lines of an open binary file, as `read_lines`; messages call the file `name`."""
     # Iterating over a binary file cuts at b"\n" only.
     for number, raw in enumerate(file, start=1):
         if number == 1:
@@ -57,7 +57,7 @@ def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLi
             break
         count += 1
         yield source, target
-    # A longer file has given one line more than was counted; the rest of it is counted only for the message.
+    # The longer file has given one line that is not yet counted; the rest is counted only for the message.
     counts = [
         count + (line is not None) + sum(1 for _ in rest) for line, rest in ((source, sources), (target, targets))
     ]
@@ -87,7 +87,7 @@ def _read_segments(
 
 
 def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:
-    # The mark of UTF-32 begins with that of UTF-16.
+    # UTF-32 is tested first because its byte order mark begins with that of UTF-16.
     for name, marks in {"UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-16": _UTF16_BOMS}.items():
         if start.startswith(marks):
             raise DataError(

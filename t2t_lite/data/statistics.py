@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PlanStatistics:
-    """Sums over one epoch; tokens are pieces, end symbols among them, and a place holds a token or padding."""
+    """Sums over one epoch; tokens are pieces, including end symbols, and a place holds a token or padding."""
 
     pairs: int
     left_out: int  # pairs with a side longer than max_length

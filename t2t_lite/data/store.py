@@ -41,8 +41,8 @@ class Tokens:
         lengths: int32 [n], EOS included.
 
     Args:
-        size: pieces of the vocabulary; all ids are below it, or the file is damaged.
-        path: of the ids, for messages.
+        size: number of pieces in the vocabulary; all ids are below it, unless the file is damaged.
+        path: of the file of ids, for messages.
     """
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path) -> None:
@@ -64,7 +64,7 @@ class Tokens:
         return np.diff(self.offsets).astype(np.int32)
 
     def check(self, ids: np.ndarray) -> None:
-        """Raises DataError if one of `ids`, read from here, is of no piece; a GPU would compute with zeros."""
+        """Raises DataError if one of `ids`, read from here, belongs to no piece; a GPU would compute with zeros."""
         largest = int(ids.max(initial=0))
         if largest >= self._size:
             raise DataError(
@@ -114,7 +114,7 @@ class Store:
 
     @functools.cached_property
     def outputs(self) -> Outputs:
-        """How outputs of a model of these data are read."""
+        """How to read the outputs of a model of these data."""
         for name in self.codec.file_names:
             if name in self.manifest["files"]:
                 self._small_file(name)  # compares its checksum
@@ -156,7 +156,7 @@ class Store:
             )
 
     def _small_file(self, name: str) -> Path:
-        """The path of a file that is read whole anyway, so that its checksum costs nothing."""
+        """Returns the path of a file after comparing its checksum; such a file is small and read whole anyway."""
         path = self.folder / name
         self._compare(name, hashlib.sha256(path.read_bytes()).hexdigest())
         return path
@@ -222,9 +222,10 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
 
 
 def _check_form(manifest: dict[str, Any]) -> None:
-    """Raises ValueError, KeyError, TypeError or AttributeError unless a manifest has all that is read of it.
+    """Raises ValueError, KeyError, TypeError or AttributeError unless a manifest has everything that is read from it.
 
-    No file lies outside of the folder, and those of ids have the sizes that their numbers ask for.
+    This includes that no file lies outside of the folder, and that the files of ids have the sizes that follow from
+    their counts.
     """
     files, splits = manifest["files"], manifest["splits"]
     sizes = {name: facts["bytes"] for name, facts in files.items()}

@@ -1,4 +1,4 @@
-"""Writing a token store: aside first, then in place by one rename, so that there is a whole store or none."""
+"""Writing a token store: in a separate folder, then put in place by one rename; the store is complete or absent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StoreWriter:
     """Writer of a store. `finish` puts it in place; leaving the `with` block without that removes it.
 
     Args:
-        folder: where the store is to be; its parent exists. A store that is there already is replaced.
+        folder: the store's final folder; its parent must exist. A store that is already there is replaced.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -75,7 +75,7 @@ def recover(folder: Path) -> None:
     """Restores a store whose replacement was killed between the two renames."""
     if _replaced(folder).exists() and not folder.exists():
         with file_lock(folder):
-            if not folder.exists():  # a process may have been just between the two
+            if not folder.exists():  # a process may have been between the two renames when this was first checked
                 os.rename(_replaced(folder), folder)
 
 
@@ -109,7 +109,7 @@ class SequenceWriter:
             self._unknown += int(np.count_nonzero(side.ids == self._unknown_id))
 
     def facts(self) -> dict[str, Any]:
-        """What the manifest says of this side: ids, the longest sequence (EOS counted) and unknown pieces."""
+        """What the manifest says about this side: ids, the longest sequence (including EOS) and unknown pieces."""
         return {"dtype": self._dtype, "ids": self._end, "longest": self._longest, "unknown": self._unknown}
 
 
@@ -144,6 +144,6 @@ class _File:
             raise
 
     def abandon(self) -> None:
-        # Where the disk is full, what is left in the buffer cannot be written, and is not wanted either.
+        # If the disk is full, the rest of the buffer cannot be written; it is not needed either.
         with contextlib.suppress(OSError):
             self._file.close()

@@ -28,7 +28,7 @@ def read_table(path: Path, languages: Languages) -> Iterator[tuple[str, str]]:
     """Yields (source, target) of each row of a .tsv, .csv or .jsonl file, plain or compressed; blank rows are skipped.
 
     Args:
-        languages: the codes of source and target, as the header or the keys name them; "source" and "target" will do.
+        languages: codes of source and target, as in the header or the keys; "source" and "target" are accepted too.
 
     Raises:
         DataError: as read_lines; a row that is damaged or has other columns or keys; a file without rows.
@@ -54,7 +54,7 @@ def _text(path: Path, number: int, text: str) -> str:
     return text
 
 
-_with_breaks: set[str] = set()  # files of which it has been said
+_with_breaks: set[str] = set()  # files that have already been warned about
 
 
 def _say_joined(path: str, number: int) -> None:
@@ -114,7 +114,7 @@ def _places(row: list[str], languages: Languages) -> tuple[int, int] | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yields (number, cells). In .tsv files quotes are text; in .csv files they go as Python's csv has them."""
+    """Yields (number, cells). In .tsv files quotes are text; in .csv files Python's csv module interprets them."""
     lines = read_lines(path)
     if split_suffix(os.fspath(path))[0].endswith(".tsv"):
         yield from enumerate((line.split("\t") for line in lines), start=1)

@@ -20,14 +20,14 @@ _PACKAGES = ("tensorflow_datasets", "importlib_resources")  # the second one is 
 
 
 def read_tfds(name: str, split: str, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Yields (source, target) of a translation data set of TensorFlow Datasets, which downloads it if need be.
+    """Yields (source, target) of a translation data set of TensorFlow Datasets, which downloads it if needed.
 
-    It stands in TFDS_DATA_DIR, or in ~/tensorflow_datasets where that is not set. A process of its own reads it: so
-    TensorFlow takes no memory from this one, and no devices before training has chosen them.
+    The data set is kept in TFDS_DATA_DIR, or in ~/tensorflow_datasets if that is not set. A separate process reads it,
+    so that TensorFlow takes no memory from this one, and no devices before training has chosen them.
 
     Args:
         name: of the data set and its configuration, such as "wmt14_translate/de-en".
-        split: of theirs, such as "validation".
+        split: a split of the data set, such as "validation".
         source, target: the languages, as the data set calls them.
 
     Raises:
@@ -62,13 +62,13 @@ def read_tfds(name: str, split: str, source: str, target: str) -> Iterator[tuple
 
 
 def _send_tfds(sender: Connection, name: str, split: str, languages: tuple[str, str]) -> None:
-    """In the process: sends lists of pairs and an empty one at the end, or a message if anything goes wrong."""
+    """Runs in the child process: sends lists of pairs, then an empty list; or a message if anything goes wrong."""
     from t2t_lite.data.child import follow_parent
 
     follow_parent()
     try:
         for chunk in _tfds_chunks(name, split):
-            # Nothing promises that a text of theirs is one line.
+            # Texts of TensorFlow Datasets are not guaranteed to be one line.
             sides = ([text.decode().replace("\n", " ") for text in chunk[language]] for language in languages)
             sender.send(list(zip(*sides, strict=True)))
         sender.send([])
@@ -82,7 +82,7 @@ def _message(error: Exception, name: str, split: str) -> str:
     folder = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
     if isinstance(error, requests.exceptions.RequestException) and error.request is not None:
         url: Any = error.request.url
-        # Of "Max retries exceeded" the reason alone, and of "Unable to connect to proxy" its own.
+        # Only the reason inside "Max retries exceeded", and the original error inside "Unable to connect to proxy".
         reason: Any = getattr(error.args[0], "reason", error) if error.args else error
         reason = getattr(reason, "original_error", reason)
         return (
@@ -108,7 +108,7 @@ def _tfds_chunks(name: str, split: str) -> Iterator[dict[str, list[bytes]]]:
 
     tf.config.list_physical_devices()
     os.dup2(stderr, 2)
-    os.dup2(stderr, 1)  # what it says while downloading is no output of ours
+    os.dup2(stderr, 1)  # its messages about downloads are not part of our output
     if not os.isatty(stderr):
         tfds.disable_progress_bar()
     _limit_retries()
@@ -123,8 +123,9 @@ def _tfds_chunks(name: str, split: str) -> Iterator[dict[str, list[bytes]]]:
 def _limit_retries() -> None:
     """Makes TensorFlow Datasets give up on a server in seconds, in this process.
 
-    By itself it tries eleven times, with pauses that add up to three minutes and a warning each, and waits for ever for
-    a server that does not answer. It makes an adapter for each request, so a class that limits both takes its place.
+    By default it tries eleven times, with a warning each and pauses that add up to three minutes, and waits forever for
+    a server that does not answer. It makes a new adapter for each request, so a class that limits both replaces the
+    adapter's class.
     """
     import requests
 

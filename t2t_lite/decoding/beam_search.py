@@ -34,10 +34,10 @@ def beam_search(
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
-    Each step keeps the K best unfinished hypotheses and, apart from them, the K best finished ones, out of 2K
-    candidates. A sentence is done when it has reached its longest length, or when no unfinished hypothesis can still
-    win: log-probabilities only fall, so the best one's value over the longest length's penalty bounds its score.
-    What happens to a sentence does not depend on the others in its batch.
+    Each step keeps the K best unfinished hypotheses and, separately, the K best finished ones, out of 2K candidates. A
+    sentence is done when it has reached its longest length, or when no unfinished hypothesis can still win.
+    Log-probabilities only fall, so the best one divided by the penalty of the longest length is an upper bound of the
+    score. What happens to a sentence does not depend on the others in its batch.
 
     Args:
         model: a `models.base.Model`.
@@ -45,7 +45,7 @@ def beam_search(
         beam_size: K; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0.
         extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
-        early_stop: bool or bool scalar; done when the best output is settled; otherwise when all K are.
+        early_stop: bool or bool scalar; true: done when the best output is settled; false: when all K are.
         prepack: the model's weights are final, and `ops.prepacked.is_supported`.
 
     Returns:
@@ -85,7 +85,7 @@ class _BeamSearch(Search):
         ids = with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
         ends = tf.equal(symbols, EOS)
 
-        # Finished: those there were and the candidates that end here.
+        # Finished: those from before and the candidates that end here.
         scores = tf.where(ends, logp / length_penalty(index + 1, self.alpha), _NEVER)
         scores, chosen = tf.math.top_k(tf.concat([beams["scores"], scores], 1), self.beam_size)
         finished = tf.gather(tf.concat([beams["finished"], ids], 1), chosen, batch_dims=1)
@@ -114,8 +114,8 @@ class _BeamSearch(Search):
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
         best, symbols = top_k(logits, number)
-        # Log-probabilities from that of the best symbol, which is never too small for its probability to be known:
-        # one pass over the logits instead of the three of a log-softmax.
+        # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
+        # float32. This takes one pass over the logits; a log-softmax takes three.
         of_best = tf.math.log(tf.gather(tf.nn.softmax(logits), symbols[:, :, :1], batch_dims=2))
         logp = best - best[:, :, :1] + of_best + beams["alive_logp"][:, :, None]
         logp = tf.where(tf.equal(symbols, PAD), _NEVER, logp)  # padding is no output

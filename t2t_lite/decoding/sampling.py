@@ -22,7 +22,7 @@ from t2t_lite.samplers.base import Sampler
 class Sampling:
     """How outputs are drawn.
 
-    seed: another one draws other outputs.
+    seed: a different seed draws different outputs.
     """
 
     sampler: Sampler
@@ -34,8 +34,8 @@ def sample(
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
-    What is drawn for a sentence follows from the seed and the sentence alone: its neighbours, the batch, and how many
-    samples there are change nothing (but where a last bit of a logit decides). Equal sentences give equal samples.
+    What is drawn for a sentence depends on the seed and the sentence alone: its neighbours, the batch and the number of
+    samples change nothing (except where the last bit of a logit decides). Equal sentences give equal samples.
 
     Args:
         model: a `models.base.Model`.
@@ -45,8 +45,8 @@ def sample(
         extra_length, prepack: as in `beam_search`.
 
     Returns:
-        int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; one that is as long as may be has no end
-        symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
+        int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
+        no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
     with weights_read_once(model):
         search = _Sampling(model, source, sampling, num_samples, extra_length)
@@ -114,14 +114,14 @@ def sentence_keys(source: Any, seed: int) -> Any:
 
 
 def uniform(keys: Any, num_samples: int, index: Any) -> Any:
-    """Returns float64 [B, K] in [0, 1), uniform, another number for each key, sample and step."""
+    """Returns float64 [B, K] in [0, 1), uniform, a different number for each key, sample and step."""
     samples = tf.range(num_samples, dtype=tf.int32)
     bits = _mixed(_mixed(keys[:, None] + tf.cast(samples, tf.uint64)) + tf.cast(index, tf.uint64))
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(12, tf.uint64)), tf.float64) * 2.0**-52
 
 
 def _mixed(x: Any) -> Any:
-    """A step of SplitMix64 (Steele et al., 2014) from uint64: numbers that differ in a bit get unlike ones."""
+    """A step of SplitMix64 (Steele et al., 2014) on uint64: inputs that differ in a bit give unlike outputs."""
     x += tf.constant(0x9E3779B97F4A7C15, tf.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, tf.constant(shift, tf.uint64)))

@@ -25,7 +25,7 @@ _log = logging.getLogger("t2t_lite")
 class PairScore:
     """Score of one pair: the log-probability (natural) of the target, and the number of its pieces, EOS included.
 
-    Both are 0 where the source is blank; a blank target is its end symbol.
+    Both are 0 if the source is blank. A blank target consists of its end symbol.
     """
 
     log_prob: float
@@ -33,7 +33,7 @@ class PairScore:
 
     @property
     def perplexity(self) -> float:
-        """Per piece; NaN where there are none."""
+        """Perplexity per piece; NaN if there are no pieces."""
         return math.exp(min(-self.log_prob / self.tokens, 700.0)) if self.tokens else math.nan
 
 
@@ -53,11 +53,11 @@ def score(
 ) -> list[PairScore]:
     """Scores line N of the targets as an output for line N of the sources, as the export's signature `score` does.
 
-    Sources longer than max_source_length pieces are cut, as for a translation, and targets to extra_length pieces more;
-    a warning counts them.
+    Sources are cut to max_source_length pieces, as for a translation, and targets to extra_length pieces more. A
+    warning counts those that are cut.
 
     Args:
-        translator: whose model scores. Targets are what it writes: of a parser, linearised trees.
+        translator: its model scores. Targets are what it writes: for a parser, linearised trees.
         progress: called with the number of pairs of each finished batch, blank ones in the first call.
     """
     limit = translator.max_source_length
@@ -93,7 +93,7 @@ def score(
 
 
 def _encoded(vocabulary: AnyVocabulary, lines: Sequence[str], limit: int, name: str) -> list[list[int]]:
-    """The pieces of each line and EOS, `limit` of them at most; none of a blank line."""
+    """The pieces of each line and EOS, at most `limit` in all; empty for a blank line."""
     pieces = vocabulary.encode_many([vocabulary.line(line) if line.strip() else "" for line in lines])
     cut = sum(len(ids) >= limit for ids in pieces)
     if cut:
@@ -104,7 +104,7 @@ def _encoded(vocabulary: AnyVocabulary, lines: Sequence[str], limit: int, name: 
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Pairs that are scored together, longest first; those that are under way at a time share _BATCH_TOKENS."""
+    """Yields pairs to score together, longest first; batches that run at the same time share _BATCH_TOKENS."""
     order = [int(i) for i in np.argsort([-length for length in lengths], kind="stable") if lengths[i]]
     start = 0
     while start < len(order):

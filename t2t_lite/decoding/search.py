@@ -18,12 +18,12 @@ State = dict[str, Any]
 class Search(abc.ABC):
     """One search of a batch.
 
-    Sentences that are done leave the batch when they are a quarter of it. So there are two loops: the inner one makes
-    steps, and ends when the batch should shrink or the model's state is full; the outer one sees to both.
+    Sentences that are done leave the batch when they are a quarter of it. So there are two loops. The inner one makes
+    steps, and ends when the batch should shrink or the model's state is full. The outer one handles both cases.
 
-    What the inner loop does not change is in `fixed`, a row for each sentence there still is: "rows" in the result,
-    "max_lengths", and the "model"'s own. The rest is in `beams`: "index" of the step, "done" [B], "alive" [B, K, L],
-    the unfinished hypotheses, and the model's "state". A subclass adds its own.
+    `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
+    result, "max_lengths", and the "model"'s own. `beams` holds the rest: "index" of the step, "done" [B], "alive"
+    [B, K, L] (the unfinished hypotheses), and the model's "state". A subclass adds its own.
 
     Args:
         model: a `models.base.Model`.
@@ -104,7 +104,7 @@ class Search(abc.ABC):
         return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
 
     def _reported(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
-        """The result with what has been found of the sentences there still are."""
+        """The result, updated with what has been found for the sentences still in the batch."""
         ids, scores = (
             tf.tensor_scatter_nd_update(old, fixed["rows"][:, None], new)
             for old, new in zip(result, self._ranked(beams), strict=True)
@@ -116,7 +116,7 @@ class Search(abc.ABC):
         index = beams["index"]
         previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
         logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
-        # Changes nothing, but TensorFlow's optimizer would cast bfloat16 logits again for each use in another shape.
+        # Changes no value. Without it TensorFlow's optimizer would cast bfloat16 logits for each use in another shape.
         return tf.ensure_shape(logits, logits.shape), state
 
 
@@ -127,5 +127,5 @@ def with_symbol(ids: Any, index: Any, symbols: Any) -> Any:
 
 
 def _any_length(value: Any) -> tf.TensorShape:
-    """Sentences leave; other sizes stay, unless the graph does not know them."""
+    """The number of sentences changes; other sizes stay, unless the graph does not know them."""
     return tf.TensorShape([None, *value.shape[1:]] if len(value.shape) else [])

@@ -28,9 +28,9 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """One output. `score` is log-probability / length penalty, of a sample the log-probability; 0 for an empty input.
+    """One output. `score` is log-probability / length penalty, for a sample the log-probability; 0 for an empty input.
 
-    repaired: the model's symbols were no tree, and `text` is the one that was made of them (text/linearize.py).
+    repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/linearize.py).
     """
 
     text: str
@@ -42,10 +42,10 @@ class LineTranslator(abc.ABC):
     """Base class of translators: cuts lines, sorts them by length, decodes batches and restores the order.
 
     Args:
-        source_vocabulary: what the lines are cut and sorted by.
-        beam_size: outputs there are of a line, at most.
+        source_vocabulary: lines are cut and sorted by its pieces.
+        beam_size: the most outputs of a line.
         max_source_length: longer inputs are cut to this many pieces, end symbol included, and counted in a warning.
-        batch_tokens: padded source tokens decoded at once, at most (one sentence at least).
+        batch_tokens: the most padded source tokens decoded at once (but at least one sentence).
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LineTranslator(abc.ABC):
     ) -> list[list[Hypothesis]]:
         """Returns the `nbest` best outputs of each line, in the lines' order.
 
-        A blank line (empty, only white space of any kind) gives empty outputs and is not decoded.
+        A blank line (empty, or only white space of any kind) gives empty outputs and is not decoded.
 
         Args:
             nbest: at most beam_size.
@@ -82,7 +82,8 @@ class LineTranslator(abc.ABC):
     ) -> Iterator[tuple[Sequence[str], list[list[Hypothesis]]]]:
         """Yields each block of lines with its outputs as soon as they are there; as `translate`.
 
-        Only one block is in memory. Lines that are cut are counted in a warning at the end, and in one at the first.
+        Only one block is in memory. A warning counts cut lines after the first block that has any. Another one at the
+        end counts all if there are more.
         """
         cut = lines = first = 0
         for block in blocks:
@@ -138,7 +139,7 @@ class LineTranslator(abc.ABC):
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yields the line numbers of each batch; longest first, so that memory runs out at once or never.
 
-        Where several batches are under way, they share `batch_tokens`, and the lines.
+        Batches that run at the same time share `batch_tokens`, and the lines.
         """
         order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
         num_parallel, start = threads.num_parallel(), 0
@@ -157,11 +158,11 @@ class Translator(LineTranslator):
         source_vocabulary, target_vocabulary: its vocabularies.
         beam_size, length_penalty, extra_length: see `beam_search`.
         max_source_length, batch_tokens: see `LineTranslator`.
-        outputs: how the model's outputs are read, as prepared data or a run have it; None: as text.
+        outputs: how the model's outputs are read, as prepared data or a run say; None: as text.
 
     Attributes:
-        prepack: see `beam_search`; to be set before the first translation, and not for a graph that is exported.
-        sampling: outputs are drawn, beam_size of each line, instead of searched for; to be set before the first, too.
+        prepack: see `beam_search`; set it before the first translation, and not for a graph that is exported.
+        sampling: beam_size outputs of each line are drawn instead of searched for; set it before the first translation.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class Translator(LineTranslator):
         return {**{name: getattr(self, name) for name in names}, "precision": self.model.compute_dtype}
 
     def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
-        """`beam_search`, or `sample`, with this translator's model and settings; what is exported runs the same."""
+        """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same."""
         if self.sampling is not None:
             return sample(
                 self.model,
@@ -246,7 +247,7 @@ class Translator(LineTranslator):
         ]
 
     def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:
-        """Returns the output for a line of which the search found the pieces `ids` [T]."""
+        """Returns the output for a line for which the search found the pieces `ids` [T]."""
         text, repaired = self.outputs.output(line, self.target_vocabulary.decode(ids.tolist()))
         return Hypothesis(text, float(score), repaired)
 
@@ -255,7 +256,7 @@ class Translator(LineTranslator):
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns int32 [rows, longest], zeros behind the shorter rows."""
+    """Returns int32 [rows, longest], zeros at the end of shorter rows."""
     array = np.zeros((len(sequences), max(map(len, sequences))), np.int32)
     for row, ids in zip(array, sequences, strict=True):
         row[: len(ids)] = ids

@@ -1,7 +1,7 @@
-"""The page and its three requests, as a Flask application: /card, /translate and /attention, all of them JSON.
+"""Flask application: the page and its three JSON requests, /card, /translate and /attention.
 
-No other web site may use it: a foreign Host (DNS rebinding), a foreign Origin and bodies that are not application/json
-are refused, and nothing may frame the page. The page's policy lets it load its own files only.
+Other web sites cannot use it. It refuses a foreign Host (DNS rebinding), a foreign Origin and bodies that are not
+application/json, and nothing may frame the page. The page's policy lets it load only its own files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def make_app(backend: Backend, host: str) -> Any:
 
     Args:
         backend: the model; one request at a time reaches it.
-        host: what the server is bound to, by which a browser may call it.
+        host: the name or address that the server is bound to; browsers may call it by this.
     """
     import flask
 
@@ -127,10 +127,10 @@ def _tell_errors(app: Any) -> None:
 
 
 def _is_ours(address: str, host: str) -> bool:
-    """Whether a Host header names this machine. A rebound name is a stranger's; a numeric address cannot be rebound."""
+    """Whether a Host header names this machine. Other names may be rebound; a numeric address cannot be."""
     try:
         name = urlsplit(f"//{address}").hostname or ""
-    except ValueError:  # brackets around what is no address
+    except ValueError:  # brackets around something that is not an address
         return False
     try:
         ipaddress.ip_address(name)
@@ -161,7 +161,7 @@ def _json(request: Any) -> Any:
 
 
 def _text(data: Any) -> str:
-    """The text of a request; UsageError where there is none that can be translated."""
+    """Returns the text of a request; raises UsageError if there is none that can be translated."""
     text = data.get("text") if isinstance(data, dict) else None
     if not isinstance(text, str):
         raise UsageError(_EXPECTED)

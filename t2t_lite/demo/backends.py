@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
     from t2t_lite.export.exported import ExportedTranslator
 
-MAX_PIECES = 120  # more are no picture that anybody can read, and the weights grow with the square
+MAX_PIECES = 120  # nobody can read a picture of more, and the weights grow with the square
 _TIMEOUT = 60.0  # seconds that a server may take
 
 
 class Backend(Protocol):
-    """A model. Not for several threads at a time; all raise T2TErrors that say what is wrong."""
+    """A model, for one thread at a time; all its methods raise T2TErrors that say what is wrong."""
 
     card: Mapping[str, Any]  # the model card, or what else is known about the model; JSON-ready
 
@@ -101,7 +101,7 @@ class Server:
             self._translator = stack.enter_context(
                 client.ServerTranslator(server, model, concurrency=1, timeout=_TIMEOUT)
             )
-            outputs = self._rest.predict("nbest", ["a"], _TIMEOUT).get("outputs")  # as many as the beam is wide
+            outputs = self._rest.predict("nbest", ["a"], _TIMEOUT).get("outputs")  # as many as the beam size
             if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):
                 raise ServerError(f"The {target} answers no n-best list; was it exported with t2t-lite-exporter?")
             self._nbest = len(outputs[0])
@@ -117,9 +117,9 @@ class Server:
 
 
 def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """From the outputs of the signature `attention`, for one line, to what attention.js draws."""
+    """Converts the outputs of the signature `attention` for one line to what attention.js draws."""
     text, source, target = (_texts(outputs[name][0]) for name in ("outputs", "source_pieces", "target_pieces"))
-    if max(len(source), len(target)) > MAX_PIECES:  # exports of before there was a limit
+    if max(len(source), len(target)) > MAX_PIECES:  # exports from before the limit existed
         raise UsageError(f"{max(len(source), len(target))} pieces; attention is shown for at most {MAX_PIECES}.")
     maps = {
         kind: np.round(np.asarray(outputs[kind][0], np.float64), 3).tolist()
@@ -132,7 +132,7 @@ def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(value: Any) -> Any:
-    """A text, or a list of them: TensorFlow has bytes."""
+    """Returns a text, or a list of texts; decodes TensorFlow's bytes."""
     if isinstance(value, bytes):
         return value.decode("utf-8")
     return value if isinstance(value, str) else [_texts(part) for part in value]

@@ -9,21 +9,22 @@ from typing import Any
 from t2t_lite.errors import UsageError
 
 _MAX_BYTES = 1 << 20  # of a request
-_THREADS = 4  # the model answers one request at a time; the others hand out files or wait
-_SECONDS = 5  # for a whole request to come, or the next one, before a connection is closed: they are limited in number
+_THREADS = 4  # the model answers one request at a time; other threads serve files or wait
+# For a whole request, or the next one, to arrive. Then the connection is closed, because connections are limited.
+_SECONDS = 5
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens there; browsers that come early wait. Port 0: any that is free.
+    """Returns a socket that listens at this address; browsers that connect early wait. Port 0: any free port.
 
     Raises:
-        UsageError: no address of this machine, or a port that is taken or reserved.
+        UsageError: `host` is not an address of this machine, or the port is taken or reserved.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that no resolver takes
-        reason = str(getattr(error, "strerror", error)).partition(" (while")[0]  # the rest tells the address again
+        reason = str(getattr(error, "strerror", error)).partition(" (while")[0]  # the rest repeats the address
         raise UsageError(
             f"The page cannot be served at --host={host} --port={port} ({reason}). Give an address of this machine and "
             "a free port; --port=0 finds one."
@@ -31,12 +32,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: Any, listener: socket.socket) -> None:
-    """Serves until Ctrl-C, which ends in KeyboardInterrupt as elsewhere."""
+    """Serves until Ctrl-C, which raises KeyboardInterrupt as elsewhere."""
     import waitress
     from waitress.channel import HTTPChannel
 
     class Channel(HTTPChannel):
-        """A connection; parts of a request do not make it wait longer for the whole."""
+        """A connection; further parts of a request do not extend the time limit for the whole request."""
 
         last_activity: float
 

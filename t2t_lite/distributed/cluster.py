@@ -42,7 +42,7 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster | None:
     """Returns what TF_CONFIG says, or None where it is not set or names no cluster.
 
     Raises:
-        UsageError: it is not what TensorFlow's own documentation asks for.
+        UsageError: it does not have the form that TensorFlow's documentation asks for.
     """
     text = environment.get(VARIABLE, "").strip()
     if not text:

@@ -25,12 +25,13 @@ class Devices:
     """What to train on. None of it changes the result.
 
     Attributes:
-        number: of this process; None: all GPUs, or one CPU (`choose_devices` takes as many as a recipe can use).
-        strategy: of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
+        number: devices of this process; None: all GPUs, or one CPU (`choose_devices` takes as many as a recipe can
+            use).
+        strategy: one of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
             several devices, else one_device.
-        all_reduce: of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
+        all_reduce: one of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
             "ring" between several. "auto": TensorFlow's choice.
-        fill: whether some may take empty micro-batches where they cannot share them equally.
+        fill: whether some devices may take empty micro-batches if they cannot share them equally.
         join_timeout: how many seconds to wait for the other workers of a cluster.
     """
 
@@ -42,12 +43,12 @@ class Devices:
 
 
 def make_strategy(devices: Devices) -> tf.distribute.Strategy:
-    """Returns a strategy over GPUs, or over that many logical CPUs where there is no GPU.
+    """Returns a strategy over GPUs, or over as many logical CPUs if there is no GPU.
 
     Must be called before TensorFlow has touched its devices.
 
     Raises:
-        UsageError: fewer GPUs than asked for, or what does not go together.
+        UsageError: fewer GPUs than asked for, or settings that do not go together.
         TrainingError: the cluster cannot be joined.
     """
     number, all_reduce = _number(devices), devices.all_reduce
@@ -71,7 +72,7 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
 
 
 def available_devices() -> tuple[str, int]:
-    """What this machine trains on by itself: ("GPU", how many there are), or ("CPU", 1) where there is none."""
+    """What this machine trains on by default: ("GPU", how many there are), or ("CPU", 1) where there is none."""
     gpus = len(tf.config.list_physical_devices("GPU"))
     return ("GPU", gpus) if gpus else ("CPU", 1)
 
@@ -90,13 +91,13 @@ def use_jit(jit: str) -> bool:
 
 
 def share_processors(rows: int, jit: str) -> None:
-    """Has each processor compute rows of its own of a micro-batch, where there is no GPU and there are rows enough.
+    """Lets each processor compute its own rows of a micro-batch, if there is no GPU and there are enough rows.
 
     Must be called before TensorFlow has touched its devices.
 
     Args:
-        rows: of a micro-batch, at least.
-        jit: as for `use_jit`; XLA shares the processors out by itself.
+        rows: the least number of rows of a micro-batch.
+        jit: as for `use_jit`; XLA distributes its work over the processors itself.
     """
     if not use_jit(jit):
         threads.set_inter_op_parallelism(at_most=min(rows // 2, _MOST_BLOCKS))
@@ -129,19 +130,21 @@ def micro_batches_per_device(micro_batches: int, devices: int, *, workers: int =
 
 
 def largest_divisor(micro_batches: int, available: int, workers: int = 1) -> int:
-    """Returns the largest number of devices, at most `available` in each worker, that can share the micro-batches
-    equally; 0 where there is none."""
+    """Returns the largest number of devices in each worker that can share the micro-batches equally.
+
+    It is at most `available`, and 0 if there is no such number.
+    """
     return max((n for n in range(1, available + 1) if micro_batches % (n * workers) == 0), default=0)
 
 
 def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
-    """Settles how many devices train. Where that is left open: as many as can share the micro-batches equally.
+    """Decides how many devices train; if left open, as many as can share the micro-batches equally.
 
     Returns:
-        (`devices` with their number, a sentence about those that are left unused or "").
+        (`devices` with their number, a sentence about unused ones or "").
 
     Raises:
-        UsageError: what is asked for is not there, does not go together, or cannot share the micro-batches.
+        UsageError: the devices are not there, cannot share the micro-batches, or the settings do not go together.
     """
     cluster, available = read_cluster(os.environ), _number(devices)
     workers, number = len(cluster.addresses) if cluster else 1, available
@@ -177,7 +180,7 @@ def _number(devices: Devices) -> int:
 
 
 def _kind(devices: Devices, number: int) -> str:
-    """Which of STRATEGIES trains on `number` devices; UsageError where that does not go together."""
+    """Which of STRATEGIES trains on `number` devices; UsageError if the settings do not go together."""
     cluster, kind = read_cluster(os.environ), devices.strategy
     if kind == "auto":
         kind = "multi_worker" if cluster else "mirrored" if number > 1 else "one_device"
@@ -212,18 +215,18 @@ def _cross_device_ops(all_reduce: str) -> tf.distribute.CrossDeviceOps | None:
 
 
 def _multi_worker(cpus: int, all_reduce: str) -> tf.distribute.Strategy:
-    """Joins the cluster of TF_CONFIG, with `cpus` logical CPUs in this process where they take the place of GPUs."""
+    """Joins the cluster of TF_CONFIG; without GPUs, with `cpus` logical CPUs in this process in their place."""
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[all_reduce.upper()]
     )
     if cpus > 1:
-        # TensorFlow would take one CPU of each process, whatever there is.
+        # TensorFlow would take only one CPU of each process.
         def local_devices(self: Any, resolver: Any, worker_device: str) -> tuple[tuple[str, ...], str]:
             return tuple(f"{worker_device}/device:CPU:{i}" for i in range(cpus)), "CPU"
 
         CollectiveAllReduceExtended._initialize_local_devices = local_devices
     runtime = context.context()
-    # The others wait for the chief, which is the last to start; by itself TensorFlow would wait for an hour.
+    # The others wait for the chief, which starts last. By default TensorFlow would wait for an hour.
     runtime.configure_coordination_service = functools.partial(
         runtime.configure_coordination_service, cluster_register_timeout_in_ms=2 * CONNECT_SECONDS * 1000
     )

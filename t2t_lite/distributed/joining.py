@@ -1,6 +1,6 @@
-"""Joining a cluster: workers wait for each other, and report for whom, before TensorFlow connects them.
+"""Joining a cluster: before TensorFlow connects workers, they wait for each other and report who is missing.
 
-TensorFlow waits as well, but for an hour, without a word, and without an ear for signals.
+TensorFlow waits as well, but for an hour, without a message, and without reacting to signals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from t2t_lite.distributed.meeting import PAUSE, Chief, Member, Party, split
 from t2t_lite.errors import TrainingError
 
 DEFAULT_SECONDS = 600
-CONNECT_SECONDS = 120  # for what comes when all are there: GPUs are made ready, servers start
+CONNECT_SECONDS = 120  # for what follows when all are there: GPUs are initialised, servers start
 
 _FIRST_LINE, _LONGEST_PAUSE = 5.0, 600.0  # seconds
 _MOST_NAMED = 5
@@ -30,7 +30,7 @@ def join(cluster: Cluster, devices: int, seconds: float = DEFAULT_SECONDS) -> No
     """Returns when all workers of the cluster are there. Signals raise what their handlers raise, at once.
 
     Args:
-        devices: of this worker; sums over unequal numbers would wait for ever.
+        devices: of this worker; with unequal numbers, sums would wait for ever.
         seconds: how long to wait for the others.
 
     Raises:
@@ -46,13 +46,13 @@ def join(cluster: Cluster, devices: int, seconds: float = DEFAULT_SECONDS) -> No
             _wait(party, cluster, seconds)
         finally:
             party.ended = True
-            thread.join(1)  # the system gives the port back when nobody listens any more
+            thread.join(1)  # the system frees the port when nobody listens any more
     if party.error is not None:
         raise party.error
 
 
 def _wait(party: Party, cluster: Cluster, seconds: float) -> None:
-    """Waits for `done`, and says for whom."""
+    """Waits for `done`, and reports which workers are missing."""
     end, pause, connecting = time.monotonic() + seconds, _FIRST_LINE, False
     line_at = time.monotonic() + pause
     while not party.done.wait(PAUSE):

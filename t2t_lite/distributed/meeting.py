@@ -1,8 +1,8 @@
 """How the workers of a cluster meet, before TensorFlow connects them.
 
-Each tells the chief its index and number of devices; the chief tells all who is missing and, when nobody is, that they
-may go. They close their ports, on which TensorFlow then listens, and the chief goes last, when it can reach all of
-them. So what is left for TensorFlow to wait for, during which no signal is heard, comes soon.
+Each worker tells the chief its index and number of devices. The chief tells all of them who is missing and, when nobody
+is, that they may go on. They then close their ports, and TensorFlow listens on these. The chief goes on last, when it
+can reach all of them. So TensorFlow, which ignores signals while it waits, does not have to wait long.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 from t2t_lite.distributed.cluster import VARIABLE, Cluster
 from t2t_lite.errors import T2TError, TrainingError, UsageError
 
-PAUSE = 0.2  # seconds between two looks
+PAUSE = 0.2  # seconds between two checks
 
-_SILENCE = 10.0  # seconds after which who says nothing counts as gone
+_SILENCE = 10.0  # seconds of silence after which a process counts as gone
 _MOST_BYTES = 1_000_000  # of a message
 
 
@@ -31,7 +31,7 @@ class Party:
     Attributes:
         missing: index of a worker -> why it cannot be reached, "" where there is nothing to say.
         note: what may be wrong with this worker's own address.
-        all_came: whether they had all come, so that only their connections are missing.
+        all_came: whether all have come, so that only their connections are missing.
         error: what ends this worker.
         done: set when `run` ends.
         ended: set by the main thread when nobody waits any more.
@@ -58,7 +58,7 @@ class Party:
 
 
 class Member(Party):
-    """A worker that is not the chief: goes to the chief until it says that all are there."""
+    """A worker that is not the chief: connects to the chief until that says that all are there."""
 
     def _meet(self) -> None:
         address = self._cluster.addresses[0]
@@ -77,7 +77,7 @@ class Member(Party):
             time.sleep(PAUSE)
 
     def _listen_to(self, chief: socket.socket) -> bool:
-        """Whether this worker may go, or must end; False: the chief has closed the connection."""
+        """True if this worker may go on, or must end; False if the chief has closed the connection."""
         _tell(chief, {"index": self._cluster.index, "devices": self._devices, "addresses": self._cluster.addresses})
         with chief.makefile("rb") as lines:
             while not self.ended and (line := lines.readline(_MOST_BYTES)):
@@ -87,14 +87,14 @@ class Member(Party):
                     return True
                 self.missing = {int(index): "" for index in message["missing"] if index != self._cluster.index}
                 if not message["missing"]:
-                    self._listener.close()  # before the connection, whose end tells the chief
+                    self._listener.close()  # before the connection: its end tells the chief that the port is closed
                     return True
         return False
 
 
 @dataclasses.dataclass
 class _Guest:
-    """Who has come to the chief; `index` is None until it has said who it is."""
+    """A process that has connected to the chief; `index` is None until it has said which worker it is."""
 
     since: float
     said: bytes = b""
@@ -103,7 +103,7 @@ class _Guest:
 
 
 class Chief(Party):
-    """The first worker: the others come to it."""
+    """The first worker: the others connect to it."""
 
     def _meet(self) -> None:
         self._guests: dict[socket.socket, _Guest] = {}
@@ -250,7 +250,7 @@ def _tell(to: socket.socket, message: Mapping[str, object]) -> None:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """Reads what `_tell` has written; ValueError: somebody else wrote that."""
+    """Reads a message that `_tell` has written; ValueError if something else wrote it."""
     try:
         message = json.loads(line)
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""Messages between the processes of a training, besides gradients. Alone, a process agrees with itself."""
+"""Messages between the processes of a training, besides gradients. A single process sends none."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ class Workers:
         self._total = tf.function(total, input_signature=signature, autograph=False)
 
     def broadcast(self, value: float) -> float:
-        """Returns the chief's value; the others' count for nothing."""
+        """Returns the chief's value; those of the others are ignored."""
         replicas = self._strategy.num_replicas_in_sync // self.count
         return value if self.count == 1 else self._sum(value if self.is_chief else 0.0) / replicas
 
     def any(self, flag: bool) -> bool:
-        """Whether it is true in one of them."""
+        """Whether `flag` is true in any of the processes."""
         return flag if self.count == 1 else self._sum(float(flag)) > 0
 
     def barrier(self) -> None:
-        """Returns when all have come here."""
+        """Returns when all processes have called it."""
         self.any(False)
 
     def check_same(self, facts: Mapping[str, object]) -> None:
-        """Raises UsageError, in all of them, unless `facts` are the same everywhere."""
+        """Raises UsageError in all processes unless `facts` are the same in all."""
         differing = []
         for name, fact in facts.items():
             digest = hashlib.sha256(repr(fact).encode()).digest()
-            mine = float(int.from_bytes(digest[:6], "big"))  # 48 bits: whole in a float64, also after a division
+            mine = float(int.from_bytes(digest[:6], "big"))  # 48 bits: exact in a float64, also after a division
             if self.any(mine != self.broadcast(mine)):
                 differing.append(name)
         if differing:
@@ -85,7 +85,7 @@ class Workers:
 
 
 def lost(error: tf.errors.OpError) -> TrainingError:
-    """What to say when another process has gone."""
+    """The error to raise when another process has gone."""
     reason = next((line for line in str(error.message).split("\n") if "ollective" in line), "no reason given").strip()
     return TrainingError(
         "Another worker has ended or cannot be reached, so this one ends, too. Nothing is lost but the steps since the "

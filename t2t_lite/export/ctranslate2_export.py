@@ -1,8 +1,8 @@
 """A Transformer as a CTranslate2 model: its weights in the layout of that engine's public `ctranslate2.specs`.
 
-The engine computes what our model computes: positions are written as a table (its own sinusoids are laid out and spaced
-in another way), with the vector of all places of the source in it, the decoder starts from the zero vector, and layer
-normalisation has the model's epsilon.
+The engine computes what our model computes. Positions are written as a table, as the engine's own sinusoids are ordered
+and spaced in another way. The table includes the vector that belongs to all positions of the source. The decoder starts
+from the zero vector, and layer normalisation has the model's epsilon.
 
 Legend: D = d_model, H heads, K = d_k or d_v.
 """
@@ -29,7 +29,7 @@ from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
 
 README_FILE = "README.txt"
 _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says otherwise
-_NEVER = -1e4  # a bias under which a piece is never chosen; within float16, in which a GPU may run
+_NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run
 
 
 def export_ctranslate2(
@@ -68,7 +68,7 @@ def export_ctranslate2(
 
 def _check(model: Any) -> None:
     name, window = type(model).__name__, getattr(model, "window", 0)
-    if type(model) is not Transformer:  # what inherits from it may compute something else
+    if type(model) is not Transformer:  # a subclass may compute something else
         reason = f"runs the model 'transformer', not {name}"
     elif model.cost.max_relative_position and model.positions != "none":
         reason = f"leaves out positions={model.positions} where a model has relative positions"
@@ -95,7 +95,7 @@ def _spec(translator: Translator) -> Any:
         TransformerDecoderSpec(len(model.decoder.blocks), sizes.num_heads, **shape),
     )
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.table)
-    if sizes.max_relative_position:  # it adds nothing to embeddings then, and multiplies them by sqrt(D), as we do
+    if sizes.max_relative_position:  # then it adds nothing to embeddings; it multiplies them by sqrt(D), as we do
         everywhere = _array(model.position_encoding("source", np.zeros((), np.int32)))
         spec.encoder.embeddings[0].weight += everywhere / math.sqrt(sizes.d_model)
     spec.decoder.embeddings.weight = _array(model.target_embedding.table)
@@ -118,7 +118,7 @@ def _spec(translator: Translator) -> Any:
             _set_norm(stack.layer_norm, side.final_norm)
     spec.register_source_vocabulary(_pieces(translator.source_vocabulary))
     spec.register_target_vocabulary(target := _pieces(translator.target_vocabulary))
-    # A vocabulary without an unknown piece writes every text; the engine wants a name all the same.
+    # A vocabulary without an unknown piece can write every text, but the engine needs a name for one.
     spec.config.unk_token = target[translator.target_vocabulary.unknown or PAD]
     spec.config.eos_token = target[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
@@ -128,7 +128,7 @@ def _spec(translator: Translator) -> Any:
 
 
 def _pieces(vocabulary: AnyVocabulary) -> list[str]:
-    """By id; the engine wants a name of its own for each, which pieces of tensor2tensor may lack."""
+    """Names of pieces by id. The engine needs a distinct name for each, which tensor2tensor's pieces may lack."""
     pieces = vocabulary.pieces(range(vocabulary.size))
     names: dict[str, None] = {}
     for i, piece in enumerate(pieces):
@@ -161,9 +161,9 @@ def _set_layer(spec: Any, block: Any) -> None:
 
 
 def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tuple[str, ...]]) -> None:
-    """Copies an attention; `projections`: the matrices that the engine multiplies with at once, as one."""
+    """Copies an attention; `projections`: groups of matrices that the engine joins into one."""
     _set_norm(spec.layer_norm, around.layer_norm)
-    spec.queries_scale = 1 / math.sqrt(attention.d_k)  # else of the filled size
+    spec.queries_scale = 1 / math.sqrt(attention.d_k)  # else the engine takes the filled size
     for linear, names in zip(spec.linear[:-1], projections, strict=True):
         linear.weight = np.concatenate([_filled(_array(getattr(attention, name)).T, attention) for name in names])
     spec.linear[-1].weight = _filled(_array(attention.output_kernel), attention).T
@@ -179,7 +179,7 @@ def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tup
 
 
 def _filled(rows_HK: np.ndarray, attention: Any) -> np.ndarray:
-    """[H * K, D] -> [H * max(d_k, d_v), D]: the engine knows one size of a head, and zeros change no result."""
+    """[H * K, D] -> [H * max(d_k, d_v), D]: the engine has one size for all heads, and zeros change no result."""
     heads_HKD = rows_HK.reshape(attention.num_heads, -1, rows_HK.shape[-1])
     missing = max(attention.d_k, attention.d_v) - heads_HKD.shape[1]
     return np.pad(heads_HKD, ((0, 0), (0, missing), (0, 0))).reshape(-1, rows_HK.shape[-1])

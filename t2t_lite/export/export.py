@@ -33,16 +33,16 @@ def export(
 
 
 def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> Path:
-    """Writes `base`/N, N being one more than the largest number there, and returns its path.
+    """Writes `base`/N, where N is one more than the largest number there, and returns its path.
 
     A server that watches `base` must not see half a version: everything is written to a folder whose name is no
     number, forced to the disk, and renamed.
 
     Args:
-        write: called with the path of a folder that is there and empty, and fills it.
+        write: called with the path of an existing, empty folder, which it fills.
 
     Raises:
-        DataError: it could not be written; nothing is left of it, and earlier versions are as they were.
+        DataError: it could not be written; nothing is left of it, and earlier versions are unchanged.
     """
     base = Path(base)
     aside = base / f".partial.{os.getpid()}"
@@ -70,11 +70,11 @@ def write_card(folder: Path, card: Mapping[str, Any]) -> None:
 def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_batch_size: int) -> None:
     tf.saved_model.save(served, str(folder), signatures=served.signatures)
     source, target = served.vocabularies
-    assets, extra = folder / "assets", folder / "assets.extra"  # what is in assets.extra, only the server reads
+    assets, extra = folder / "assets", folder / "assets.extra"  # only the server reads assets.extra
     extra.mkdir()
     for name, vocabulary in by_file(source, target).items():
         vocabulary.save(assets / name)
-    for name, text in served.outputs.files().items():  # for people; the graph has them inside
+    for name, text in served.outputs.files().items():  # for people to read; the graph contains them
         (assets / name).write_text(text, encoding="utf-8")
     write_card(assets, {**card, "signatures": _described(served.signatures)})
     write_warmup(extra / WARMUP_FILE, source, target, served.signatures, warmup_batch_size)

@@ -11,8 +11,8 @@ from t2t_lite.errors import DataError
 
 CARD_FILE = "model_card.json"  # in assets
 
-# A server's batching may cut and join answers along their first axis, so what is exported without being asked for has
-# outputs of fixed sizes behind it.
+# A server's batching may cut and join answers along their first axis. So the outputs of the default signatures have
+# fixed sizes along all other axes.
 DEFAULT_SIGNATURES = ("serving_default", "nbest", "score")
 SIGNATURES = (*DEFAULT_SIGNATURES, "tokens", "attention")
 

@@ -16,7 +16,7 @@ from t2t_lite.text.vocabulary_files import load_pair
 
 
 class ExportedTranslator(LineTranslator):
-    """Translates text as the run does that was exported, without its code.
+    """Translates text as the exported run does, without that run's code.
 
     Args:
         folder: what t2t-lite-exporter wrote: a version, or the folder of versions, whose newest is taken.
@@ -24,7 +24,7 @@ class ExportedTranslator(LineTranslator):
 
     Raises:
         DataError: no export there, or a damaged one.
-        UsageError: it is of int8 weights, and this machine cannot run those.
+        UsageError: it has int8 weights, which this machine cannot run.
     """
 
     def __init__(self, folder: str | os.PathLike[str], batch_tokens: int | None = None) -> None:

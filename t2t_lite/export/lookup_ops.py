@@ -29,7 +29,7 @@ class GraphLookup:
         self._empty = not keys
 
     def __call__(self, strings: Any) -> tuple[Any, Any]:
-        """string [N] -> int32 [N], the index of each in the list, any where it is not there; and bool [N], if it is."""
+        """string [N] -> int32 [N], the index of each in the list (any if not there), and bool [N], whether it is."""
         prints = tf.strings.to_hash_bucket_fast(strings, _BUCKETS)
         place = tf.searchsorted(self._prints, prints)
         place = tf.minimum(place, len(self._prints) - 1)

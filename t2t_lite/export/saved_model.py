@@ -33,26 +33,26 @@ _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
 
 
 class ServedModel(tf.Module):
-    """Module that is saved: a sentence's outputs do not depend on others in its batch, except for rounding.
+    """The module that is saved. A sentence's outputs do not depend on others in its batch, except for rounding.
 
     Rounding: the last digits of floating-point sums depend on how many rows are computed together. In float32 that
-    changes scores in the 6th digit; bfloat16 and int8 round between the layers, which makes more of it.
+    changes scores in the 6th digit; bfloat16 and int8 round between the layers, which changes more.
 
     A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
     may be empty.
 
-    A parser reads its sentences as `GraphTrees.sentences` gives them, and its outputs are trees over their words.
+    A parser reads its sentences as `GraphTrees.source` gives them, and its outputs are trees over their words.
 
-    Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them: they are stored
-    rounded, and give the same outputs from half the bytes. Vectors stay float32, as layer normalisation wants them. A
-    quantized model fails where the products of its int8 matrices would not be exact.
+    Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them. They are stored
+    rounded, which gives the same outputs from half the bytes. Vectors stay float32, as layer normalisation needs them.
+    A quantized model fails where the products of its int8 matrices would not be exact.
 
     Args:
         translator: the model, its vocabularies, and how it decodes.
         names: which of `export_folder.SIGNATURES` it has.
 
     Raises:
-        UsageError: the signature attention of a model that has no attention.
+        UsageError: `names` has the signature attention, but the model has no attention.
     """
 
     def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
@@ -142,7 +142,7 @@ class ServedModel(tf.Module):
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
         """`inputs`, `targets` string [B] -> `log_probs` [B] of the targets, sums over `tokens` [B] pieces.
 
-        A blank target is its end symbol; a blank input gives 0, of no pieces.
+        A blank target counts as its end symbol; a blank input gives 0 for both.
         """
         source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
@@ -178,7 +178,7 @@ class ServedModel(tf.Module):
         }
 
     def _read(self, inputs: Any) -> Any:
-        """string [B] -> string [B]: as the model is to see them."""
+        """string [B] -> string [B]: the texts as the model reads them."""
         # The server checks no shapes: a single string would run, and give odd answers.
         inputs = tf.ensure_shape(inputs, [None])
         return self._text.source(inputs)
@@ -206,14 +206,14 @@ class ServedModel(tf.Module):
 
 
 def _stored(weight: Any, compute_dtype: str) -> Any:
-    """A plain variable: with a Keras model, every variable would be saved a second time."""
+    """Returns a plain variable: with a Keras model, every variable would be saved a second time."""
     if len(weight.shape) >= 2 and weight.dtype == "float32" and compute_dtype == "bfloat16":
         return tf.Variable(tf.cast(weight.value, compute_dtype), trainable=False)
     return weight.value
 
 
 def _dense(ids: Any, there_B: Any) -> Any:
-    """Ragged [B, N] -> [R, N], padded, with one column at least: the model cannot do without."""
+    """Ragged [B, N] -> [R, N], padded, with at least one column, which the model needs."""
     rows = tf.ragged.boolean_mask(ids, there_B)
     return rows.to_tensor(shape=tf.maximum(rows.bounding_shape(), [0, 1]))
 
@@ -225,18 +225,18 @@ def _scattered(values_R: Any, there_B: Any) -> Any:
 
 
 def _ended(ids_RN: Any) -> Any:
-    """With an end symbol in the rows that hold only padding."""
+    """Puts an end symbol into the rows that hold only padding."""
     first = tf.where(tf.equal(ids_RN[:, :1], PAD), EOS, ids_RN[:, :1])
     return tf.concat([first, ids_RN[:, 1:]], 1)
 
 
 def _widened(ids_BT: Any, width: int) -> Any:
-    """Padded to `width` columns, which the search cannot exceed."""
+    """Pads to `width` columns, which the search cannot exceed."""
     ids_BT = tf.pad(ids_BT, [[0, 0], [0, width - tf.shape(ids_BT)[1]]])
     return tf.ensure_shape(ids_BT, [None, width])
 
 
 def _trimmed(ids_BT: Any) -> Any:
-    """Without the columns in which all is padding, but for the first."""
+    """Removes the columns that hold only padding, except the first."""
     lengths = tf.math.count_nonzero(ids_BT, axis=1, dtype=tf.int32)
     return ids_BT[:, : tf.reduce_max(tf.concat([lengths, [1]], 0))]

@@ -23,7 +23,7 @@ _NO_LIMIT = 2**31 - 1  # bytes of a token
 class GraphSubwords(tf.Module):
     """A subword vocabulary as part of an exported model.
 
-    Whether a character is a letter or digit is what the Python that exports says of it.
+    The Python that exports decides whether a character is a letter or digit.
     """
 
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
@@ -94,8 +94,8 @@ class GraphSubwords(tf.Module):
 class _Pieces(tf.lookup.KeyValueTensorInitializer):
     """Piece -> id, under a name of its own.
 
-    A process finds a loaded model's table by its name, and TensorFlow's default is a small number that two exports may
-    share: the first one's vocabulary would be taken for the second's.
+    A process finds a loaded model's table by its name. TensorFlow's default name is a small number that two exports may
+    share; then the second would use the first one's vocabulary.
     """
 
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
@@ -117,7 +117,7 @@ def _edges_of_letters() -> Any:
 def _unescaped(words: Any) -> Any:
     r"""string [W] -> string [W]: \u, \\ and \CODE; become characters.
 
-    No word holds "_", so that it can be put around each escape and cut at.
+    No word holds "_", so it can mark where to cut before and after each escape.
     """
     parts = tf.strings.split(tf.strings.regex_replace(words, r"\\u|\\\\|\\[0-9]+;", r"_\0_"), "_")
     part = parts.flat_values
@@ -138,10 +138,10 @@ def _there(strings: Any) -> tuple[Any, Any]:
 
 
 def _differs_from_last(values: Any) -> Any:
-    """[N] -> bool [N]: whether each is another than the one before it; the first is."""
+    """[N] -> bool [N]: whether each differs from the one before it; True for the first."""
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
 
 
 def _differs_from_next(values: Any) -> Any:
-    """[N] -> bool [N]: whether each is another than the one after it; the last is."""
+    """[N] -> bool [N]: whether each differs from the one after it; True for the last."""
     return tf.concat([tf.not_equal(values[1:], values[:-1]), tf.ones_like(values[:1], tf.bool)], 0)

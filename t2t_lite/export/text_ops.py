@@ -20,7 +20,7 @@ from t2t_lite.text.vocabulary import Vocabulary, in_graph_tokenizer
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 BLANK = f"{WHITE_SPACE}*"
-# Far more than any text of so many pieces has; what lies behind would be cut in any case, but read before.
+# Far more than any text of so many pieces has. The rest would be cut off in any case, but only after it was read.
 _BYTES_PER_PIECE = 256
 
 _IN_GRAPH: dict[type[ImportedVocabulary], Any] = {
@@ -42,7 +42,7 @@ class GraphText(tf.Module):
         self._strips = isinstance(vocabulary, ImportedVocabulary) and not isinstance(vocabulary, OpenNmtVocabulary)
 
     def encode(self, texts: Any, max_length: int) -> Any:
-        """string [B] -> ragged int32 [B, N]: at most `max_length` pieces, the last one EOS; none of a blank text.
+        """string [B] -> ragged int32 [B, N]: at most `max_length` pieces, the last one EOS; none for a blank text.
 
         Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary can write it.
         """
@@ -68,7 +68,7 @@ class GraphText(tf.Module):
         return utf_8(self._tokenizer.detokenize(pieces))  # byte pieces may end in the middle of a character
 
     def source(self, inputs: Any) -> Any:
-        """string [B] -> string [B]: as the model is to see them; of text, as they are."""
+        """string [B] -> string [B]: the inputs as the model reads them; here unchanged."""
         return inputs
 
     def output(self, ids: Any, inputs: Any) -> Any:

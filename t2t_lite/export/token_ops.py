@@ -26,7 +26,7 @@ class GraphTokens(tf.Module):
         self._lookup = GraphLookup(list(vocabulary.ids))
         self._ids = tf.constant(list(vocabulary.ids.values()), tf.int32)
         self._unknown = vocabulary.unknown
-        self._ascii = isinstance(vocabulary, OpenNmtVocabulary)  # its white space, which tf.strings.split cuts at
+        self._ascii = isinstance(vocabulary, OpenNmtVocabulary)  # ASCII white space, at which tf.strings.split cuts
 
     def tokenize(self, texts: Any) -> Any:
         """string [B] -> ragged int32 [B, N], as `encode`."""
@@ -41,7 +41,7 @@ class GraphTokens(tf.Module):
         return tf.strings.reduce_join(tf.ragged.map_flat_values(self.id_to_string, ids), axis=1, separator=" ")
 
     def id_to_string(self, ids: Any) -> Any:
-        """int32 of any shape -> string: the token; "ID_7" where there is no 7."""
+        """int32 of any shape -> string: the token; "ID_7" if there is no id 7."""
         there = (ids >= 0) & (ids < tf.size(self._tokens))
         tokens = tf.gather(self._tokens, tf.where(there, ids, 0))
         return tf.where(there, tokens, tf.strings.join(["ID_", tf.strings.as_string(ids)]))

@@ -1,7 +1,8 @@
 """Trees inside a graph: text/tree_text.py in core TensorFlow ops.
 
 A tree over given words is a set of nested spans, each from the number of words before its phrase to that at its end.
-One loop finds where phrases end, a bracket at a time and all sentences at once; the rest is done for all at once.
+One loop finds where phrases end: it takes one bracket at a time, in all sentences at once. Everything else is computed
+for all brackets at once.
 
 Legend: B sentences, T symbols of the longest, S its brackets and one slot on either side; P phrases and W words of all
 sentences together.
@@ -20,23 +21,23 @@ from t2t_lite.ids import EOS, UNK
 from t2t_lite.text.linearize import ROOT, SYMBOL
 from t2t_lite.text.tag_table import MARK_RE2, TAG, WSJ, TagTable
 
-_NO_SYMBOL = 0  # the code of PAD, EOS, UNK and of all that linearize does not write
-_LEAF = 1  # of a tag
-_ROOT = 2  # of the label ROOT; others are larger
+_NO_SYMBOL = 0  # the code of PAD, EOS, UNK and everything that linearize does not write
+_LEAF = 1  # the code of a tag
+_ROOT = 2  # the code of the label ROOT; those of other labels are larger
 
 
 class GraphTrees(tf.Module):
     """The symbols of a model's trees as part of an exported model.
 
     Args:
-        symbols: by id; those of PAD, EOS and UNK are not looked at.
+        symbols: by id; those of PAD, EOS and UNK are ignored.
         table: the tags that words may have.
     """
 
     def __init__(self, symbols: Sequence[str], table: TagTable = WSJ) -> None:
         super().__init__()
         self._labels = ["", "", ROOT]  # by code
-        self._tags = [TAG] * len(symbols)  # by id; PAD is where a word has no leaf
+        self._tags = [TAG] * len(symbols)  # by id; PAD stands for a word without a leaf
         self._codes = [_NO_SYMBOL] * len(symbols)  # by id; negative where a phrase closes
         codes = {ROOT: len(self._labels) - 1}
         for i, symbol in enumerate(symbols):
@@ -65,10 +66,10 @@ class GraphTrees(tf.Module):
         """int32 [B, T], string [B] -> string [B]: the trees that `TreeText.output` makes; "" of blank sentences.
 
         Args:
-            ids: of the symbols; what follows EOS is not read, and PAD, UNK and what is no symbol is left out.
+            ids: of the symbols. What follows EOS is not read. PAD, UNK and what is no symbol are left out.
             sentences: as `source` gives them.
         """
-        # Steps too small for a GPU: it would wait for each.
+        # On the CPU: the steps are so small that a GPU would wait for each.
         with tf.device("CPU:0"):
             words = _words(sentences)
             stops_B1 = tf.cumsum(tf.cast(words.row_lengths(), tf.int32))[:, None]
@@ -86,7 +87,7 @@ class GraphTrees(tf.Module):
             )
 
     def _join(self, words_W: Any, tag_ids_W: Any, labels_P: Any, first_P: Any, last_P: Any) -> Any:
-        """-> string [W]: a leaf each, after the phrases that open before it, and before the brackets that close."""
+        """-> string [W]: the leaf of each word, between the phrases that open before it and the brackets that close."""
         number = tf.size(words_W)
         labels = tf.gather([f"({label} " for label in self._labels], labels_P)
         opening_W = tf.strings.unsorted_segment_join(labels, first_P, num_segments=number)
@@ -96,9 +97,9 @@ class GraphTrees(tf.Module):
 
 
 def _words(sentences: Any) -> Any:
-    """string [B] -> ragged string [B, W]; no words of a blank sentence."""
+    """string [B] -> ragged string [B, W]; no words for a blank sentence."""
     words = tf.strings.split(tf.where(tf.strings.regex_full_match(sentences, BLANK), "", sentences), " ")
-    return tf.ragged.boolean_mask(words, words != "")  # of nothing, `split` makes one empty word
+    return tf.ragged.boolean_mask(words, words != "")  # `split` makes one empty word of an empty sentence
 
 
 class _GraphTags:
@@ -139,7 +140,7 @@ def _phrases(codes_BT: Any, words_BT: Any, starts_B1: Any, stops_B1: Any, num_co
 
     Args:
         codes_BT: int32, of the symbols.
-        words_BT: int32, how many words there would be up to each symbol, if each leaf were one.
+        words_BT: int32, how many words there would be up to each symbol if each leaf were a word.
         starts_B1, stops_B1: int32, how many words there are before each sentence and up to its end.
 
     Returns:
@@ -149,13 +150,13 @@ def _phrases(codes_BT: Any, words_BT: Any, starts_B1: Any, stops_B1: Any, num_co
     codes_BS = _slots(codes_BT, is_bracket)
     slot = tf.range(tf.shape(codes_BS)[1])
     words_BS = tf.clip_by_value(_slots(words_BT, is_bracket), starts_B1, stops_B1)
-    # What is open in the end closes after the last word, whether that has a leaf or not.
+    # A phrase that is open at the end closes after the last word, whether that word has a leaf or not.
     words_BS = tf.where(slot == slot[-1], stops_B1, words_BS)
     ends_BS, open_B = _ends(codes_BS, num_codes)
     first_BS, end_BS = words_BS, tf.gather(tf.reshape(words_BS, [-1]), ends_BS)
     held_BS = (codes_BS > 0) & (first_BS < end_BS)
 
-    # Words without a leaf go into a phrase that holds all others, even though it is closed, unless one is open.
+    # Words without a leaf go into the phrase that holds all others, even if it is closed, unless a phrase is open.
     leaves_B1 = tf.reduce_max(words_BT, axis=1, keepdims=True)
     whole = (end_BS == stops_B1) | ((end_BS == leaves_B1) & ~open_B[:, None])
     root = held_BS & (tf.cumsum(tf.cast(held_BS, tf.int32), axis=1) == 1) & (first_BS == starts_B1) & whole
@@ -167,16 +168,16 @@ def _phrases(codes_BT: Any, words_BT: Any, starts_B1: Any, stops_B1: Any, num_co
 
 
 def _slots(values_BT: Any, is_bracket: Any) -> Any:
-    """[B, T] -> [B, S]: those of the brackets, and 0 before and after."""
+    """[B, T] -> [B, S]: the values of the brackets, with 0 before and after."""
     return tf.pad(tf.ragged.boolean_mask(values_BT, is_bracket).to_tensor(), [[0, 0], [1, 1]])
 
 
 def _ends(codes_BS: Any, num_codes: int) -> tuple[Any, Any]:
     """int32 [B, S] -> for each opening bracket the slot in which its phrase ends, and bool [B]: is one left open?
 
-    Slots are counted over all sentences. A closing bracket that closes nothing is passed over; one that closes phrases
-    within its own as well takes a step for each, so that each sentence is at a place of its own. What nothing closes
-    ends in the last slot.
+    Slots are counted over all sentences. A closing bracket that closes nothing is skipped. One that also closes phrases
+    inside its own takes a step for each of them, so the sentences may be at different places. A phrase that nothing
+    closes ends in the last slot.
     """
     rows, columns = tf.unstack(tf.shape(codes_BS))
     codes = tf.reshape(codes_BS, [-1])
@@ -199,8 +200,8 @@ def _ends(codes_BS: Any, num_codes: int) -> tuple[Any, Any]:
     start = (
         tf.gather(codes, bottom_B + 1),
         bottom_B + 1,  # the slot that is read
-        bottom_B,  # of the innermost phrase that is open
-        # Of each phrase: the one around it while it is open, then the slot in which it ends.
+        bottom_B,  # the slot of the innermost open phrase
+        # For each phrase: the one around it while it is open, then the slot in which it ends.
         tf.TensorArray(tf.int32, size=rows * columns, clear_after_read=False, element_shape=[]),
         tf.zeros([rows * num_codes], tf.int32),  # how many phrases of each label are open
     )

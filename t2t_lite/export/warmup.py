@@ -1,7 +1,7 @@
 """Warm-up requests, which a server answers before it reports a version as ready.
 
-TensorFlow Serving reads them as PredictionLog messages. They are put together here from their field numbers
-(tensorflow_serving/apis: prediction_log.proto, predict.proto, model.proto), for the package that holds these messages
+TensorFlow Serving reads them as PredictionLog messages. They are built here from their field numbers
+(tensorflow_serving/apis: prediction_log.proto, predict.proto, model.proto), as the package that holds these messages
 would be needed for nothing else.
 """
 
@@ -17,7 +17,7 @@ from t2t_lite.ids import EOS, PAD
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 WARMUP_FILE = "tf_serving_warmup_requests"  # in assets.extra
-BATCH_SIZE = 8  # sentences of the largest request; a server whose max_batch_size is less loads no version
+BATCH_SIZE = 8  # sentences of the largest request; a server with a smaller max_batch_size loads no version
 _SHORT, _LONG = 4, 40  # pieces
 
 
@@ -54,7 +54,7 @@ def write_warmup(
 
 
 def _text(vocabulary: AnyVocabulary, pieces: int) -> str:
-    """About so many pieces, evenly spread over the vocabulary."""
+    """A text of about so many pieces, evenly spread over the vocabulary."""
     ids = [i for i in range(vocabulary.size) if i not in (PAD, EOS, vocabulary.unknown)]
     return vocabulary.decode(ids[i * len(ids) // pieces] for i in range(pieces))
 

@@ -1,1 +1,1 @@
-"""Models that other toolkits trained, read as the weights of this one's."""
+"""Models that other toolkits trained, read as the weights of this toolkit's models."""

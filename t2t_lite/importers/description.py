@@ -1,4 +1,4 @@
-"""What the Transformer of a checkpoint is: sizes and kinds, whichever toolkit trained it."""
+"""Description of the Transformer in a checkpoint: sizes and kinds, whichever toolkit trained it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Description:
 
     d_k, d_v: of one head.
     norm: "pre" or "post".
-    positions: "tensor2tensor" (sines, then cosines), "opennmt" (the same, the first at 1), "learned" or "none".
+    positions: "tensor2tensor" (sines, then cosines), "opennmt" (the same, counted from 1), "learned" or "none".
     max_positions: rows of learned positions, or 0.
-    relative_positions: R where self-attention knows distances up to R (Shaw et al., 2018), or 0.
+    relative_positions: R if self-attention knows distances up to R (Shaw et al., 2018), or 0.
     attention_biases: on queries and outputs.
-    source_bias: a vector is added at each position of the source, the one of tensor2tensor's target space.
+    source_bias: the vector of tensor2tensor's target space is added at each position of the source.
     shared: one table for source, target and softmax.
     share_embeddings: the softmax uses the target's table.
     norm_epsilon: of layer normalisation.
@@ -98,7 +98,7 @@ class Description:
 
 
 def count_layers(names: Iterable[str], stack: str) -> int:
-    """Returns how many layers a stack has; DataError where one of them is missing.
+    """Returns how many layers a stack has; DataError if one of them is missing.
 
     Args:
         names: of weights.
@@ -111,7 +111,7 @@ def count_layers(names: Iterable[str], stack: str) -> int:
 
 
 def check(found: Mapping[str, tuple[int, ...]], description: Description) -> None:
-    """DataError unless the weights without the embeddings, by path and shape, are those of the model described."""
+    """Raises DataError unless all weights but the embeddings have the paths and shapes of the model described."""
     wanted = description.shapes()
     for path, shape in wanted.items():
         if path not in found:

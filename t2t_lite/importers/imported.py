@@ -17,7 +17,7 @@ class Weights(Mapping[str, Any]):
     """Arrays by path, each read when it is asked for: memory does not hold a large model twice.
 
     Args:
-        readers: of each array.
+        readers: path -> function that reads the array.
     """
 
     def __init__(self, readers: Mapping[str, Callable[[], Any]]) -> None:
@@ -35,16 +35,16 @@ class Weights(Mapping[str, Any]):
 
 @dataclasses.dataclass(frozen=True)
 class Imported:
-    """What an import gives.
+    """Result of an import.
 
-    toolkit: that trained it, "tensor2tensor" or "OpenNMT-tf".
-    weights: path of a weight here -> float32 array; `t2t_model.build` makes a model of them.
-    target_space: the row that `source_bias` is, or None.
-    variables: the names in the checkpoint; of `weights` each was used once (see t2t_2017 for the one exception).
-    hparams: the toolkit's, as read and given.
+    toolkit: the one that trained the model, "tensor2tensor" or "OpenNMT-tf".
+    weights: path of a weight here -> float32 array; `t2t_model.build` makes a model from them.
+    target_space: the row that is used as `source_bias`, or None.
+    variables: the names in the checkpoint; each of its `weights` was used once (see t2t_2017 for the one exception).
+    hparams: the toolkit's, both those that were read and those that the user gave.
     checkpoints: the prefixes that were read, the newest last.
-    usual: fields of a recipe, by name, that its models have there by default.
-    assumed: hparams that change the outputs and that nothing says, with the values taken; and why, a few words.
+    usual: fields of a recipe, by name, with the toolkit's default values for such models.
+    assumed: hparams that change the outputs but are not known, with the values assumed; and the reason, a few words.
     """
 
     toolkit: str

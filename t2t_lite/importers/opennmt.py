@@ -1,10 +1,12 @@
 """An OpenNMT-tf checkpoint as the weights of a `Transformer`: each variable is used once, or the import fails.
 
-What differs from the paper is an option here: layer normalisation's epsilon is 0.001, positions are sines, then cosines
-from 1, the decoder starts from the vector of <s>, attention and logits have biases, and the encoder sees no end symbol
-unless the data asked for it (layers/common.py, layers/position.py, decoders/decoder.py, inputters/text_inputter.py of
-2.32.0). A bias of keys adds the same to all scores of a query, which a softmax does not see; one of values adds a
-constant to each output, and goes into the bias there: b_O + b_V W_O.
+Each difference from the paper is an option here: layer normalisation's epsilon is 0.001; positions are sines, then
+cosines, counted from 1; the decoder starts from the vector of <s>; attention and logits have biases; the encoder sees
+no end symbol unless the data asked for it (layers/common.py, layers/position.py, decoders/decoder.py,
+inputters/text_inputter.py of 2.32.0).
+
+A bias of keys adds the same number to all scores of a query, which does not change their softmax. A bias of values adds
+a constant to each output, so it is added to the bias of the output: b_O + b_V W_O.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from t2t_lite.importers.opennmt_mapping import place, short
 from t2t_lite.importers.t2t_variables import Variables, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
-_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which; the names say so, too
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which variable; the names say so, too
 _EPSILON = 1e-3  # Keras' default, which its LayerNorm has
 _START = 1  # the id of <s>
 _TABLES = ("source_embedding", "target_embedding", "softmax")
@@ -93,9 +95,9 @@ def _sorted_out(names: Mapping[str, Any]) -> Variables:
 
 
 def _fold(weights: dict[str, Any]) -> None:
-    """Puts biases of values into those of outputs, and takes away what has no effect.
+    """Adds biases of values to those of outputs, and removes weights that have no effect.
 
-    That is biases of keys, and of learned positions the first row, as positions are counted from 1.
+    The latter are biases of keys, and the first row of learned positions, as positions are counted from 1.
     """
     for path in [path for path in weights if path.endswith("/value_bias")]:
         start = path.removesuffix("value_bias")
@@ -114,10 +116,10 @@ def _fold(weights: dict[str, Any]) -> None:
 
 
 def _tables(weights: dict[str, Any]) -> tuple[dict[str, Any], bool, bool]:
-    """The weights with the tables where they belong; whether one is for all, and whether the softmax has the target's.
+    """The weights with the tables in place; whether one serves all, and whether the softmax uses the target's table.
 
-    Its levels of sharing are ALL (one table is written), TARGET (two and no kernel), SOURCE_TARGET_INPUT (one and a
-    kernel) and NONE.
+    OpenNMT-tf's levels of sharing are ALL (one table is written), TARGET (two tables and no kernel),
+    SOURCE_TARGET_INPUT (one table and a kernel) and NONE.
     """
     found = dict(weights)
     if _SOURCE not in found:
@@ -184,7 +186,7 @@ def _describe(
 
 
 def _position_encoder(learned: bool, relative: bool, settings: Mapping[str, Any]) -> str | None:
-    """The class of what is added to embeddings; relative positions may be beside it."""
+    """The class of the positions that are added to embeddings, if any; a model may have relative positions as well."""
     if learned:
         return "PositionEmbedder"
     if relative and "position_encoder_class" not in settings:

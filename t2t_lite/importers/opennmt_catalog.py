@@ -1,11 +1,11 @@
-"""Transformers of OpenNMT-tf's catalog: what their names say (models/catalog.py, models/transformer.py of 2.32.0)."""
+"""Transformers of OpenNMT-tf's catalog: settings by name (models/catalog.py, models/transformer.py of 2.32.0)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# The arguments of opennmt.models.Transformer that are asked for, and what they are unless given.
+# The arguments of opennmt.models.Transformer that an import uses, and their defaults.
 DEFAULTS: Mapping[str, Any] = {
     "num_units": 512,
     "num_heads": 8,
@@ -15,11 +15,11 @@ DEFAULTS: Mapping[str, Any] = {
     "ffn_activation": "relu",
     "position_encoder_class": "SinusoidalPositionEncoder",
 }
-# Of those the dropouts -> fields of a recipe here.
+# The dropouts among these arguments -> fields of a recipe here.
 DROPOUTS = {"dropout": "dropout", "attention_dropout": "attention_dropout", "ffn_dropout": "relu_dropout"}
 _BIG = {**DEFAULTS, "num_units": 1024, "num_heads": 16}
 _RELATIVE = {"position_encoder_class": None}
-# Its configuration says besides that the source has an end symbol, which --auto_config takes over.
+# Its configuration also says that the source has an end symbol; --auto_config takes this over.
 _SCALING = {**_BIG, "dropout": 0.3, "ffn_dropout": 0, "source_end": True}
 
 CATALOG: Mapping[str, Mapping[str, Any]] = {
@@ -32,7 +32,7 @@ CATALOG: Mapping[str, Mapping[str, Any]] = {
     "ScalingNmtEnFr": {**_SCALING, "dropout": 0.1, "attention_dropout": 0},
 }
 
-# Fields of a recipe here: what --auto_config trains with, and what its search has by default.
+# Fields of a recipe here: what --auto_config trains with, and the defaults of OpenNMT-tf's search.
 _USUAL = {
     "label_smoothing": 0.1,
     "adam_beta2": 0.998,
@@ -55,10 +55,10 @@ _PEAKS = {"ScalingNmtEnDe": 0.001, "ScalingNmtEnFr": 0.0007}
 
 
 def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a recipe, by name, that a model has there by default.
+    """Returns the fields of a recipe, by name, with OpenNMT-tf's default values for a model.
 
     Args:
-        settings: as `opennmt_settings.read` has them.
+        settings: as `opennmt_settings.read` returns them.
     """
     found = {ours: settings.get(name, DEFAULTS[name]) for name, ours in DROPOUTS.items()}
     peak = _PEAKS.get(str(settings.get("model")))

@@ -1,6 +1,6 @@
 """Where each variable of OpenNMT-tf's Transformer goes: a table of names.
 
-Heads are blocks of columns on both sides, and kernels are [inputs, outputs], so that no matrix is permuted.
+Both there and here, heads are blocks of columns and kernels are [inputs, outputs], so no matrix is permuted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"  # of TensorFlow 2
 _MODEL = "model/"
 
-# (stack, sub-layer there) -> (the residual connection here, what is in it).
+# (stack, sub-layer there) -> (the residual connection here, the layer in it).
 _SUBLAYERS = {
     ("encoder", "self_attention"): ("around_attention", "self_attention"),
     ("encoder", "ffn"): ("around_feed_forward", "feed_forward"),
@@ -19,8 +19,8 @@ _SUBLAYERS = {
     ("decoder", "ffn"): ("around_feed_forward", "feed_forward"),
 }
 
-# What follows STACK/layers/L/SUBLAYER/ -> in the residual connection here; {0} is the name of what is in it. Biases of
-# keys and values have no place of their own: see opennmt.
+# The name after STACK/layers/L/SUBLAYER/ -> the path in the residual connection here; {0} is the name of the layer in
+# it. Biases of keys and values have no place of their own: see opennmt.
 _IN_SUBLAYER = {
     r"(?:input|output)_layer_norm/gamma": "layer_norm/gamma",
     r"(?:input|output)_layer_norm/beta": "layer_norm/beta",
@@ -62,14 +62,14 @@ def is_opennmt(names: set[str]) -> bool:
 
 
 def short(name: str) -> str | None:
-    """ "decoder/output_layer/bias" of such a weight's name in the checkpoint; None: it is not the model's."""
+    """Returns the short name, such as "decoder/output_layer/bias", of a name in the checkpoint; None: not a weight."""
     if not (name.startswith(_MODEL) and name.endswith(_ENDING)) or "/.OPTIMIZER_SLOT/" in name:
         return None
     return name.removeprefix(_MODEL).removesuffix(_ENDING)
 
 
 def place(name: str) -> str | None:
-    """Returns the path here of a weight by its short name, or None where nothing here is like it."""
+    """Returns the path here of a weight by its short name, or None if it has no counterpart here."""
     if name in _ELSEWHERE:
         return f"transformer/{_ELSEWHERE[name]}"
     if (match := _LAYER.fullmatch(name)) and (match[1], match[3]) in _SUBLAYERS:

@@ -1,7 +1,7 @@
-"""What the shapes of an OpenNMT-tf checkpoint do not say: read out of model_description.py, or given.
+"""Settings that the shapes of an OpenNMT-tf checkpoint do not show: from model_description.py, or given by the user.
 
-That file is Python. It is read as text and never run: names of models in OpenNMT-tf's catalog, and constants among the
-arguments of a Transformer.
+That file is Python, but it is read as text and never run. Read from it are names of models in OpenNMT-tf's catalog, and
+constants among the arguments of a Transformer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _ARGUMENTS = (
     *("source_inputter", "target_inputter", "num_layers", "num_units", "num_heads", "ffn_inner_dim", "dropout"),
     *("attention_dropout", "ffn_dropout", "ffn_activation", "mha_bias", "position_encoder_class"),
 )
-# Setting -> values that can be expressed. source_end is ours: source_sequence_controls: {end: true} of the data.
+# Setting -> values that can be expressed here. source_end is our name for source_sequence_controls: {end: true} in the
+# settings of the data.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "num_heads": (),  # any
     "num_units": (),
@@ -35,21 +36,21 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
 }
 _NAMED = ("ffn_activation", "position_encoder_class")  # arguments that are functions or classes
 _COUNTS = ("num_heads", "num_units")
-# What changes the outputs of a model and is not in the shapes: nothing of it is taken for its default.
+# Settings that change a model's outputs and are not in the shapes: if they cannot be read, no default is assumed.
 _TO_GIVE = {"num_heads": "N", "ffn_activation": "NAME", "position_encoder_class": "NAME"}
 
 
 def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any]:
-    """Returns the settings that are known; "model" is the name in the catalog, where the model has one.
+    """Returns the settings that are known; "model" is the name in the catalog, if the model has one.
 
     Args:
         folder: of the checkpoint.
         name: a model of OpenNMT-tf's catalog, or None for what the folder's model_description.py says.
-        overrides: "name=value,...", which win.
+        overrides: "name=value,..."; these win.
 
     Raises:
         UsageError: a name that is not known.
-        DataError: a setting that cannot be expressed or read here, or a file that is no Python.
+        DataError: a setting that cannot be expressed or read here, or a file that is not Python.
     """
     given = t2t_hparams.given(None, overrides)
     if unknown := sorted(set(given) - set(_EXPRESSED)):
@@ -78,7 +79,7 @@ def _of_catalog(name: str) -> dict[str, Any]:
 
 
 def _described(file: Path, given: set[str]) -> dict[str, Any]:
-    """What the file says of its one model.
+    """What the file says about its one model.
 
     Args:
         given: names of settings that need not be read.
@@ -104,7 +105,7 @@ def _described(file: Path, given: set[str]) -> dict[str, Any]:
 
 
 def _of_call(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any] | None:
-    """What a call makes: get_model_from_catalog("TransformerBase"), Transformer(...), catalog.TransformerBase()."""
+    """Settings from a call: get_model_from_catalog("TransformerBase"), Transformer(...), catalog.TransformerBase()."""
     kind = _last(call.func)
     if kind == "get_model_from_catalog" and call.args and isinstance(call.args[0], ast.Constant):
         return _of_catalog(str(call.args[0].value))
@@ -114,7 +115,7 @@ def _of_call(call: ast.Call, file: Path, given: set[str]) -> dict[str, Any] | No
 
 
 def _of_class(node: ast.ClassDef, tree: ast.Module, file: Path, given: set[str]) -> list[dict[str, Any]]:
-    """What a class that derives from a Transformer is: by its constructor, or if it has none by each call of it."""
+    """Settings of a class derived from a Transformer: from its constructor, or else from each call of the class."""
     bases = {_last(base) for base in node.bases}
     if "Transformer" in bases:
         defaults: Mapping[str, Any] = DEFAULTS
@@ -138,10 +139,10 @@ def _calls(tree: ast.AST) -> list[ast.Call]:
 
 
 def _settings(call: ast.Call, file: Path, given: set[str], defaults: Mapping[str, Any] = DEFAULTS) -> dict[str, Any]:
-    """Of the arguments of opennmt.models.Transformer those that are asked for.
+    """The arguments of opennmt.models.Transformer that an import uses.
 
     Args:
-        defaults: what they are where all arguments can be read.
+        defaults: values of arguments that are not given, if all arguments can be read.
     """
     arguments = _arguments(call)
     found = _values(arguments, file, given)
@@ -151,14 +152,14 @@ def _settings(call: ast.Call, file: Path, given: set[str], defaults: Mapping[str
 def _hidden(
     where: ast.expr, found: Mapping[str, Any], file: Path, given: set[str], defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings where some arguments cannot be read: those that change outputs have to be found or given."""
+    """The settings if some arguments cannot be read: those that change outputs must be found or given."""
     if lacking := [f"{name}={value}" for name, value in _TO_GIVE.items() if name not in found.keys() | given]:
         raise _only_running(file, where, "arguments", ",".join(lacking))
     return {name: value for name, value in defaults.items() if name not in DEFAULTS} | dict(found)
 
 
 def _arguments(call: ast.Call) -> dict[str | None, ast.expr]:
-    """By name; None: there are some that stand in a list or a dictionary."""
+    """Arguments by name; the key None says that some are in a list or a dictionary."""
     found: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
     given = call.args
     if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__" and not _is_super(call.func.value):
@@ -175,7 +176,7 @@ def _is_super(node: ast.expr) -> bool:
 
 
 def _values(arguments: Mapping[str | None, ast.expr], file: Path, given: set[str]) -> dict[str, Any]:
-    """The values of those that are asked for; DataError where one is no constant, nor a name, or no such number."""
+    """Values of the arguments that an import uses; DataError if one is neither constant nor name, or a wrong number."""
     found: dict[str, Any] = {}
     for name, value in arguments.items():
         if name is None or name in given or name not in _EXPRESSED:
@@ -190,7 +191,7 @@ def _values(arguments: Mapping[str | None, ast.expr], file: Path, given: set[str
 
 
 def _checked(name: str, value: Any, file: Path) -> Any:
-    """DataError where a constant is not of its setting's kind."""
+    """Returns a constant; DataError if it is not of its setting's kind."""
     if name in _COUNTS and not (type(value) is int and value > 0):
         wanted = "an integer of at least 1"
     elif name in DROPOUTS and not (type(value) in (int, float) and 0 <= value < 1):
@@ -210,7 +211,7 @@ def _only_running(file: Path, value: ast.expr, what: str, flag: str) -> DataErro
 
 
 def _made(node: ast.expr) -> ast.expr:
-    """What `lambda: layers.PositionEmbedder(9)` calls, or the node itself: also where it gives a reducer."""
+    """What `lambda: layers.PositionEmbedder(9)` calls; otherwise, or if a reducer is passed, the node itself."""
     if not (isinstance(node, ast.Lambda) and isinstance(node.body, ast.Call)):
         return node
     call = node.body
@@ -220,5 +221,5 @@ def _made(node: ast.expr) -> ast.expr:
 
 
 def _last(node: ast.expr) -> str:
-    """ "relu" of tf.nn.relu, "" where it is no name."""
+    """The last part of a name, such as "relu" of tf.nn.relu; "" if the node is not a name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

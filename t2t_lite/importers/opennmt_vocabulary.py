@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # it loads TensorFlow
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """The vocabulary of a side, and which row there each id here has."""
+    """The vocabulary of a side, and the row in OpenNMT-tf's tables of each id here."""
 
     vocabulary: AnyVocabulary
     rows: tuple[int, ...]
@@ -27,7 +27,7 @@ def side(vocabulary: OpenNmtVocabulary, sentencepiece: str = "") -> Side:
     """Returns the vocabulary, or the SentencePiece model whose pieces it lists.
 
     Args:
-        sentencepiece: a file, where the tokens are pieces of such a model; "": they are not.
+        sentencepiece: the model's file if the tokens are its pieces; "" if there is no such model.
 
     Raises:
         DataError: the model has other pieces.
@@ -44,10 +44,11 @@ def side(vocabulary: OpenNmtVocabulary, sentencepiece: str = "") -> Side:
 def fitting(imported: Imported, source: Side, target: Side) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     """Returns the model with its rows in the order of the ids here, and the vocabularies.
 
-    Where both sides have one, but only the softmax has the target's table, they become two: a run with one shares all.
+    If both sides have one vocabulary, but only the softmax shares the target's table, the vocabulary is copied: a run
+    with one vocabulary shares all tables.
 
     Raises:
-        UsageError: they are not the model's.
+        UsageError: the vocabularies do not belong to the model.
     """
     described = imported.description
     for name, given, rows in (

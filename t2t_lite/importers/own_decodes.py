@@ -13,10 +13,10 @@ from t2t_lite.errors import DataError
 class Comparison:
     """How many of the outputs are equal.
 
-    lines: compared; blank inputs are not, as they have no output here.
-    equal: of them.
-    at_limit: of those that differ, how many ran into a limit of length, here or there.
-    first: the input, tensor2tensor's output and ours of the first that differs at no limit, or else at one; None.
+    lines: how many were compared; blank inputs are not, as they have no output here.
+    equal: how many of these lines are equal.
+    at_limit: how many of the lines that differ reached a length limit, here or there.
+    first: input, tensor2tensor's output and ours of the first difference at no limit, or else at one; None if equal.
     """
 
     lines: int
@@ -28,8 +28,8 @@ class Comparison:
 def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str]) -> Comparison:
     """Translates `inputs` and compares each with line N of `outputs`, which t2t-decoder wrote.
 
-    An output has at most `extra_length` pieces more than its input here; there more than the longest input of its
-    batch, so that an output which reaches the limit depends on its neighbours.
+    Here, an output has at most `extra_length` pieces more than its input. There, it has at most that many more than the
+    longest input of its batch, so an output that reaches the limit depends on its neighbours.
 
     Raises:
         DataError: not as many outputs as inputs.

@@ -13,10 +13,10 @@ from t2t_lite.importers.run_folder import Import
 
 
 def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
-    """Yields (what, a line on it).
+    """Yields (topic, a line about it).
 
     Args:
-        parameters: of the model as it was written.
+        parameters: number of parameters of the model as it was written.
     """
     imported, hparams = found.imported, config.to_dict(found.hparams)
     described, variables = imported.description, imported.variables
@@ -61,7 +61,7 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
 
 
 def _scope(imported: Imported) -> str:
-    """Where the variables are, and so which release wrote them."""
+    """The scope of the variables, which shows the release that wrote them."""
     weights = imported.variables.weights
     if imported.toolkit != "tensor2tensor":
         return f"variables of {imported.toolkit}"

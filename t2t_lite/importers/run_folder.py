@@ -31,20 +31,20 @@ IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 
 _SETTINGS = ("hparams.json", "flags.txt", "model_description.py")  # beside a checkpoint
-_SAID = ("num_heads", "d_k", "d_v", "positions")  # what hparams say of a description
-_NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # they may say these; else what the toolkit usually has is taken
+_SAID = ("num_heads", "d_k", "d_v", "positions")  # fields of a description that hparams give
+_NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # hparams may give these; else the toolkit's usual value is taken
 _CHUNK = 1 << 20  # bytes read at once for a checksum
 
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-    """All that makes a run of a checkpoint.
+    """Everything needed to make a run from a checkpoint.
 
-    vocabularies: of source and target, with as many ids as the model; one object where they are shared.
-    vocabulary_files: what they were read from.
+    vocabularies: of source and target, with as many ids as the model; one object if they are shared.
+    vocabulary_files: the files they were read from.
     options: of the problem `imported`.
     given: the flags, by name, that the user gave.
-    slots: the optimizer's, where a training is to go on with them.
+    slots: the optimizer's, if training is to go on with them.
     """
 
     imported: Imported
@@ -59,7 +59,8 @@ class Import:
 def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
     """Returns the recipe of a run: the model's, and how it decodes.
 
-    tensor2tensor has no positions past a table of learned ones; outputs may be longer than inputs by extra_length.
+    tensor2tensor has no positions beyond a table of learned ones. So inputs have to leave room for outputs, which may
+    be longer by extra_length.
 
     Args:
         decoding: fields of the group "decode" that were given.
@@ -75,7 +76,7 @@ def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParam
 
 
 def check_folder(output_dir: str | os.PathLike[str]) -> None:
-    """Raises UsageError unless a run can be written there: no such folder, or an empty one."""
+    """Raises UsageError unless a run can be written there: the folder must not exist, or must be empty."""
     if os.path.lexists(output_dir) and (not os.path.isdir(output_dir) or os.listdir(output_dir)):
         raise UsageError(f"--output_dir={output_dir} is there already; an import writes a new folder. Give another.")
 
@@ -84,7 +85,7 @@ def write(output_dir: str | os.PathLike[str], found: Import) -> int:
     """Writes the run, and returns how many parameters its model has.
 
     Raises:
-        UsageError: there is such a folder.
+        UsageError: the folder exists and is not empty.
     """
     folder = Path(os.path.abspath(output_dir))
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +136,7 @@ def _fill(folder: Path, found: Import) -> int:
 
 
 def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> None:
-    """Writes a checkpoint with the slots, from which a new run goes on; DataError where the recipe has others."""
+    """Writes a checkpoint with the slots, from which a new run goes on; DataError if the recipe needs other slots."""
     slots = found.slots
     if slots is None or slots.optimizer != config.to_dict(found.hparams)["optimizer"]:
         raise DataError("The slots in the checkpoint are of another optimizer than its hparams say.")
@@ -150,7 +151,7 @@ def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> No
 
 
 def _with_a_table_each(imported: Imported) -> Imported:
-    """The same model where both sides share a table; tensor2tensor does for two vocabularies of one size."""
+    """The same model with a table for each side; tensor2tensor shares one if two vocabularies have the same size."""
     if not imported.description.shared:
         return imported
     source, target = (f"transformer/{side}_embedding/table" for side in ("source", "target"))
@@ -163,7 +164,7 @@ def _with_a_table_each(imported: Imported) -> Imported:
 
 
 def _record(found: Import) -> dict[str, Any]:
-    """What import.json says: where the run is from, what shapes and hparams said, what is usual, and what was given."""
+    """What import.json says: the run's origin, values from shapes and hparams, usual values, and what was given."""
     imported = found.imported
     described = dataclasses.asdict(imported.description)
     usual = {name: described.pop(name) for name in _NOT_IN_SHAPES if name not in imported.hparams}

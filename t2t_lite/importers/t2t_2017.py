@@ -1,8 +1,8 @@
-"""Checkpoints of tensor2tensor 1.2.9 and before, as if a later release had written them.
+"""Checkpoints of tensor2tensor 1.2.9 and before, read as if a later release had written them.
 
-One kernel holds queries, keys and values side by side, and attention has biases. That of the keys adds the same to all
-scores of a query, which a softmax does not see: it is left out. That of the values adds a constant to each output, and
-goes into the bias there: b_O + b_V W_O.
+One kernel holds queries, keys and values side by side, and attention has biases. The bias of the keys adds the same
+number to all scores of a query, which does not change their softmax: it is left out. The bias of the values adds a
+constant to each output, so it is added to the bias of the output: b_O + b_V W_O.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FEED_FORWARD = re.compile(r"(.+/ffn)/conv_hidden_relu/(conv[12])_single/(kernel
 
 
 def modern(shapes: Shapes, mean: Mean) -> tuple[dict[str, tuple[int, ...]], Mean]:
-    """Returns names with shapes, and the function that reads them, with the names of later releases.
+    """Returns the shapes by name, and the function that reads a weight, both with the names of later releases.
 
     Args:
         shapes: of the weights, by their names without the scope; those of later releases stay as they are.
-        mean: reads one by such a name.
+        mean: reads a weight by such a name.
 
     Raises:
         DataError: part of an attention is missing, or its widths contradict each other.
@@ -52,7 +52,7 @@ def _flat(mean: Mean, name: str) -> Any:
 
 
 def _attention(start: str, shapes: Shapes, mean: Mean) -> dict[str, tuple[tuple[int, ...], Callable[[], Any]]]:
-    """Name -> (shape, how it is read) of the weights of one attention; K, V: columns of keys and values, all heads."""
+    """Name -> (shape, reader) of one attention's weights; `keys`, `values`: their numbers of columns, all heads."""
 
     def shape(part: str, kind: str = "kernel") -> tuple[int, ...]:
         name = f"{start}/{part}_transform_single/{kind}"
@@ -68,7 +68,7 @@ def _attention(start: str, shapes: Shapes, mean: Mean) -> dict[str, tuple[tuple[
     first, second = ("qkv", "qkv") if one else ("q", "kv")
     wide = shape(second)[-1]
     keys = (wide - values) // 2 if one else shape(first)[-1]
-    skip = keys if one else 0  # of the queries, which stand before the keys
+    skip = keys if one else 0  # columns of the queries, which come before the keys
     fits = wide == skip + keys + values
     if not fits or any(shape(part, "bias") != shape(part)[-1:] for part in (first, second, "output")):
         raise DataError(f"The checkpoint contradicts itself: the widths of {start} do not fit together.")

@@ -18,11 +18,11 @@ _RELATIVE = _ATTENTION + "dot_product_attention_relative/relative_positions_keys
 
 
 def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> Description:
-    """Derives the description; the number of heads and the kind of positions come from the hparams if nothing else.
+    """Derives the description; hparams give the number of heads and the kind of positions if shapes do not.
 
     Args:
         shapes: of the weights, by their names without the scope.
-        hparams: tensor2tensor's, as many as are known.
+        hparams: tensor2tensor's, as far as they are known.
 
     Raises:
         DataError: hparams and shapes contradict each other, or the number of heads is not known.
@@ -81,7 +81,7 @@ def _widths(shapes: Shapes) -> tuple[int, int]:
 
 
 def _heads(shapes: Shapes, hparams: Mapping[str, Any], keys: int, relative: tuple[int, ...] | None) -> int:
-    """From a shape that has an axis of heads, or of one head; else from the hparams."""
+    """The number of heads: from a shape that has an axis of heads, or of one head; else from the hparams."""
     three = shapes.get(_ATTENTION.format("encoder") + "k")
     heads = three[1] if three else keys // relative[1] if relative else hparams.get("num_heads")
     if heads is None:
@@ -102,7 +102,7 @@ def _of(shapes: Shapes, name: str) -> tuple[int, ...]:
 
 
 def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
-    """DataError where the hparams are those of another model."""
+    """Raises DataError if the hparams are those of another model."""
     layers = hparams.get("num_hidden_layers")
     wanted = {
         "hidden_size": (hparams.get("hidden_size"), found.d_model),

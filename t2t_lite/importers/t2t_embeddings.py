@@ -1,7 +1,7 @@
-"""Embeddings of tensor2tensor: tables in shards, and what they say of vocabularies and sharing.
+"""Embeddings of tensor2tensor: tables in shards, and what they show about vocabularies and sharing.
 
-The variables decide, not hparams.json: where the two vocabularies have different sizes, tensor2tensor unsets
-shared_embedding_and_softmax_weights in a copy of the hparams and writes True.
+The variables decide, not hparams.json: if the two vocabularies have different sizes, tensor2tensor unsets
+shared_embedding_and_softmax_weights in a copy of the hparams, but writes True to the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Table:
 class Embeddings:
     """The tables of a model.
 
-    tables: path of the weight here -> the table; one table may go to two.
+    tables: path of the weight here -> the table; one table may serve two paths.
     shared: one table for source, target and softmax.
     tied: the softmax uses the target's table.
     """
@@ -71,7 +71,7 @@ def embeddings(shapes: Mapping[str, tuple[int, ...]]) -> Embeddings:
 
 
 def _roles(parts: set[str]) -> dict[str, str]:
-    """Which table goes where here."""
+    """Weight here -> the table of tensor2tensor that goes there."""
     roles = {
         frozenset({"shared"}): {"target_embedding": "shared"},
         frozenset({"shared", "softmax"}): {

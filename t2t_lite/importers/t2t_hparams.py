@@ -1,7 +1,8 @@
 """Hparams of a tensor2tensor model: where they are found, and which of them cannot be expressed here.
 
-The shapes of a checkpoint say all sizes but the number of heads; what else changes the model's function is only in the
-hparams: hparams.json, which tensor2tensor writes beside its checkpoints, or flags.txt, or what the user says.
+The shapes of a checkpoint show all sizes except the number of heads. Everything else that changes the model's function
+is only in the hparams. They come from hparams.json, which tensor2tensor writes beside its checkpoints, from flags.txt,
+or from the user.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.importers import t2t_training
 
-# What its registered sets say beyond the shapes (models/transformer.py at bafdc1b).
+# What tensor2tensor's registered sets say that shapes do not show (models/transformer.py at bafdc1b).
 _HEADS = {
     **dict.fromkeys(("transformer_test", "transformer_teeny"), 2),
     **dict.fromkeys(
@@ -53,7 +54,7 @@ _HEADS = {
 }
 _ACTIVATIONS = {"transformer_tpu_bf16_activation": "bfloat16", "transformer_fairseq_fp16_activation_big": "float16"}
 
-# hparam -> values that can be expressed. A missing one has its default, which can.
+# hparam -> values that can be expressed here. A missing hparam has its default, which can be expressed.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "pos": ("timing", "emb", "none", None),
     "self_attention_type": ("dot_product", "dot_product_relative"),
@@ -70,7 +71,7 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "position_features": ("",),
     "symbol_modality_skip_top": (False,),
 }
-# Others that are asked for, besides those of t2t_training.
+# Other hparams that an import uses, besides those of t2t_training.
 _ASKED = (
     *("num_heads", "hidden_size", "filter_size", "num_hidden_layers", "num_encoder_layers", "num_decoder_layers"),
     *("attention_key_channels", "attention_value_channels", "layer_preprocess_sequence", "layer_postprocess_sequence"),
@@ -88,7 +89,7 @@ _NORMS = {("", "an"): "post", ("n", "a"): "pre"}  # without dropout ("d"), which
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Reads the hparams that lie beside a checkpoint: hparams.json, else what flags.txt names; {} where neither is.
+    """Reads the hparams beside a checkpoint: hparams.json, else what flags.txt names; {} if neither file exists.
 
     Raises:
         DataError: they cannot be read.
@@ -108,7 +109,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def assumed(folder: Path, hparams_set: str | None, known: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Returns hparams that change the model and that nothing says, with the values they are taken to have; and why.
+    """Returns hparams that change the model but are not known, with the values assumed for them; and the reason.
 
     Args:
         folder: of the checkpoint.
@@ -124,7 +125,7 @@ def assumed(folder: Path, hparams_set: str | None, known: Mapping[str, Any]) -> 
 
 
 def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
-    """The hparams that a set's name and "name=value,..." say.
+    """The hparams that the name of a set and "name=value,..." give.
 
     Raises:
         UsageError: the set is not known, or a part is not name=value.
@@ -152,7 +153,7 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
 
 
 def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None, overrides: str | None) -> None:
-    """UsageError where a name is given that an import asks nothing of, or a set that hparams.json contradicts.
+    """Raises UsageError if the user gave a name that no import uses, or a set that hparams.json contradicts.
 
     Args:
         folder: of the checkpoint.
@@ -181,7 +182,7 @@ def _flags(folder: Path) -> dict[str, str]:
 
 
 def check(hparams: Mapping[str, Any]) -> None:
-    """DataError, which names them all, where hparams change the model in a way that cannot be expressed here."""
+    """Raises DataError, naming them all, if hparams change the model in a way that cannot be expressed here."""
     wrong = [
         f"{name}={hparams[name]} (only {' or '.join(map(str, values))})"
         for name, values in _EXPRESSED.items()
@@ -197,7 +198,7 @@ def check(hparams: Mapping[str, Any]) -> None:
 
 
 def norm(hparams: Mapping[str, Any]) -> str | None:
-    """ "pre" or "post"; "" for an order that cannot be expressed, None where the hparams do not say."""
+    """Returns "pre" or "post"; "" for an order that cannot be expressed, None if the hparams do not say."""
     names = ("layer_preprocess_sequence", "layer_postprocess_sequence")
     if not all(name in hparams for name in names):
         return None

@@ -1,6 +1,6 @@
 """Table that maps tensor2tensor's variables to ours.
 
-Heads are blocks of columns on both sides, so that no matrix is permuted.
+Both there and here, heads are blocks of columns, so no matrix is permuted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 _NORM = r"layer_(?:prepostprocess|preprocess|postprocess)/layer_norm/layer_norm_"
 _RELATIVE = "multihead_attention/dot_product_attention_relative/relative_positions_"
 
-# (stack, sub-layer of tensor2tensor) -> (the residual connection here, what is in it).
+# (stack, sub-layer of tensor2tensor) -> (the residual connection here, the layer in it).
 _SUBLAYERS = {
     ("encoder", "self_attention"): ("around_attention", "self_attention"),
     ("encoder", "ffn"): ("around_feed_forward", "feed_forward"),
@@ -20,8 +20,8 @@ _SUBLAYERS = {
     ("decoder", "ffn"): ("around_feed_forward", "feed_forward"),
 }
 
-# What follows body/STACK/layer_L/SUBLAYER/ -> (in the residual connection here, how it is changed). {0} is the name of
-# what is in the connection.
+# The name after body/STACK/layer_L/SUBLAYER/ -> (path in the residual connection here, how it is changed). {0} is the
+# name of the layer in the connection.
 _IN_SUBLAYER = {
     "multihead_attention/q/kernel": ("{0}/query", ""),
     "multihead_attention/k/kernel": ("{0}/key", ""),
@@ -45,7 +45,7 @@ _IN_SUBLAYER = {
     "conv2/bias": ("{0}/bias_2", ""),
 }
 
-# What follows body/ -> (path here, how it is changed).
+# The name after body/ -> (path here, how it is changed).
 _IN_BODY = {
     rf"(encoder|decoder)/{_NORM}scale": (r"\1/final_norm/gamma", ""),
     rf"(encoder|decoder)/{_NORM}bias": (r"\1/final_norm/beta", ""),
@@ -62,8 +62,8 @@ class Place:
     """Where a variable goes.
 
     path: of the weight here.
-    change: "" for none, "heads" where heads are an axis of their own, "scaled heads" where queries are besides not
-        divided by sqrt(d_k), "row" where one row is taken.
+    change: "" for none, "heads" if heads are an axis of their own, "scaled heads" if, in addition, queries are not
+        divided by sqrt(d_k), "row" if one row is taken.
     """
 
     path: str
@@ -71,7 +71,7 @@ class Place:
 
 
 def place(name: str) -> Place | None:
-    """Returns where a variable of the body goes, or None where nothing here is like it.
+    """Returns where a variable of the body goes, or None if it has no counterpart here.
 
     Args:
         name: without the scope: "body/encoder/layer_0/ffn/conv1/kernel".

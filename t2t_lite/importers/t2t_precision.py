@@ -1,4 +1,4 @@
-"""Precisions of tensor2tensor's trainings: how weights are stored in bfloat16, and what a report says of them."""
+"""Precisions of tensor2tensor's trainings: how weights are stored in bfloat16, and what a report says about them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from t2t_lite.errors import DataError
 
 
 def decoder(hparams: Mapping[str, Any]) -> Any:
-    """Returns what makes weights of numbers that a checkpoint stores as bfloat16.
+    """Returns the function that turns numbers stored as bfloat16 in a checkpoint into weights.
 
-    With weight_dtype=bfloat16 tensor2tensor stores sign(x) (128 |x|)^8, which is finer than bfloat16 is
-    (utils/quantization.py, EighthPowerEncoding); only Adafactor can train so.
+    With weight_dtype=bfloat16 tensor2tensor stores sign(x) (128 |x|)^8, which is finer than bfloat16 itself
+    (utils/quantization.py, EighthPowerEncoding). Only Adafactor can train this way.
 
     Args:
-        hparams: tensor2tensor's, as many as are known.
+        hparams: tensor2tensor's, as far as they are known.
     """
 
     def decode(stored: Any) -> Any:
@@ -36,7 +36,7 @@ def decoder(hparams: Mapping[str, Any]) -> Any:
 
 
 def said(hparams: Mapping[str, Any]) -> str | None:
-    """Returns what the report of an import says of a training in another precision than float32."""
+    """Returns what the report of an import says about a training in another precision than float32."""
     weights, activations = (hparams.get(f"{what}_dtype", "float32") for what in ("weight", "activation"))
     if activations == "float32" and hparams.get("gpu_automatic_mixed_precision"):
         activations = "float16"

@@ -1,8 +1,8 @@
 """Optimizer state in a tensor2tensor checkpoint, converted to our slots, so that training can continue.
 
-Its `adam` is LazyAdam, which moves only the rows that a sparse gradient names. But it makes the gradients of embeddings
-dense before; only those of relative positions are sparse. So LazyAdam is Adam, except for distances that no two symbols
-of a batch are apart.
+tensor2tensor's `adam` is LazyAdam, which updates only the rows that a sparse gradient names. But tensor2tensor first
+makes the gradients of embeddings dense; only those of relative positions are sparse. So LazyAdam equals Adam, except
+for distances that do not occur between any two symbols of a batch.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from t2t_lite.importers.t2t_mapping import Place, place
 from t2t_lite.importers.t2t_variables import shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
-# Ours -> the ends of tensor2tensor's names, of a matrix and of a vector.
+# Our optimizer -> our slots with the ends of tensor2tensor's names: of a matrix, and of a vector.
 _ENDS = {
     "adam": ({"m": "Adam", "v": "Adam_1"}, {"m": "Adam", "v": "Adam_1"}),
     "adafactor": ({"rows": "Adafactor", "columns": "Adafactor_1"}, {"v": "Adafactor"}),
 }
-# Ends of slots, whose they are, and why these do not go on here.
+# Ends of slot names, the optimizer they belong to, and why its training cannot go on here.
 _NOT_TAKEN = (
     (
         "/Adam_2",
@@ -53,7 +53,7 @@ class Slots:
 
 
 def needed(imported: Imported) -> Slots:
-    """As `read`; UsageError where the checkpoint has none, DataError where ours would make other updates of them."""
+    """As `read`; UsageError if there are no slots, DataError if our optimizer would make other updates from them."""
     t2t_training.check_continued(imported.hparams)
     found = read(imported)
     if found is None:
@@ -62,9 +62,10 @@ def needed(imported: Imported) -> Slots:
 
 
 def read(imported: Imported) -> Slots | None:
-    """Reads the slots of an imported checkpoint; None where it has none, as averaged ones may.
+    """Reads the slots of an imported checkpoint; None if it has none, which may be so for averaged checkpoints.
 
-    Adafactor keeps rows and columns of each shard of an embedding; those of the whole table are their means, exactly.
+    Adafactor keeps rows and columns of each shard of an embedding. Those of the whole table follow exactly: rows are
+    concatenated, and columns averaged.
 
     Raises:
         UsageError: the weights are the mean of several checkpoints.
@@ -128,7 +129,7 @@ def _optimizer(slots: Sequence[str]) -> str:
 
 
 def _whole(shards: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str, Any]:
-    """The slots of a table, from those of its shards, which have so many rows."""
+    """The slots of a table, from those of its shards; `rows` are the shards' numbers of rows."""
     whole = {name: np.concatenate([shard[name] for shard in shards]) for name in shards[0] if name != "columns"}
     if "columns" in shards[0]:  # means over rows
         columns = np.average([shard["columns"] for shard in shards], axis=0, weights=rows)
@@ -137,7 +138,7 @@ def _whole(shards: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str
 
 
 def _changed(slots: dict[str, Any], where: Place, imported: Imported) -> dict[str, Any]:
-    """As `tensor2tensor.read` changes the weight."""
+    """The slots, changed as `tensor2tensor.read` changes the weight."""
     described, space = imported.description, imported.target_space
     if where.change == "row" and space is not None:
         if "rows" not in slots:
@@ -148,7 +149,7 @@ def _changed(slots: dict[str, Any], where: Place, imported: Imported) -> dict[st
         return slots
     if "rows" in slots:
         raise DataError("Adafactor's slots of a model with attention_variables_3d cannot be expressed here.")
-    # A weight that is c times as large has gradients that are 1 / c of what they were.
+    # A weight multiplied by c has gradients divided by c.
     scale = math.sqrt(described.d_k) if where.change == "scaled heads" else 1.0
     shape = (-1, described.d_model) if where.path.endswith("/output") else (described.d_model, -1)
     parts = {"m": slots["m"] / scale, "v": slots["v"] / scale**2}

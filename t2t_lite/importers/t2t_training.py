@@ -1,4 +1,4 @@
-"""A tensor2tensor training as fields of a recipe: what an import takes over of it, and what it cannot."""
+"""A tensor2tensor training as fields of a recipe: what an import takes over from it, and what it cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = {
     "clip_grad_norm": "clip_norm",
     "learning_rate_warmup_steps": "warmup_steps",
 }
-# Of an update that goes on with its slots: the values that ours has.
+# hparams of an update that continues with tensor2tensor's slots -> the values that our update has.
 SLOTS_NEED = {
     "weight_decay": (0.0, None),
     "grad_noise_scale": (0.0, None),
@@ -34,9 +34,10 @@ SCHEDULE = ("learning_rate_schedule", "learning_rate_constant", "learning_rate_d
 
 
 def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a recipe that tensor2tensor's hparams say, as many as are known.
+    """Returns the fields of a recipe that tensor2tensor's hparams give, as far as these are known.
 
-    Of optimizers adam and Adafactor are taken over. Where `schedule` finds none, the recipe keeps the paper's.
+    Of the optimizers, adam and Adafactor are taken over. If `schedule` finds none, the recipe keeps the paper's
+    schedule.
     """
     found = {ours: hparams[name] for name, ours in FIELDS.items() if name in hparams}
     if _adafactor(hparams):
@@ -47,7 +48,7 @@ def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns schedule, warm-up and learning rate; None where they are not said or ours has no such schedule."""
+    """Returns schedule, warm-up and learning rate; None if they are not given or there is no such schedule here."""
     warmup, name = hparams.get("learning_rate_warmup_steps"), hparams.get("learning_rate_schedule")
     if not warmup or not name:
         return None
@@ -69,7 +70,7 @@ def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def check_continued(hparams: Mapping[str, Any]) -> None:
-    """DataError, which names them all, where hparams make other updates of the same slots than ours."""
+    """Raises DataError, naming them all, if hparams make other updates from the same slots than our optimizer."""
     wrong = [
         f"{name}={hparams[name]} (only {values[0]})"
         for name, values in SLOTS_NEED.items()
@@ -85,7 +86,7 @@ def check_continued(hparams: Mapping[str, Any]) -> None:
 
 
 def said(hparams: Mapping[str, Any]) -> str | None:
-    """Returns what the report of an import says where the recipe has a schedule of its own."""
+    """Returns what the report of an import says if the recipe does not have tensor2tensor's schedule."""
     if schedule(hparams) is not None:
         return None
     there = hparams.get("learning_rate_schedule")

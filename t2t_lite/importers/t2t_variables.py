@@ -1,7 +1,7 @@
 """Variables of a tensor2tensor checkpoint: which are the model's, which its optimizer's, and which count steps.
 
-Releases wrote different scopes: "body/...", "transformer/body/...", "transformer/body/parallel_0/body/...". What stands
-before "body/encoder/layer_0/" is taken off; other classes than `transformer` have their own first word there.
+Releases wrote different scopes: "body/...", "transformer/body/...", "transformer/body/parallel_0/body/...". The part
+before "body/encoder/layer_0/" is removed; for classes other than `transformer` it begins with another word.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _OPTIMIZER = "training/"
 
 @dataclasses.dataclass(frozen=True)
 class Variables:
-    """The names in a checkpoint, each in one of these.
+    """The names in a checkpoint, each in one of these fields.
 
     weights: name without the scope ("body/...", "symbol_modality_...") -> name in the checkpoint.
     slots: the optimizer's.
-    counters: steps, scales of losses and running means of them.
+    counters: steps, scales of losses and running means of losses.
     """
 
     weights: Mapping[str, str]
@@ -37,11 +37,11 @@ class Variables:
 
 
 def sorted_out(names: Iterable[str]) -> Variables:
-    """Puts each name of a checkpoint where it belongs.
+    """Puts each name of a checkpoint in the field where it belongs.
 
     Raises:
         DataError: no Transformer of tensor2tensor with encoder and decoder, several in one checkpoint, or a name that
-            is none of these.
+            fits no field.
     """
     names = set(names)
     slots = {name for name in names if name.startswith(_OPTIMIZER) or _slot_of(name) in names}

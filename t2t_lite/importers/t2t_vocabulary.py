@@ -1,4 +1,4 @@
-"""Vocabularies of a tensor2tensor model: whether they are its own."""
+"""Vocabularies of a tensor2tensor model: a check that they belong to it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def fitting(
 ) -> tuple[ImportedVocabulary, ImportedVocabulary]:
     """Returns the vocabularies with as many ids as the model's embeddings have rows; one object stays one.
 
-    The model may have more: tensor2tensor rounds up to a multiple of its hparam vocab_divisor.
+    The model may have more rows than there are pieces: tensor2tensor rounds up to a multiple of its hparam
+    vocab_divisor.
 
     Raises:
-        UsageError: they are not the model's.
+        UsageError: the vocabularies do not belong to the model.
     """
     rows = imported.description.source_vocab_size, imported.description.target_vocab_size
     divisor = imported.hparams.get("vocab_divisor") or 1

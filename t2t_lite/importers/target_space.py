@@ -19,7 +19,7 @@ KERNEL = "body/target_space_embedding/kernel"
 
 @dataclasses.dataclass(frozen=True)
 class TargetSpace:
-    """A row of the table, and a sentence on where it is from."""
+    """A row of the table, and a phrase on how it was found."""
 
     row: int
     why: str
@@ -29,7 +29,7 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
     """Returns the row, or None where the model has no such table.
 
     Args:
-        given: what the user says; it is taken before what the checkpoint says.
+        given: what the user says; it has priority over what the checkpoint says.
 
     Raises:
         UsageError: there is no such row.
@@ -59,10 +59,10 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
 
 
 def _moved(checkpoints: Tf1Checkpoints, variables: Variables) -> list[int]:
-    """Rows that an optimizer's slots say were trained, or in which checkpoints differ.
+    """Rows that were trained according to an optimizer's slots, or else rows in which checkpoints differ.
 
-    Of an optimizer's slots those of the shape of the table, and Adafactor's sums over it, have a row for each; rows
-    that no gradient reached are all alike.
+    Slots with the shape of the table, and Adafactor's sums over it, have a row for each row of the table. Rows that no
+    gradient reached are all alike.
     """
     name = variables.weights[KERNEL]
     shape = checkpoints.shapes[name]

@@ -36,8 +36,8 @@ def read(
 
     Args:
         paths: folders or prefixes of checkpoints of one training; several are averaged, as by t2t-avg-all.
-        average: how many of each folder's newest are taken.
-        hparams_set, hparams: tensor2tensor's, where no hparams.json lies beside the checkpoint; given ones win.
+        average: how many of the newest checkpoints in each folder are taken.
+        hparams_set, hparams: tensor2tensor's, if there is no hparams.json beside the checkpoint; given ones win.
         target_space_id: the row of the target space's table; default: the one that was trained.
 
     Raises:
@@ -60,7 +60,7 @@ def read(
     for name, where in places.items():
         readers[where.path] = functools.partial(_changed, mean, name, where, description, space)
     weights = Weights(readers)
-    # Each is read here, and again for the model: so what is damaged shows before, and memory holds one at a time.
+    # Each weight is read here, and again for the model: so damage shows early, and memory holds one weight at a time.
     found = {path: array.shape for path, array in weights.items()}
     check({path: shape for path, shape in found.items() if path not in tables.tables}, description)
     assumed = t2t_hparams.assumed(folder, hparams_set, known)
@@ -68,7 +68,7 @@ def read(
 
 
 def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[str, Place]:
-    """Where each variable of the body goes; DataError where one has no place, or two have the same."""
+    """Where each variable of the body goes; DataError if one has no place, or two have the same."""
     used = {name for table in tables.tables.values() for name in table.shards}
     found = {name: where for name in shapes if (where := place(name))}
     if unknown := sorted(set(shapes) - used - set(found)):

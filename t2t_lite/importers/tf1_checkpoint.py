@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
 
-# What TensorFlow raises for damaged files, whose checksums it compares; one that is cut off is an IndexError to it.
+# What TensorFlow raises for damaged files: it compares their checksums, and raises IndexError if a file is cut off.
 _READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
 
@@ -23,10 +23,10 @@ class Tf1Checkpoints:
 
     Args:
         prefixes: paths without the files' endings, the newest last.
-        bfloat16: what makes float32 numbers of those that are stored as bfloat16; default: they are these numbers.
+        bfloat16: function that decodes numbers stored as bfloat16 to float32; default: they are taken as they are.
 
     Raises:
-        DataError: one is not there, cannot be read, or has other variables than the first.
+        DataError: a checkpoint is missing, cannot be read, or has other variables than the first.
     """
 
     def __init__(self, prefixes: Sequence[str], bfloat16: Callable[[Any], Any] = np.asarray) -> None:
@@ -43,7 +43,7 @@ class Tf1Checkpoints:
                 )
 
     def each(self, name: str) -> list[Any]:
-        """Returns a variable in float32, as it is in each checkpoint; DataError where it cannot be read."""
+        """Returns a variable in float32, as it is in each checkpoint; DataError if it cannot be read."""
         found = []
         for prefix, reader in zip(self.prefixes, self._readers, strict=True):
             try:
@@ -69,10 +69,11 @@ def find(path: str | os.PathLike[str], number: int = 1) -> list[str]:
 
     Args:
         path: a folder, or a prefix such as FOLDER/model.ckpt-250000, with or without a file's ending.
-        number: how many of a folder's; the newest one is the one that its file `checkpoint` names, if it is there.
+        number: how many of a folder's checkpoints; the newest is the one that the folder's file `checkpoint` names, if
+            that is there.
 
     Raises:
-        UsageError: there are fewer.
+        UsageError: there are fewer checkpoints.
     """
     if not os.path.isdir(path):
         return [re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))]

@@ -1,4 +1,4 @@
-"""Which toolkit a checkpoint is of, and the model and vocabularies that it is with the files that were given."""
+"""Reading of a checkpoint with the given files: which toolkit it is from, its model and its vocabularies."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def read(
     with_optimizer: bool = False,
     **settings: Any,
 ) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
-    """Reads a checkpoint of whichever toolkit.
+    """Reads a checkpoint of either toolkit.
 
     Args:
         paths, settings: as `tensor2tensor.read` and `opennmt.read` take them.
-        vocabularies: of both sides, or of source and target.
-        sentencepiece: files of the SentencePiece models whose pieces the vocabularies list, as many or none.
+        vocabularies: one for both sides, or those of source and target.
+        sentencepiece: files of the SentencePiece models whose pieces the vocabularies list: one for each, or none.
         with_optimizer: whether the optimizer's slots are wanted, too.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Vocabulary files of tensor2tensor and OpenNMT-tf: which kind one is."""
+"""Vocabulary files of tensor2tensor and OpenNMT-tf: how their kind is recognised."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
 
 _OPENNMT = b"<blank>"  # how such a file begins
-_WORD_ENDS = 0.05  # of the pieces; of tensor2tensor's own vocabularies it is half of them
+_WORD_ENDS = 0.05  # share of pieces that end a word, above which they are subwords; half in tensor2tensor's own files
 BYTES = "bytes"  # instead of a file's name: tensor2tensor has no file of its ByteTextEncoder
 
 
 def load(path: str | os.PathLike[str]) -> ImportedVocabulary:
-    """Reads a vocabulary file of tensor2tensor or OpenNMT-tf; where its name does not say the kind, what is in it does.
+    """Reads a vocabulary file of tensor2tensor or OpenNMT-tf; if its name does not say the kind, its content does.
 
     Args:
         path: of the file, or BYTES.
 
     Raises:
-        DataError: no such vocabulary, or a damaged one.
+        DataError: there is no such vocabulary, or it is damaged.
     """
     found = _load(path)
     if isinstance(found, TokenVocabulary):
-        found.check_unknown()  # not where a run is opened: what was imported stays
+        found.check_unknown()  # not when a run is opened: an earlier import stays usable
     return found
 
 
@@ -45,7 +45,7 @@ def _load(path: str | os.PathLike[str]) -> ImportedVocabulary:
         found = kind.load(path)
         if isinstance(found, ImportedVocabulary):
             return found
-    try:  # such as vocab.encs.32768, of before 1.4, or vocab.bpe.32000
+    try:  # such as vocab.encs.32768, from before 1.4, or vocab.bpe.32000
         subwords = SubwordVocabulary.load(path)
     except DataError:
         try:
@@ -62,6 +62,6 @@ def _load(path: str | os.PathLike[str]) -> ImportedVocabulary:
 
 
 def _ends_words(subwords: SubwordVocabulary) -> bool:
-    """Whether many pieces end a word, as "the_" does; of tokens, which may hold every character, too, few do."""
+    """Whether many pieces end a word, as "the_" does; in a file of tokens few do, even if it holds every character."""
     pieces = subwords.pieces(range(subwords.size))
     return sum(len(piece) > 1 and piece.endswith("_") for piece in pieces) > _WORD_ENDS * len(pieces)

@@ -1,6 +1,6 @@
 """Statistics of attention heads: how spread out their weights are and how far they look, over some sentences.
 
-"Individual attention heads clearly learn to perform different tasks" (section 4): then these numbers differ.
+"Individual attention heads clearly learn to perform different tasks" (section 4): if so, these numbers differ.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from t2t_lite.insights.sentence import Sentence
 
 
 class Head(NamedTuple):
-    """One head; means over all queries.
+    """One head; its numbers are means over all queries.
 
     Attributes:
         kind: "memory", "encoder" or "decoder".
         layer, head: counted from 1.
-        entropy: of a query's weights, in nats; 0: all on one position, ln S: the same on each of S.
-        distance: from a query's position to those that it looks at, weighted, in pieces. In the decoder a query is at
-            the piece that it has read last; in memory, positions of target and source are compared.
+        entropy: of a query's weights, in nats; 0: all weight is on one position; ln S: each of S has the same weight.
+        distance: weighted distance from a query's position to those that it attends to, in pieces. In the decoder, a
+            query is at the piece that it has read last; in memory, positions of target and source are compared.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Head(NamedTuple):
 
 
 def heads(sentences: Sequence[Sentence]) -> list[Head]:
-    """The heads of a model, in their order, over sentences and their best translations."""
+    """Returns the heads of a model, in order, with means over sentences and their best translations."""
     maps = [sentence.maps() for sentence in sentences]
     found: list[Head] = []
     for kind in maps[0]:
@@ -45,7 +45,7 @@ def heads(sentences: Sequence[Sentence]) -> list[Head]:
 
 
 def table(found: Sequence[Head]) -> str:
-    """The heads as tab-separated lines with a head line."""
+    """Returns the heads as tab-separated lines with a header line."""
     lines = [f"{h.kind}\t{h.layer}\t{h.head}\t{h.entropy:.4f}\t{h.distance:.4f}" for h in found]
     return "\n".join(["\t".join(Head._fields), *lines, ""])
 

@@ -1,4 +1,4 @@
-"""One HTML page that shows the attention over sentences: whole in one file, it loads nothing."""
+"""HTML page that shows the attention over sentences: one file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def component(kind: str) -> str:
 def attention_page(run: str, sentences: Sequence[Sentence], show: dict[str, Any]) -> str:
     """Returns the page as HTML.
 
-    Text is data only: it stands in a JSON block, in which "<" is escaped, and the script makes text nodes of it. The
-    page's policy lets no other script or style run than its own, and nothing be loaded.
+    Text is data only: it is in a JSON block, with "<" escaped, and the script makes text nodes of it. The page's policy
+    allows no script or style but its own, and lets the page load nothing.
 
     Args:
         run: what the page says about the model.

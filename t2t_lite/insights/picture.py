@@ -15,7 +15,7 @@ from t2t_lite.errors import UsageError
 if TYPE_CHECKING:
     from t2t_lite.insights.sentence import Sentence
 
-_LEAST = 0.02  # weights below are not drawn as lines
+_LEAST = 0.02  # smaller weights are not drawn as lines
 _ROW = 0.2  # inches, height of a token
 _FONT = 9  # points
 _DPI = 200  # of a PNG
@@ -32,12 +32,12 @@ def check_matplotlib() -> None:
 
 
 def attention_picture(figure: Any, kind: str) -> bytes:
-    """The file ("png", "svg" or "pdf") of a figure; what matplotlib has to remark on it is logged."""
+    """Returns the file ("png", "svg" or "pdf") of a figure; logs matplotlib's warnings."""
     file = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure.savefig(file, format=kind, dpi=_DPI, bbox_inches="tight")
-    for message in sorted({str(w.message) for w in caught}):  # such as a sign that the font does not have
+    for message in sorted({str(w.message) for w in caught}):  # such as a character that the font lacks
         _log.warning("%s", message)
     return file.getvalue()
 
@@ -64,7 +64,7 @@ def attention_figure(sentence: Sentence, attention: str, *, layer: int, head: in
 
 
 def _parts(sentence: Sentence, attention: str) -> tuple[np.ndarray, list[str], list[str]]:
-    """Weights [layer, head, query, key] and what stands at the queries and keys."""
+    """Returns weights [layer, head, query, key] and the labels of the queries and keys."""
     best = sentence.translations[0]
     source, target = ([_label(piece) for piece in pieces] for pieces in (sentence.source, best.target))
     sides = {"encoder": (source, source), "decoder": (target, ["⟨start⟩", *target[:-1]]), "memory": (target, source)}
@@ -72,7 +72,7 @@ def _parts(sentence: Sentence, attention: str) -> tuple[np.ndarray, list[str], l
 
 
 def _label(piece: str) -> str:
-    """As attention.js writes it."""
+    """Returns the piece as attention.js writes it."""
     if piece in ("</s>", "▁"):
         return {"</s>": "⟨end⟩", "▁": "␣"}[piece]
     return piece[1:] if piece.startswith("▁") else f"·{piece}"
@@ -87,7 +87,7 @@ def _draw_lines(
     heads: Sequence[int],
     mirrored: bool,
 ) -> None:
-    """A panel per layer. mirrored: the keys stand at the left, as a source does before its translation."""
+    """Draws a panel per layer. mirrored: the keys are on the left, as a source is before its translation."""
     from matplotlib import colormaps
     from matplotlib.collections import LineCollection
 
@@ -123,7 +123,7 @@ def _draw_maps(
     layers: Sequence[int],
     heads: Sequence[int],
 ) -> None:
-    """A grid: a row per layer, a column per head; the looking tokens downwards, those looked at to the right."""
+    """Draws a grid: a row per layer, a column per head; in each map, queries go down and keys go right."""
     height, width = _ROW * len(queries), _ROW * len(keys)
     figure.set_size_inches((width + 0.4) * len(heads), (height + 0.4) * len(layers))
     grid = figure.subplots(len(layers), len(heads), squeeze=False, gridspec_kw={"wspace": 0.15, "hspace": 0.2})

@@ -17,17 +17,17 @@ from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
-KINDS = ("memory", "encoder", "decoder")  # the one shown first, first
-# Nobody can read a picture of more, and the weights grow with the square. Longer outputs are cut.
+KINDS = ("memory", "encoder", "decoder")  # the default kind first
+# Nobody can read a picture of more pieces, and the weights grow with the square. Longer outputs are cut.
 MAX_PIECES = 120
 
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translation, its pieces [T] with the end symbol, and the decoder's float32 weights; `score` None: given.
+    """A translation, its pieces [T] with the end symbol, and the decoder's float32 weights.
 
-    decoder: [L, H, T, T] and memory: [L, H, T, S], their rows and columns as in `attention_maps`; None where the model
-    has no attention of that kind.
+    score is None for a translation that was given. decoder is [L, H, T, T] and memory [L, H, T, S], with rows and
+    columns as in `attention_maps`; each is None where the model has no attention of that kind.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Translation:
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """A sentence, its pieces [S] with the end symbol, the encoder's float32 weights [L, H, S, S]; translations.
+    """A sentence, its pieces [S] with the end symbol, the encoder's float32 weights [L, H, S, S], and its translations.
 
     encoder is None where the encoder has no attention.
     """
@@ -50,22 +50,22 @@ class Sentence:
     translations: list[Translation]
 
     def maps(self) -> dict[str, np.ndarray]:
-        """The weights there are by kind, in the order of KINDS; of the best translation."""
+        """Returns the available weights by kind, in the order of KINDS, for the best translation."""
         best = self.translations[0]
         every = {"memory": best.memory, "encoder": self.encoder, "decoder": best.decoder}
         return {kind: weights for kind, weights in every.items() if weights is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """The data that attention.js draws, as plain lists; weights with three digits, of the kinds that there are."""
+        """Returns the data that attention.js draws, as plain lists; the available weights have three digits."""
         translations = [_plain(dataclasses.asdict(t), "decoder", "memory") for t in self.translations]
         return _plain(dataclasses.asdict(self), "encoder") | {"translations": translations}
 
 
 def attend(translator: Translator, texts: Sequence[str], target: str | None = None) -> list[Sentence]:
-    """Translates each text, as many ways as the beam is wide, and computes the attention over it and its translations.
+    """Translates each text into as many outputs as the beam size; computes the attention over it and its translations.
 
     Args:
-        translator: whose model has attention of any kind.
+        translator: its model must have attention of some kind.
         target: a translation to use instead of what the model finds.
 
     Raises:
@@ -114,13 +114,13 @@ def _checked(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> lis
 
 
 def _plain(values: dict[str, Any], *kinds: str) -> dict[str, Any]:
-    """`values`, in which the weights of `kinds` are rounded lists, or left out where they are None."""
+    """Returns `values` with the weights of `kinds` as rounded lists; leaves out weights that are None."""
     weights = {kind: _rounded(values[kind]) for kind in kinds if values[kind] is not None}
     return {name: value for name, value in values.items() if name not in kinds} | weights
 
 
 def _rounded(weights: np.ndarray) -> list[Any]:
-    """Nested lists of weights with three digits; 0 without a point, which is what most of them are."""
+    """Returns nested lists of weights with three digits; most are zero and become 0 without a point."""
     if weights.ndim > 1:
         return [_rounded(part) for part in weights]
     return [weight or 0 for weight in np.round(weights.astype(np.float64), 3).tolist()]

@@ -1,4 +1,4 @@
-"""A parse tree as a picture: SVG, without anything beside it."""
+"""A parse tree as a picture: SVG in one file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import html
 
 from t2t_lite.text.trees import Leaf, Tree, unescape
 
-_CHARACTER, _GAP = 8.5, 18.0  # pixels: of a character of the font, about, and between two words
-_LEVEL, _MARGIN = 46.0, 20.0  # from a label to those below it; around the picture
+_CHARACTER, _GAP = 8.5, 18.0  # pixels: about the width of a character; between two words
+_LEVEL, _MARGIN = 46.0, 20.0  # pixels: from a label to the labels below it; around the picture
 _STYLE = (
     "text{font:14px sans-serif;text-anchor:middle;dominant-baseline:central}"
     ".word{font-weight:bold}.tag{fill:#36648b}line{stroke:#999}"
@@ -27,7 +27,7 @@ class _Node:
 
 
 def tree_svg(tree: Tree) -> str:
-    """Returns a picture of a tree: all that a phrase holds stands one level below it, so that no lines cross."""
+    """Returns a picture of a tree; everything in a phrase is one level below it, so that no lines cross."""
     nodes = _nodes(tree)
     width = _place(nodes)
     bottom = max(node.level for node in nodes)
@@ -65,7 +65,7 @@ def _nodes(tree: Tree) -> list[_Node]:
 
 
 def _place(nodes: list[_Node]) -> float:
-    """Sets where nodes stand: words side by side, all else above the middle of what is below it; returns the width."""
+    """Places words side by side and each other node above the middle of those below it; returns the width."""
     x = _MARGIN
     below: dict[int, list[float]] = {}
     for number in reversed(range(len(nodes))):  # children before their parents, from right to left

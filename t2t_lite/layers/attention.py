@@ -31,21 +31,22 @@ class MultiHeadAttention(keras.layers.Layer):
         d_k: size of one head's queries and keys.
         d_v: size of one head's values.
         dropout: share of attention weights that training drops; the paper drops none.
-        gain: of the initial W^Q, W^K and W^V, times which Glorot and Bengio's are drawn; the paper does not say.
+        gain: the initial W^Q, W^K and W^V are Glorot and Bengio's times this; the paper does not say.
         max_relative_position: R of `layers.relative_positions`, for self-attention; 0, as in the paper: none.
         biases: on the queries and on the output, as tensor2tensor had them in 2017; the paper's formulas have none.
-            One on the keys changes no weight, as it adds the same to all scores of a query; one on the values adds a
-            constant to the output, and is in that one's.
+            A bias on the keys would change no weight: it adds the same number to all scores of a query. A bias on the
+            values would add a constant to the output, which the output's bias already covers.
         score: of a query and a key: "scaled" as in the paper, "dot" without 1 / sqrt(d_k), or "additive".
 
     Call arguments:
         x: [B, T, D], the queries' side.
-        memory: [B, S, D], the keys' and values' side, or what `keys_values` made of it; None: x, for self-attention.
+        memory: [B, S, D], the keys' and values' side, or what `keys_values` returned; None: x, for self-attention.
         bias: float32, broadcastable to [B, H, T, S], added to the scores; or a `Window`, for restricted self-attention.
-        cache: in a step of a search, whose queries are few: `cache.update` is given the keys [B, T, H, K] and values
-            [B, T, H, V] of x, and returns all that self-attention is to see, [B, H, S, K] and [B, H, S, V];
-            `cache.attend` is `scaled_dot_product` of a query [B, T, H, K], with these and a bias, to [B, T, H * V];
-            `cache.distances`, int [B, S], is how far what self-attention sees is from the queries, all at one position.
+        cache: for a step of a search, which has few queries. `cache.update` takes the keys [B, T, H, K] and values
+            [B, T, H, V] of x. It returns all keys [B, H, S, K] and values [B, H, S, V] that self-attention sees.
+            `cache.attend` is `scaled_dot_product` of a query [B, T, H, K] with these and a bias; it returns
+            [B, T, H * V]. `cache.distances`, int [B, S], is how far each key is from the queries, which are all at
+            one position.
         seed: int32 [2], or None for inference.
 
     Returns:
@@ -114,7 +115,7 @@ class MultiHeadAttention(keras.layers.Layer):
         if self.query_bias is not None:
             query = query + ops.reshape(ops.cast(self.query_bias, query.dtype), (self.num_heads, self.d_k))
         if self.score == "dot":
-            query = query * ops.cast(math.sqrt(self.d_k), query.dtype)  # what the scaled product divides by
+            query = query * ops.cast(math.sqrt(self.d_k), query.dtype)  # the scaled product divides by it
         if cache and self.score != "additive":
             heads = cache.attend(query, key, value, bias)
         else:
@@ -149,7 +150,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.reshape(heads_BTHV, (*batch_shape(heads_BTHV)[:-1], self.num_heads * self.d_v))
 
     def _relative(self, distances: Any, dtype: Any) -> Relative:
-        """What keys and values at these distances, int [...], have more: [..., K] and [..., V]."""
+        """Returns what is added to keys and values at these distances, int [...]: [..., K] and [..., V]."""
         return Relative(*(vectors(table, distances, dtype) for table in (self.relative_keys, self.relative_values)))
 
 

@@ -22,7 +22,7 @@ class ConvEmbedding(keras.layers.Layer):
     Args:
         vocab_size, max_positions: rows of both tables.
         d_model: columns.
-        output_dtype: of what `call` returns; see `Embedding`.
+        output_dtype: dtype of what `call` returns; see `Embedding`.
 
     Call arguments:
         ids: int [...].

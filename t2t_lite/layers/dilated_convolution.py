@@ -13,17 +13,17 @@ from t2t_lite.layers.matmul import matmul
 class DilatedConvolution(keras.layers.Layer):
     """W [x_t; x_{t+r}; ...; x_{t+(k-1)r}] + b.
 
-    The k inputs of a position stand side by side, so that a convolution is one product, in training as in a search.
+    The k inputs of a position are concatenated, so that a convolution is one product, in training and in a search.
 
     Args:
         inputs, outputs: channels.
         width: k.
         dilation: r.
-        bias: whether b is there.
+        bias: whether b is added.
 
     Attributes:
         span: positions from the first input to the last, (k - 1) r.
-        size: numbers in W.
+        size: how many numbers W has.
 
     Call arguments:
         x: [..., T + span, inputs].

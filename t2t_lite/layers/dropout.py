@@ -21,7 +21,7 @@ def fold_in(seed: Any, index: int | Any) -> Any:
         index: int or int32 scalar >= 0.
 
     Returns:
-        What `seed` is.
+        A seed of the same type as `seed`.
     """
     if seed is None:
         return None
@@ -31,17 +31,23 @@ def fold_in(seed: Any, index: int | Any) -> Any:
 
 
 class Seed(abc.ABC):
-    """Replacement for a seed int32 [2], its `values`, where masks are not drawn from it directly."""
+    """A seed whose masks are not drawn directly from its `values`, int32 [2]."""
 
     values: Any
 
     @abc.abstractmethod
     def replaced(self, values: Any) -> Seed:
-        """Returns the same with other values."""
+        """Returns the same kind of seed with other values."""
 
     @abc.abstractmethod
     def integers(self, like: Any, levels: int, axis: int) -> Any:
-        """Returns int32 in [0, levels), a power of two, all equally likely; `like` has their shape, rows on `axis`."""
+        """Returns int32 in [0, levels), all equally likely, in the shape of `like`.
+
+        Args:
+            like: an array.
+            levels: a power of two.
+            axis: the axis of `like` that holds the batch's rows.
+        """
 
 
 class _GivenSeed(keras.random.SeedGenerator):
@@ -55,14 +61,15 @@ class _GivenSeed(keras.random.SeedGenerator):
 
 
 def random_integers(like: Any, levels: int, seed: Any, axis: int = 0) -> Any:
-    """Returns int32 in [0, levels), a power of two, in the shape of `like`; a function of the seed alone.
+    """Returns int32 in [0, levels) in the shape of `like`; a function of the seed alone.
 
-    Integers: from the same bits XLA makes other floats than TensorFlow's own kernels do, so what is drawn as floats
-    would depend on `jit` (tensorflow/tensorflow#121243).
+    It draws integers because XLA makes other floats from the same bits than TensorFlow's own kernels do: floats would
+    depend on `jit` (tensorflow/tensorflow#121243).
 
     Args:
+        levels: a power of two.
         seed: int32 [2], or a `Seed`.
-        axis: of `like`, that of the batch's rows.
+        axis: the axis of `like` that holds the batch's rows.
     """
     if isinstance(seed, Seed):
         return seed.integers(like, levels, axis)
@@ -82,7 +89,7 @@ class Dropout(keras.layers.Layer):
     Call arguments:
         x: float [...].
         seed: int32 [2], a `Seed`, or None for inference.
-        axis: of x, that of the batch's rows.
+        axis: the axis of x that holds the batch's rows.
     """
 
     def __init__(self, rate: float, **kwargs: Any) -> None:

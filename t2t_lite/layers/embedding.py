@@ -20,8 +20,8 @@ class Embedding(keras.layers.Layer):
     Args:
         vocab_size: rows.
         d_model: columns.
-        output_dtype: of what `call` returns. It is not the layer's compute_dtype: where a layer of mixed precision is
-            not called by another, Keras casts all of its weights, and here that is the whole table.
+        output_dtype: dtype of what `call` returns. It is not the layer's compute_dtype: if no other layer calls a
+            layer of mixed precision, Keras casts all weights of that layer, which here means the whole table.
 
     Call arguments:
         ids: int [...].

@@ -17,7 +17,8 @@ class FeedForward(keras.layers.Layer):
     Args:
         d_ff: size of the inner layer.
         dropout: share of inner activations that training drops; the paper drops none.
-        fan_in: W_1 and W_2 are drawn within fan_in^-0.5, PyTorch's default; or by Glorot and Bengio, which is larger.
+        fan_in: W_1 and W_2 are drawn within fan_in^-0.5, PyTorch's default; otherwise by Glorot and Bengio's rule,
+            which gives larger weights.
 
     Call arguments:
         x: [..., d_model].

@@ -13,12 +13,12 @@ from t2t_lite.layers.weight_norm import WeightNormLinear
 class GatedConvolution(keras.layers.Layer):
     """a * sigmoid(b), [a b] = W [x_t; ...; x_{t+k-1}] + b of each k positions in a row.
 
-    The k inputs of a position stand side by side, so that a convolution is one product, in training as in a search.
+    The k inputs of a position are concatenated, so that a convolution is one product, in training and in a search.
 
     Args:
         inputs, outputs: channels.
         width: k.
-        stddev: of initial weights, as `WeightNormLinear` has it.
+        stddev: standard deviation of the initial weights; see `WeightNormLinear`.
 
     Call arguments:
         x: [..., T + k - 1, inputs].

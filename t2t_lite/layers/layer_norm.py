@@ -12,7 +12,7 @@ EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 
 
 def standardised(x: Any, epsilon: float = EPSILON) -> tuple[Any, Any]:
-    """`x` with mean 0 and variance 1 in each row, and what its differences from the mean were multiplied by."""
+    """Returns `x` with mean 0 and variance 1 in each row, and the factor by which each row was scaled."""
     centred = x - ops.mean(x, -1, keepdims=True)
     inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
     return centred * inverse, inverse
@@ -27,7 +27,7 @@ class LayerNorm(keras.layers.Layer):
     """`layer_norm` in float32.
 
     Args:
-        epsilon: is added to each row's variance.
+        epsilon: added to each row's variance.
         compute_dtype: dtype of what `call` returns.
 
     Call arguments:

@@ -17,7 +17,7 @@ class Linear(keras.layers.Layer):
         rows, columns: of W.
 
     Attributes:
-        size: numbers in W.
+        size: how many numbers W has.
 
     Call arguments:
         x: [..., rows].

@@ -56,10 +56,10 @@ def local_attention(query: Any, key: Any, value: Any, window: Window, drop: Tens
     """
     length = ops.shape(query)[2]
     block = max(window.size // 2, _MIN_BLOCK)
-    # A tensor where a graph leaves the length open; there is no point in a block that is longer than the rows.
+    # A tensor if the graph does not know the length. A block longer than the rows would be of no use.
     block = max(1, min(block, length)) if isinstance(length, int) else ops.clip(length, 1, block)
     segments = window.segments[:, None, :, None]
-    after = 0 if window.causal else 1  # blocks of keys on the right; one on the left always
+    after = 0 if window.causal else 1  # blocks of keys on the right; there is always one on the left
 
     at = ops.arange((2 + after) * block)
     near = masks.near(at[:block, None] + block, at[None, :], window.size, window.causal)
@@ -77,7 +77,7 @@ def local_attention(query: Any, key: Any, value: Any, window: Window, drop: Tens
 
 
 def _blocks(x: Any, block: Any, before: int = 0, after: int = 0) -> Any:
-    """[B, H, T, K] -> [before + N + after, B, H, Q, K], the additional blocks and the end of the last one zeros.
+    """[B, H, T, K] -> [before + N + after, B, H, Q, K]; added blocks and the end of the last one are zeros.
 
     Blocks come first because a slice of the first axis need not be copied.
     """
@@ -89,7 +89,7 @@ def _blocks(x: Any, block: Any, before: int = 0, after: int = 0) -> Any:
 
 
 def _neighbourhoods(x: Any, block: Any, after: int) -> Any:
-    """[B, H, T, K] -> [N, B, H, S, K]: each block between the one before and, if `after`, the one after it."""
+    """[B, H, T, K] -> [N, B, H, S, K]: each block with the one before and, if `after`, the one after it."""
     blocks = _blocks(x, block, 1, after)
     number = ops.shape(blocks)[0] - 1 - after
     return ops.concatenate([blocks[i : i + number] for i in range(2 + after)], axis=3)

@@ -11,7 +11,7 @@ from t2t_lite.layers.matmul import matmul
 
 
 class LstmSize(NamedTuple):
-    """Sizes of a layer: of its inputs, of c, and of h where that is projected, or 0."""
+    """Sizes of a layer: of its inputs, of c, and of h if h is projected (otherwise 0)."""
 
     inputs: int
     units: int
@@ -19,7 +19,7 @@ class LstmSize(NamedTuple):
 
     @property
     def products(self) -> int:
-        """Multiply-adds for a position, without what is added to W x."""
+        """Multiply-adds for a position: W x, U h and the projection, but not what else is added to W x."""
         return 4 * self.units * (self.inputs + (self.projection or self.units)) + self.units * self.projection
 
 
@@ -50,10 +50,10 @@ def backwards(x: Any, lengths: Any) -> Any:
 
 
 class Lstm(keras.layers.Layer):
-    """One layer over all positions of a sentence, or over one: [i f g o] = W x + U h + b, then `lstm_cell`.
+    """One layer over one position or all positions of a sentence: [i f g o] = W x + U h + b, then `lstm_cell`.
 
-    A state is (h, c), float32 [B, K, outputs] and [B, K, units]; K = 1 but for the hypotheses of a search. Only
-    products are made in the layer's precision.
+    A state is (h, c), float32 [B, K, outputs] and [B, K, units]. K is the number of hypotheses in a search, otherwise
+    1. Only products are computed in the layer's precision.
 
     Args:
         units: size of c.
@@ -65,11 +65,11 @@ class Lstm(keras.layers.Layer):
     Call arguments:
         x: [B, T, I].
         state: before the first position; None: zeros.
-        lengths: int [B], positions before the padding; None, unless `reverse`: no state is returned.
+        lengths: int [B], positions before the padding. None: no state is returned; not allowed with `reverse`.
 
     Returns:
-        h of all positions [B, T, outputs], in the layer's precision; and the state after the last one that is read
-        before the padding.
+        h of all positions [B, T, outputs], in the layer's precision; and the state after the last position read, not
+        counting padding.
     """
 
     MATRICES: ClassVar = {"kernel": "IO", "recurrent_kernel": "IO"}
@@ -98,8 +98,8 @@ class Lstm(keras.layers.Layer):
             after = list(self.after(of_input, before))
             return after, after
 
-        # Of ops.scan: outputs have the structure of the state, and one array is scanned (two of unknown lengths raise
-        # an AttributeError in Keras 3.15).
+        # ops.scan: outputs have the structure of the state, and only one array is scanned (two of unknown lengths
+        # raise an AttributeError in Keras 3.15).
         _, states = ops.scan(position, list(state), by_position)
         h, c = (ops.transpose(values[:, :, 0], (1, 0, 2)) for values in states)
         outputs = ops.cast(h, self.compute_dtype)
@@ -111,7 +111,7 @@ class Lstm(keras.layers.Layer):
         return outputs, tuple(ops.take_along_axis(values, last, axis=1) for values in (h, c))
 
     def of_input(self, x: Any) -> Any:
-        """W x + b, which no state is needed for. [..., I] -> [..., 4 units]."""
+        """Returns W x + b, which needs no state. [..., I] -> [..., 4 units]."""
         x = ops.cast(x, self.compute_dtype)
         return matmul(x, self.kernel, self.bias)
 
@@ -119,8 +119,8 @@ class Lstm(keras.layers.Layer):
         """Returns the state after one position.
 
         Args:
-            of_input: W x + b and what else is to be added, [B, K, 4 units].
-            state: before it.
+            of_input: W x + b and whatever else is added to it, [B, K, 4 units].
+            state: the state before this position.
         """
         h, c = state
         gates = of_input + matmul(ops.cast(h, self.compute_dtype), self.recurrent_kernel)

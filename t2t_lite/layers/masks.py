@@ -30,8 +30,8 @@ def padding_bias(ids_BS: Any) -> Any:
 def causal_bias(length: Any) -> Any:
     """Mask of the future (section 3.2.3). int T -> float32 [T, T].
 
-    Of two axes: where no gradient is wanted, oneDNN adds a bias of four axes within the product, and takes a hundred
-    times as long if the batch's is of size 1 and the lengths' are not.
+    The mask has two axes, not four. If no gradient is needed, oneDNN adds a bias of four axes within the product. That
+    takes a hundred times as long if the batch axis has size 1 and the axes of the lengths do not.
     """
     at = ops.arange(length)
     return bias(at[:, None] >= at[None, :])

@@ -1,4 +1,4 @@
-"""Products with weights, which are variables or a `Matrix` each."""
+"""Products with weights, each of which is a variable or a `Matrix`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, heads: int | None = None, 
 
 
 def matmul_many(x: Any, weights: Sequence[Any], heads: int) -> list[Any]:
-    """`matmul` of x with each of several weights [I, O], O may differ; one product is faster than several."""
+    """`matmul` of x with each of several weights [I, O], whose O may differ; one product is faster than several."""
     first, *others = weights
     if isinstance(first, Matrix):
         products = first.multiply(ops.reshape(x, (-1, x.shape[-1])), *others)
@@ -50,7 +50,7 @@ def take(weights: Any, ids: Any) -> Any:
 def batch_shape(x: Any) -> tuple[Any, ...]:
     """The sizes of all axes of `x` [B, ..., I] but the last, as `ops.reshape` takes them.
 
-    Where the others are known, the first is -1: nothing has to be looked up when the graph runs.
+    If all but the first are known, the first is -1: the graph then looks up no sizes when it runs.
     """
     known = x.shape[1:-1]
     return tuple(ops.shape(x)[:-1]) if None in known else (-1, *known)

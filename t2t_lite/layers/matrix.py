@@ -1,8 +1,8 @@
 """Weight matrix that multiplies: a replacement for a variable while nothing is trained.
 
-A layer's class names in `MATRICES` the weights in whose place one may stand, and their axes: I is summed over, O are
-outputs. A class derived from it may use them as it likes, so it must say so again. A class names in `LOOKED_UP` the
-weights of which it only takes rows.
+A layer's class lists in `MATRICES` the weights that a `Matrix` may replace, with their axes: I is summed over, O are
+outputs. A derived class may use these weights in other ways, so it must declare `MATRICES` again. A class lists in
+`LOOKED_UP` the weights from which it only takes rows.
 """
 
 from __future__ import annotations
@@ -27,28 +27,31 @@ class Matrix(abc.ABC):
 
     @abc.abstractmethod
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
-        """Returns x [R, I] times this matrix and `others` of its kind, [R, O] each in the dtype of x; one product."""
+        """Returns rows [R, I] times this matrix and times each of `others`, which are of the same kind.
+
+        All are computed as one product. Each result is [R, O], in the dtype of `rows`.
+        """
 
     @abc.abstractmethod
     def take(self, ids: Any) -> Any:
-        """Returns the vectors of outputs: int [...] -> float32 [..., I]."""
+        """Returns the vectors of the outputs `ids`: int [...] -> float32 [..., I]."""
 
     def bias(self, values: Any, dtype: Any) -> Any:
-        """Returns a bias [O] as it is added to products."""
+        """Returns a bias [O] in the form in which it is added to products."""
         return ops.cast(values, dtype)
 
     @abc.abstractmethod
     def norm_factors(self, gains: Any, dtype: Any) -> Any:
-        """Returns what products are multiplied by so that output o's vector has the length gains[o], [O] in `dtype`."""
+        """Returns the factors for products, [O] in `dtype`, that give output o's vector the length gains[o]."""
 
 
 def norm_factors(rows: Any, gains: Any) -> Any:
-    """What gives rows the lengths `gains`, gains / |row|. float32 [O, I], [O] -> [O]."""
+    """Returns the factors that give rows the lengths `gains`: gains / |row|. float32 [O, I], [O] -> [O]."""
     return gains * ops.rsqrt(ops.sum(ops.square(rows), axis=1))
 
 
 def matrices_of(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:
-    """Yields layers, attributes of theirs that may be a `Matrix`, and the axes of those."""
+    """Yields each attribute that may be a `Matrix`: its layer, its name and its axes."""
     for layer in layers:
         for name, axes in vars(type(layer)).get("MATRICES", {}).items():
             yield layer, name, axes

@@ -14,7 +14,7 @@ from keras import ops
 from t2t_lite.layers.matrix import TensorFn
 from t2t_lite.layers.noisy_top_k import NoisyTopK
 
-BLOCKS = 4  # of an expert that is asked as often as all others: a quarter of the rows, at most, is computed in vain
+BLOCKS = 4  # of an expert if all are asked equally often: at most a quarter of the rows is computed in vain
 
 
 class ExpertsSize(NamedTuple):
@@ -27,17 +27,17 @@ class ExpertsSize(NamedTuple):
 
     @property
     def products(self) -> int:
-        """Multiply-adds for a position, without room left in blocks: gate, noise and k experts."""
+        """Multiply-adds for a position: gate, noise and k experts, without the empty rows of blocks."""
         return 2 * self.width * (self.num_experts + self.experts_per_token * self.d_ff)
 
     def kept_bytes(self, positions: int, bytes_per_value: int, *, in_blocks: bool) -> int:
-        """About the memory that the forward pass keeps for the backward pass.
+        """Returns roughly the memory that the forward pass keeps for the backward pass.
 
-        Counted: gates, noise and, where it is cast, x in float32; inputs and inner values of experts, and the outputs
-        that positions are given.
+        It counts gates, noise and, if x is cast, x in float32; the inputs and inner values of experts; and the outputs
+        that positions receive.
 
         Args:
-            in_blocks: as `expert_outputs` has it, with a copy of an expert's matrices for each block.
+            in_blocks: experts are computed as in `expert_outputs`, with a copy of an expert's matrices for each block.
         """
         assignments, copies = positions * self.experts_per_token, 0
         rows = assignments
@@ -52,9 +52,9 @@ class ExpertsSize(NamedTuple):
 def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> Any:
     """E_i(x) = max(0, x W_i) V_i of the experts that each position asks.
 
-    No position is dropped, however many ask for one expert: an expert's positions fill blocks of b rows, of which the
-    last may have room left, as in Gale et al. (2022). Sizes follow from the number of positions alone, as XLA needs
-    them. A matrix is copied for each block.
+    No position is dropped, however many ask for one expert. An expert's positions fill blocks of b rows; the last block
+    may have empty rows, as in Gale et al. (2022). Sizes depend on the number of positions alone, as XLA requires. Each
+    block has a copy of its expert's matrices.
 
     Args:
         rows: x, [N, D].
@@ -68,7 +68,7 @@ def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> A
     kernels_1, kernels_2 = (ops.cast(kernels, rows.dtype) for kernels in (kernels_1, kernels_2))
     slots, of_blocks, size = blocks(ops.reshape(experts, (-1,)), kernels_1.shape[0])
     number = ops.shape(of_blocks)[0]
-    # Of each slot, its position; of empty ones the first, whose result nobody reads.
+    # The position in each slot. Empty slots hold the first position, whose result nobody reads.
     positions = ops.arange(ops.shape(slots)[0], dtype="int32") // k
     filled = ops.scatter(slots[:, None], positions, (number * size,))
     given = ops.reshape(ops.take(rows, filled, axis=0), (number, size, width))
@@ -78,7 +78,7 @@ def expert_outputs(rows: Any, experts: Any, kernels_1: Any, kernels_2: Any) -> A
 
 
 def blocks(experts: Any, n: int) -> tuple[Any, Any, Any]:
-    """Shares out assignments to blocks of b rows, each of one expert.
+    """Distributes assignments over blocks of b rows; each block belongs to one expert.
 
     Args:
         experts: int32 [A], the expert of each assignment.
@@ -99,13 +99,13 @@ def blocks(experts: Any, n: int) -> tuple[Any, Any, Any]:
 
 
 def block_sizes(assignments: Any, n: int) -> tuple[Any, Any]:
-    """Returns M and b of A assignments."""
+    """Returns M and b for A assignments."""
     size = assignments // (BLOCKS * n) + 1
     return (assignments + n * (size - 1)) // size, size
 
 
 class MixtureOfExperts(keras.layers.Layer):
-    """y = sum over the k experts i that x is given to of G_i(x) E_i(x), equation (1). No position depends on another.
+    """y = sum of G_i(x) E_i(x) over the k experts i that x is given to, equation (1). No position depends on another.
 
     Args:
         num_experts: n.
@@ -135,7 +135,7 @@ class MixtureOfExperts(keras.layers.Layer):
         self.gating.build(x_shape)
 
         def matrices(name: str, rows: Any, columns: Any) -> Any:
-            bound = (6 / (rows + columns)) ** 0.5  # each as one matrix would be, by Glorot and Bengio
+            bound = (6 / (rows + columns)) ** 0.5  # by Glorot and Bengio, as for a single matrix
             initializer = keras.initializers.RandomUniform(-bound, bound)
             return self.add_weight(name=name, shape=(self.num_experts, rows, columns), initializer=initializer)
 

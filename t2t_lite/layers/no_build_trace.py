@@ -6,11 +6,11 @@ from typing import Any
 
 
 class NoBuildTrace:
-    """Mixin of a layer without weights of its own: its first call builds its parts, each as the call comes to it.
+    """Mixin of a layer without weights of its own: its first call builds each part when it reaches it.
 
-    Keras would build them by tracing the call, and those of each part once more within that: five times in all for the
-    innermost, which makes a new model take seconds.
+    Otherwise Keras would build the parts by tracing the call, and would trace each part's call once more for its own
+    parts. The innermost parts would be traced five times in all, so that a new model would take seconds.
     """
 
     def build(self, input_shape: Any) -> None:
-        """Has nothing to do; Keras traces the call where there is no such method."""
+        """Does nothing; without this method Keras would trace the call."""

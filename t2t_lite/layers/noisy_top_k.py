@@ -14,7 +14,7 @@ from t2t_lite.layers.dropout import random_integers
 from t2t_lite.layers.matmul import matmul
 
 NOISE_FLOOR = 1e-2  # tensor2tensor's; without it the noise could die out, and the load would have no gradient
-_LEVELS = 2**23  # of twice as many, the largest would be infinite: TensorFlow halves 1 + x, which rounds to 1
+_LEVELS = 2**23  # with twice as many, the largest would be infinite: TensorFlow halves 1 + x, which rounds to 1
 
 
 class Gates(NamedTuple):
@@ -24,8 +24,8 @@ class Gates(NamedTuple):
     weights: float32 [..., k], above 0, with the sum 1.
     shares: float32 [..., n], the weights of all experts, G(x); 0 for those that are not asked. Their sums are the
         importance of the experts.
-    load: float32 [..., n], P(x): how probable it is that an expert is asked if its noise is drawn once more; without
-        noise 1 or 0. Sums are a smooth stand-in for the numbers of positions.
+    load: float32 [..., n], P(x): the probability that an expert is asked if its noise is drawn once more; without
+        noise it is 1 or 0. Its sums are a smooth stand-in for how many positions each expert gets.
     """
 
     experts: Any
@@ -37,7 +37,7 @@ class Gates(NamedTuple):
 class NoisyTopK(keras.layers.Layer):
     """H = x W_g + z (softplus(x W_noise) + 0.01), z ~ N(0, 1); weights are the softmax of the k largest.
 
-    Equations (3) to (5), in float32. W_g and W_noise begin at zero (appendix A): at first chance alone chooses.
+    Equations (3) to (5), in float32. W_g and W_noise start at zero (appendix A), so at first the choice is random.
 
     Args:
         num_experts: n.
@@ -87,15 +87,15 @@ def top_k_gates(clean: Any, noisy: Any, scale: Any, k: int) -> Gates:
     if scale is None or k == n:
         return Gates(experts, weights, shares, ops.sum(asked, axis=-2))
     last, next_best = best[..., k - 1 : k], best[..., k:]
-    # The k-th largest of the others: an expert that is asked must stay above the next best, another one reach the last.
+    # The k-th largest of the others: an asked expert must stay above the next best, any other must reach the last.
     threshold = ops.where(noisy > next_best, next_best, last)
     load = 0.5 * (1 + ops.erf((clean - threshold) / (2**0.5 * scale)))
     return Gates(experts, weights, shares, load)
 
 
 def standard_normal(like: Any, seed: Any) -> Any:
-    """Draws from N(0, 1), float32 in the shape of `like`, rows first: a function of integers drawn for the seed."""
-    odd = 2 * random_integers(like, _LEVELS, seed) + (1 - _LEVELS)  # so that it is never -1, 0 or 1
+    """Draws float32 from N(0, 1) in the shape of `like` (rows first), computed from integers drawn for the seed."""
+    odd = 2 * random_integers(like, _LEVELS, seed) + (1 - _LEVELS)  # odd, so that the quotient is never -1, 0 or 1
     return 2**0.5 * ops.erfinv(ops.cast(odd, "float32") / _LEVELS)
 
 

@@ -30,8 +30,8 @@ def sinusoids(positions: Any, d_model: int) -> Any:
 def sines_then_cosines(positions: Any, d_model: int) -> Any:
     """tensor2tensor's: PE(pos, i) = sin(pos r_i), PE(pos, n + i) = cos(pos r_i), r_i = 10000^(-i / (n - 1)).
 
-    n is d_model / 2. The slowest rate is 1 / 10000 and that of `sinusoids` a little more, so no order of columns
-    makes them equal. float32 always, as there.
+    n is d_model / 2. The slowest rate is 1 / 10000, and that of `sinusoids` is a little more, so no order of columns
+    makes the two equal. Always float32, as in `sinusoids`.
 
     Args:
         positions: int [...].
@@ -49,7 +49,7 @@ def sines_then_cosines(positions: Any, d_model: int) -> Any:
 
 
 def from_one(positions: Any, d_model: int) -> Any:
-    """OpenNMT-tf's: `sines_then_cosines`, where the first position is 1.
+    """OpenNMT-tf's: `sines_then_cosines`, with positions counted from 1.
 
     Source: SinusoidalPositionEncoder of its layers/position.py, 2.32.0.
     """

@@ -14,14 +14,14 @@ from keras import ops
 
 
 class Relative(NamedTuple):
-    """What each query adds to the keys and values that it sees: [T, S, d_k] and [T, S, d_v]."""
+    """What each query adds to its keys and values: [T, S, d_k] and [T, S, d_v]; in a search B in place of T."""
 
     keys: Any
     values: Any
 
 
 def vectors(table: Any, distances: Any, dtype: Any) -> Any:
-    """Rows of a table [2 R + 1, E] by distance: int [...], key minus query, -> [..., E]."""
+    """Returns the rows of a table [2 R + 1, E] for distances, key minus query: int [...] -> [..., E]."""
     reach = table.shape[0] // 2
     return ops.cast(ops.take(table, ops.clip(distances, -reach, reach) + reach, axis=0), dtype)
 

@@ -16,7 +16,7 @@ Widen = Callable[[DilatedConvolution, Any], Any]
 
 
 class Size(NamedTuple):
-    """The size of a convolution; as `DilatedConvolution` has it."""
+    """The size of a convolution; the fields are arguments of `DilatedConvolution`."""
 
     inputs: int
     outputs: int
@@ -28,17 +28,17 @@ class ResidualBlock(keras.layers.Layer):
     """x + Dropout(f_n(... f_1(x))), f_i(x) = conv_i(ReLU(LayerNorm(x))).
 
     Args:
-        sizes: of the convolutions.
-        dropout: share of what is added that training drops.
+        sizes: sizes of the convolutions.
+        dropout: share of the values added to x that training drops.
         normalised: what is added is normalised as well, and convolutions have no biases, which a norm would undo
             (tensor2tensor).
 
     Attributes:
-        convolutions: in order.
+        convolutions: the convolutions, in order.
 
     Call arguments:
         x: [..., T, C].
-        widen: gives a convolution its inputs [..., T + span, I], of what it has at the T positions.
+        widen: takes a convolution and its inputs at the T positions; returns all its inputs [..., T + span, I].
         seed: int32 [2], or None for inference.
 
     Returns:

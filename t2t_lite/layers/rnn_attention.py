@@ -59,7 +59,7 @@ class RnnAttention(keras.layers.Layer):
         def matrix(rows: int, columns: int, name: str) -> Linear:
             return Linear(rows, columns, dtype=self.dtype_policy, name=name)
 
-        # U m: what does not depend on the query
+        # U m, which does not depend on the query
         self.keys = None if score == "dot" else matrix(units, units, "keys")
         self.query = None if score in ("dot", "general") else matrix(units, units, "query")
         self.combined = matrix(2 * units, self.outputs, "combined") if combines else None
@@ -76,7 +76,7 @@ class RnnAttention(keras.layers.Layer):
             self.bias = self.add_weight(name="bias", shape=(self.units,), initializer="zeros")
 
     def keys_of(self, memory: Any) -> Any:
-        """Returns of the score what does not depend on the query, [B, S, units]."""
+        """Returns the part of the score that does not depend on the query, [B, S, units]."""
         if self.keys is None:
             return memory
         return ops.tanh(self.keys(memory)) if self.score == "product" else self.keys(memory)

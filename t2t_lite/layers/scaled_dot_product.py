@@ -1,6 +1,6 @@
 """Scaled dot-product attention (section 3.2.1).
 
-Legend: T queries, S keys, K = d_k, V = d_v; "..." are batch_shape axes, such as batch, heads and blocks.
+Legend: T queries, S keys, K = d_k, V = d_v; "..." are batch axes, such as batch, heads and blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products with weights of normalised rows (Salimans and Kingma, 2016)."""
+"""Products with weights whose rows are normalised (Salimans and Kingma, 2016)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from t2t_lite.layers.matrix import Matrix, norm_factors
 
 
 class WeightNormLinear(keras.layers.Layer):
-    """x W^T + b in the layer's precision; each row of W is g v / |v|, of a direction v and a length g.
+    """x W^T + b in the layer's precision; each row of W is g v / |v|, with a direction v and a length g.
 
-    Training multiplies by W: of its numbers there are fewer than of products. A search has few rows to multiply, so it
-    multiplies by the rows v, which are laid out once as any matrix is, and then each product by its g / |v|, of which
-    there are only as many as outputs; they are computed once, too. Both are the same product.
+    Training multiplies by W, because W has fewer numbers than the products do. A search has few rows to multiply. It
+    multiplies them by the rows v, which are laid out once like any matrix, and then each product by its g / |v|. There
+    are only as many of these factors as outputs, and they are computed once, too. Both ways give the same product.
 
     Args:
         inputs, outputs: sizes.
-        stddev: of the initial directions' numbers; the initial lengths are those of the directions.
+        stddev: standard deviation of the initial directions' numbers; the initial lengths are those of the directions.
 
     Call arguments:
         x: [..., inputs].

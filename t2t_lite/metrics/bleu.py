@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacreBLEU, and BLEU as the paper's authors had it; METRICS are those a problem may name."""
+"""BLEU, chrF and TER by sacreBLEU, and BLEU as the paper's authors computed it; METRICS: those a problem may name."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ def bleu(*, lowercase: bool = False, tokenize: str | None = None, language: str 
     Args:
         lowercase: compare without case.
         tokenize: one of TOKENIZERS: "13a" (WMT's mteval-v13a), "intl" (mteval-v14's), "none" (for text that is
-            tokenised already, split at spaces), "char", "zh", "ja-mecab", "ko-mecab" or "flores200". None: as
-            sacreBLEU chooses by language, "zh", "ja-mecab" and "ko-mecab" for Chinese, Japanese and Korean, else
-            "13a".
+            tokenised already, split at spaces), "char", "zh", "ja-mecab", "ko-mecab" or "flores200". None: sacreBLEU
+            chooses by language: "zh", "ja-mecab" and "ko-mecab" for Chinese, Japanese and Korean, else "13a".
         language: code of the target language.
 
     Raises:
-        UsageError: an unknown tokeniser, or one that lacks what it needs.
+        UsageError: an unknown tokeniser, or one whose package or model is missing.
     """
     if tokenize is not None and tokenize not in TOKENIZERS:
         raise UsageError(
             f"BLEU: there is no tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}."
             f"{did_you_mean(tokenize, TOKENIZERS)}"
         )
-    # force: text that is tokenised already is no oversight where "none" was asked for.
+    # force: if "none" was asked for, text that is already tokenised is intended, not a mistake.
     force = tokenize == "none"
     code = base_language(language)
     try:
-        # The language chooses where no tokeniser is given; beside one, sacreBLEU would warn of it.
+        # The language decides if no tokeniser is given; if one is given, sacreBLEU would warn about the language.
         return Metric(BLEU(lowercase=lowercase, tokenize=tokenize, force=force, trg_lang="" if tokenize else code))
     except (RuntimeError, OSError, ImportError) as error:
         raise _missing(tokenize or f"{code}-mecab", error) from error
@@ -58,7 +57,7 @@ def _missing(tokenize: str, error: Exception) -> UsageError:
 
 
 def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
-    """Returns a sentence where the metric `name` has another tokeniser than most languages; else ""."""
+    """Returns a sentence if the metric `name` has a tokeniser that was asked for or is not the usual 13a; else ""."""
     if name not in ("bleu", "bleu_lc"):
         return ""
     if tokenize is not None:
@@ -90,11 +89,11 @@ def metric(name: str, language: str = "", tokenize: str | None = None) -> Metric
     """Returns the metric `name`, one of METRICS, for a target language such as "de".
 
     Args:
-        tokenize: BLEU's tokeniser, as of `bleu`.
+        tokenize: BLEU's tokeniser, as in `bleu`.
 
     Raises:
-        UsageError: another name, a language for which the metric is not defined, or a tokeniser beside a metric that
-            has its own.
+        UsageError: another name, a language for which the metric is not defined, or a tokeniser for a metric that has
+            its own.
     """
     if tokenize is not None and name not in ("bleu", "bleu_lc"):
         raise UsageError(f"--bleu_tokenize={tokenize} goes with --metric=bleu or bleu_lc, not with {name}.")
@@ -106,5 +105,5 @@ def metric(name: str, language: str = "", tokenize: str | None = None) -> Metric
 
 
 def score(name: str, hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> Score:
-    """Returns the score that `metric(name, language)` gives; errors as of both."""
+    """Returns the score that `metric(name, language)` gives; errors as in `metric` and in the metric's `score`."""
     return metric(name, language).score(hypotheses, references)

@@ -1,7 +1,7 @@
 """Labelled bracketing (Black et al., HLT 1991) by the rules of EVALB (Sekine and Collins, 1997), without a subprocess.
 
-A tree is one line of text, and is read in one pass without becoming an object: a line is cut at its closing brackets,
-and what stands before the word in each piece, such as " (NP (DT", recurs so often that its meaning is looked up.
+A tree is one line of text, and is read in one pass without becoming an object. A line is cut at its closing brackets.
+The text before the word in each piece, such as " (NP (DT", recurs so often that its meaning is kept and looked up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.metrics.evalb_report import Evaluation, SentenceScore, Status, TreeScore
 
-# EVALB's space is ASCII's; words may hold others, such as U+00A0.
+# To EVALB only ASCII spaces are spaces; words may hold others, such as U+00A0.
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
 _PART = re.compile(r"[()]|[^()]+")
 _TERMINAL = re.compile(r"\(([^ ()]+) ([^ ()]+)$")
@@ -24,13 +24,13 @@ _QUOTES = ("'", '"', "/")  # words that EVALB takes for quotation marks; the las
 _UNLABELLED = "()"  # what stands for an empty label that counts
 _KEEP = "\0"  # before the tag of a word that is not to be left out
 
-# What stands before a word means: (labels of the phrases that open, "" for one that does not count; the word's tag, ""
-# if it is left out; what the length of the sentence counts besides the words that are not left out).
+# The meaning of the text before a word: (labels of the phrases that open, "" for one that does not count; the word's
+# tag, "" if the word is left out; what is added to the sentence's length besides the words that are not left out).
 _Head = tuple[tuple[str, ...], str, int]
 
 
 class _MalformedError(ValueError):
-    """What is wrong with a line that is no tree."""
+    """Error that says why a line is not a tree."""
 
 
 class _Read(NamedTuple):
@@ -46,7 +46,7 @@ class Scorer:
     """Compares trees, line by line.
 
     Args:
-        parameters: what to leave out, and what is the same.
+        parameters: what to leave out, and what counts as equal.
     """
 
     def __init__(self, parameters: Parameters | None = None) -> None:
@@ -57,9 +57,9 @@ class Scorer:
     def score(self, gold: str, test: str) -> SentenceScore:
         """Returns the counts of one sentence: the brackets of `test` against those of `gold`.
 
-        Either line may hold several trees side by side. An unlabelled bracket around a tree is no phrase unless the
-        parameters say so; to EVALB it is one with an empty label. A sentence is in error where either line is no tree,
-        or where the words that are left differ; it is skipped where `test` has none.
+        Either line may hold several trees side by side. An unlabelled bracket around a tree is not a phrase unless the
+        parameters say so; to EVALB it is a phrase with an empty label. A sentence is in error if either line is not a
+        tree, or if the words that are left differ. It is skipped if no words are left in `test`.
         """
         length, side = 0, "gold"
         try:
@@ -90,7 +90,7 @@ class Scorer:
             try:
                 return self._read_pieces(line.split(")"))
             except _MalformedError:
-                pass  # it may be irregular only
+                pass  # the line may only be written irregularly
         return self._read_pieces(_regular(line))
 
     def _read_pieces(self, pieces: list[str]) -> _Read:
@@ -133,9 +133,9 @@ class Scorer:
         return _Read(position + others, words, tags, brackets)
 
     def _put_quotes_back(self, gold: list[str], test: list[str]) -> tuple[list[str], list[str]]:
-        """Marks, in either, quotation marks that are left out there and not in the other; returns both.
+        """Marks, in either tree, quotation marks that are left out there but not in the other; returns both trees.
 
-        In the way and the order in which EVALB does it, since marks put back shift those after them.
+        The method and the order are EVALB's, since a mark that is put back shifts those after it.
         """
         delete = self.parameters.delete_label
         marks, others = self._quotes(gold), self._quotes(test)
@@ -165,10 +165,10 @@ class Scorer:
 
 
 class _Heads:
-    """What the heads of pieces mean.
+    """The meanings of heads, which are the parts of pieces before the words.
 
     Attributes:
-        known: the meanings of those that have occurred.
+        known: the meanings of the heads that have occurred.
     """
 
     def __init__(self, parameters: Parameters) -> None:
@@ -208,10 +208,10 @@ class _Heads:
 
 
 def _regular(line: str) -> list[str]:
-    """Returns the pieces of a line as they are mostly written: single spaces, none before ")", no empty brackets."""
+    """Returns the pieces of a line in the usual form: single spaces, none before ")", no empty brackets."""
     kept: list[str] = []
     places: list[int] = []  # of the open brackets, in `kept`
-    held = [0]  # spaces and brackets in each of them, and before them all in the line
+    held = [0]  # number of spaces and brackets outside of all brackets, then in each open bracket
     for part in _PART.findall(" ".join(_FIELD.findall(line)).replace(" )", ")")):
         if part == "(":
             places.append(len(kept))
@@ -220,7 +220,7 @@ def _regular(line: str) -> list[str]:
             held[-1] += part.count(" ")
         elif places:
             place = places.pop()
-            if held.pop() == 0:  # an empty bracket goes, with a space before it
+            if held.pop() == 0:  # an empty bracket is removed, with a space before it
                 del kept[place:]
                 if kept and kept[-1].endswith(" "):
                     kept[-1] = kept[-1][:-1]
@@ -232,7 +232,7 @@ def _regular(line: str) -> list[str]:
 
 
 def _classes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns, of each label in `pairs`, the one that stands for all that are the same."""
+    """Returns, for each label in `pairs`, the label that stands for all labels equal to it."""
     found: dict[str, str] = {}
     for one, other in pairs:
         old, new = found.setdefault(one, one), found.setdefault(other, other)
@@ -252,7 +252,7 @@ def _compare(
         matched = (Counter(gold) & Counter(test)).total()
     if not wrong:
         return matched, 0
-    # Of the gold brackets that start, or end, at a place the largest one closes last.
+    # Of the gold brackets that start (or end) at the same place, the largest one closes last.
     end_of, start_of = list(range(length + 1)), list(range(length + 1))
     for start, end, _ in gold:
         end_of[start] = end
@@ -267,14 +267,14 @@ def _compare(
 
 
 class Bracketing:
-    """Labelled F1 as a metric beside BLEU and the like; without `parameters`, by those of COLLINS.prm."""
+    """Labelled F1 as a metric like BLEU; without `parameters`, those of COLLINS.prm and new.prm's QUOTE_LABEL apply."""
 
     def __init__(self, parameters: Parameters | None = None) -> None:
         self.parameters = parameters or Parameters()
         self.kind, self.signature = "f1", self.parameters.signature
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> TreeScore:
-        """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as of `evaluate`."""
+        """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as in `evaluate`."""
         return evaluate(references, hypotheses, self.parameters).score()
 
 
@@ -283,7 +283,7 @@ def evaluate(gold: Sequence[str], test: Sequence[str], parameters: Parameters | 
 
     Args:
         gold, test: trees, one a line.
-        parameters: None for those of COLLINS.prm.
+        parameters: None for those of COLLINS.prm and new.prm's QUOTE_LABEL.
 
     Raises:
         DataError: no lines, or unequal counts.

@@ -17,15 +17,15 @@ class Parameters:
     """How trees are compared. The defaults are those of COLLINS.prm, the usual ones for English, and QUOTE_LABEL.
 
     Attributes:
-        delete_label: a word whose tag is among these is left out, of a phrase of such a label the brackets only.
-        delete_label_for_length: tags of words that do not count into the length of a sentence.
-        quote_label: tags by which a quotation mark may be mistaken for another word or the reverse. Where the two trees
-            have unequally many words, words that one has left out and the other has not are put back. COLLINS.prm has
-            none; these are of new.prm, and add sentences that would otherwise be in error.
-        eq_label, eq_word: pairs of labels (and tags) and of words that are the same. What is the same as a third is the
-            same as each other; EVALB itself compares by pairs only.
-        cutoff_len: sentences up to this length are also summed up apart.
-        max_error: the number of sentences in error with which an evaluation is still worth something.
+        delete_label: a word with one of these tags is left out; of a phrase with such a label, only the brackets are.
+        delete_label_for_length: tags of words that do not count in the length of a sentence.
+        quote_label: tags by which a quotation mark may be mistaken for another word or the reverse. If the two trees
+            have different numbers of words, such words that only one tree has left out are put back. COLLINS.prm has
+            none; these are from new.prm, and let sentences count that would otherwise be in error.
+        eq_label, eq_word: pairs of labels (and tags) and of words that count as equal. Two that are equal to a third
+            are equal to each other; EVALB itself compares by pairs only.
+        cutoff_len: sentences up to this length are also summed up separately.
+        max_error: the number of sentences in error up to which an evaluation still has a value.
         labeled: whether the labels of phrases count.
         unlabelled: whether a bracket without a label, such as the outer one of ( (S ...) ), counts as a phrase. EVALB
             counts it; a .prm file has no parameter for it. Trees that a model learns or writes have none.
@@ -43,7 +43,7 @@ class Parameters:
 
     @property
     def signature(self) -> str:
-        """All of them that bear upon the scores of a whole file, to be published beside these."""
+        """All parameters that affect the scores of a whole file, to be published with these scores."""
         lists = {"delete": self.delete_label, "quote": self.quote_label}
         pairs = {"equal": self.eq_label, "equal-words": self.eq_word}
         parts = [f"{name}:{' '.join(labels) or 'none'}" for name, labels in lists.items()]
@@ -58,7 +58,7 @@ class Parameters:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Parameters:
-        """Returns what `as_dict` was of; DataError if it was of none."""
+        """Returns the parameters from the result of `as_dict`; DataError if `values` are not such a result."""
         try:
             found = cls(**{name: _tuples(value) for name, value in values.items()})
             kinds = {field.name: type(field.default) for field in dataclasses.fields(cls)}
@@ -80,9 +80,9 @@ _NUMBERS = ("CUTOFF_LEN", "MAX_ERROR", "LABELED", "DEBUG")
 
 
 def read_parameters(lines: Iterable[str], name: str | os.PathLike[str]) -> Parameters:
-    """Returns the parameters of a .prm file. As in EVALB, no label is left out or equal that it does not name.
+    """Returns the parameters of a .prm file. As in EVALB, only labels that it names are left out or equal.
 
-    DEBUG may stand there and says nothing here.
+    DEBUG is allowed there and has no effect here.
 
     Args:
         lines: of the file.

@@ -27,7 +27,7 @@ class Status(enum.IntEnum):
 
 
 class SentenceScore(NamedTuple):
-    """The counts of one sentence; of one that is not valid, its length alone.
+    """The counts of one sentence; if it is not valid, only its length.
 
     Attributes:
         length: words of the gold tree, punctuation included.
@@ -51,13 +51,13 @@ class SentenceScore(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Total:
-    """Sums over sentences, and the scores they give. Scores are 0 to 100; of nothing, 0.
+    """Sums over sentences, and the scores they give. Scores are 0 to 100, and 0 if there is nothing to count.
 
     Attributes:
         sentences, errors, skipped: sentences in all, in error and skipped.
-        matched, gold, test, crossing, words, tags: sums over the others, as in Sentence.
-        complete: sentences all of whose brackets match, and which lack none.
-        uncrossed, crossed_twice: sentences with no crossing bracket, with two at most.
+        matched, gold, test, crossing, words, tags: sums over the valid sentences, as in SentenceScore.
+        complete: sentences whose brackets all match and that lack none.
+        uncrossed, crossed_twice: sentences with no crossing bracket, and with at most two.
     """
 
     sentences: int
@@ -162,7 +162,7 @@ class Evaluation:
         return Total.of([sentence for sentence in self.sentences if sentence.length <= self.parameters.cutoff_len])
 
     def score(self) -> TreeScore:
-        """Returns F1 over all valid sentences, with the rest in its detail."""
+        """Returns F1 over all valid sentences, with the other values in its detail."""
         total = self.total
         detail = (
             f"(recall {total.recall:.2f}, precision {total.precision:.2f}, complete match {total.complete_match:.2f}, "

@@ -14,7 +14,7 @@ class Metric:
     """Scores lines as they are; a subclass may prepare either side first.
 
     Args:
-        counter: sacreBLEU's metric, which counts n-grams and makes the score of the counts.
+        counter: sacreBLEU's metric, which counts n-grams and computes the score from the counts.
     """
 
     def __init__(self, counter: BLEU | CHRF | TER) -> None:
@@ -27,15 +27,15 @@ class Metric:
 
     @property
     def signature(self) -> str:
-        """How a score against one reference is computed, in sacreBLEU's words; it knows them after a score only."""
+        """How a score against one reference is computed, in sacreBLEU's words; these exist only after a score."""
         return self.score(["a"], ["a"]).signature
 
     def hypothesis(self, line: str) -> str:
-        """Returns a translation as the counter is to see it."""
+        """Returns a translation as the counter should see it."""
         return line
 
     def reference(self, line: str) -> str:
-        """Returns a reference as the counter is to see it."""
+        """Returns a reference as the counter should see it."""
         return line
 
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
@@ -57,7 +57,7 @@ class Metric:
 
 
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises DataError unless there are as many hypotheses as references, and some."""
+    """Raises DataError unless there are as many hypotheses as references, and at least one."""
     if isinstance(hypotheses, str) or isinstance(references, str):
         raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
     if len(hypotheses) != len(references):

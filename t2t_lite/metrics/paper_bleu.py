@@ -1,17 +1,17 @@
-"""BLEU as the paper's authors computed it: not comparable with sacreBLEU's, from which it is 0.7 to 1.5 points away.
+"""BLEU as the paper's authors computed it: not comparable with sacreBLEU's, from which it differs by 0.7 to 1.5 points.
 
-tensor2tensor's get_ende_bleu.sh, step by step: unicode punctuation becomes ASCII, Moses' tokeniser runs (not
+It follows tensor2tensor's get_ende_bleu.sh, step by step: unicode punctuation becomes ASCII, Moses' tokeniser runs (not
 aggressive; & < > ' " escaped), German compounds are split at their hyphens, and multi-bleu counts: cased, 4-grams,
 one brevity penalty for the corpus, no smoothing.
 
-Moses is that of 2017, as in the paper: the full stop that ends a line stays with an abbreviation, a single letter or a
-number ("iPhone 5."). Since 2018-11-07 (its pull request 204) Moses separates it.
+Moses is the version of 2017, as in the paper: the full stop that ends a line stays with an abbreviation, a single
+letter or a number ("iPhone 5."). Since 2018-11-07 (its pull request 204) Moses separates it.
 
-The published numbers need one step more, which no script did (tensor2tensor's issue 317, 2018-04-12): in the reference
-the low quotation mark becomes '"' too, before it is tokenised. In a translation it stays, and so counts as wrong: a
-text with low marks does not score 100 against itself. The script leaves the rest of the reference as Moses tokenised
-it; here its punctuation becomes ASCII as well, which on newstest2014 in German changes nothing but the marks. For
-French nothing was published; there the same is done, without compounds.
+The published numbers need one more step, which no script did (tensor2tensor's issue 317, 2018-04-12): in the reference,
+the low quotation mark also becomes '"' before tokenisation. In a translation it stays, and so counts as wrong: a text
+with low marks does not score 100 against itself. The script leaves the rest of the reference as Moses tokenised it.
+Here its punctuation becomes ASCII as well; on newstest2014 in German this changes only the marks. For French nothing
+was published; the same is done there, without compounds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from t2t_lite.errors import UsageError
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import Score
 
-# Of the paper's two tasks (section 5.1) and their reverse directions. sacremoses' tokeniser equals Moses' own on
-# newstest2014 in de and fr, line by line; other languages have rules in Moses that it lacks (Finnish, Catalan).
+# Languages of the paper's two tasks (section 5.1) and their reverse directions. On newstest2014 in de and fr,
+# sacremoses' tokeniser equals Moses' own, line by line; for other languages (Finnish, Catalan), it lacks rules that
+# Moses has.
 LANGUAGES = ("de", "en", "fr")
 
 _LOW_QUOTES = str.maketrans({"„": '"', "‟": '"'})  # Moses' table of unicode punctuation has “ and ”, not these
@@ -69,7 +70,7 @@ class PaperBleu(Metric):
         return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens) if self._split else tokens
 
     def reference(self, line: str) -> str:
-        """Returns the tokens as of a translation, with every double quotation mark as '"'."""
+        """Returns the tokens as for a translation, with every double quotation mark as '"'."""
         return self.hypothesis(line.translate(_LOW_QUOTES))
 
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:

@@ -1,6 +1,6 @@
-"""Score and CorpusMetric: what a metric of a problem gives, and what it must have.
+"""Score and CorpusMetric: what a metric of a problem returns, and what it must have.
 
-No library that counts is imported here: problems name their metrics, and listing them loads none.
+No library that counts is imported here: problems name their metrics, and listing problems must not load any.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Score:
     """One corpus score.
 
     Attributes:
-        name: as sacreBLEU prints it, such as "BLEU" or "chrF2"; a metric that sacreBLEU does not have, its own.
-        value: 0 to 100, higher is better; of TER 0 or more, lower is better.
+        name: as sacreBLEU prints it, such as "BLEU" or "chrF2"; for a metric that sacreBLEU does not have, its own.
+        value: 0 to 100, higher is better; for TER 0 or more, lower is better.
         signature: how it was computed, to be published beside the value.
         detail: what the value is made of (n-gram precisions, brevity penalty), or "".
     """
@@ -43,14 +43,14 @@ class CorpusMetric(Protocol):
 
     @property
     def signature(self) -> str:
-        """How the scores are computed, as each of them says."""
+        """How the scores are computed, as stated in each of them."""
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], /) -> Score:
         """Returns the score of line N of the hypotheses against line N of the references."""
 
 
 def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Returns the score by a metric; UsageError where one of a user's own gives something else."""
+    """Returns the score by a metric; UsageError if a user's own metric returns something else."""
     found = metric.score(hypotheses, references)
     if not isinstance(found, Score) or not isinstance(found.value, int | float) or not math.isfinite(found.value):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Significance of the difference of two outputs: sacreBLEU's two paired tests.
+"""Significance of the difference between two outputs: sacreBLEU's two paired tests.
 
 The bootstrap (Koehn, EMNLP 2004) draws corpora with replacement; approximate randomisation (Riezler and Maxwell, 2005)
 swaps lines of the two outputs.
@@ -30,7 +30,7 @@ class Comparison:
         score, baseline: of the translations, and of what they are compared with.
         p_value: how probable a difference at least as large is if the two are equally good; two-sided.
         interval, baseline_interval: 95% of the resampled corpora score between these; None without a bootstrap.
-        resamples, seed: how many corpora were drawn (or trials made), and of which seed.
+        resamples, seed: how many corpora were drawn (or trials made), and with which seed.
         test: "paired bootstrap" or "paired approximate randomisation".
     """
 
@@ -49,7 +49,7 @@ class Comparison:
         return self.score.value - self.baseline.value
 
     def format(self) -> str:
-        """Returns three lines: the score as ever, the baseline's, and the difference."""
+        """Returns three lines: the score in its usual format, the baseline's, and the difference."""
         return f"{self.score.format()}\n{self.format_baseline()}"
 
     def format_baseline(self, name: str = "") -> str:
@@ -66,7 +66,7 @@ class Comparison:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns what the score has, and all else under "paired", JSON-ready."""
+        """Returns the attributes of the score, and everything else under "paired", JSON-ready."""
         paired: dict[str, Any] = dataclasses.asdict(self) | {"difference": self.difference}
         return {**paired.pop("score"), "paired": paired}
 
@@ -80,7 +80,7 @@ def paired_bootstrap(
 
     Raises:
         DataError: no lines, or unequal counts.
-        UsageError: SACREBLEU_SEED is set to what is no seed.
+        UsageError: SACREBLEU_SEED is set to something that is not a seed.
     """
     return _compare("bs", RESAMPLES, metric, hypotheses, baseline, references)
 
@@ -88,7 +88,7 @@ def paired_bootstrap(
 def paired_randomisation(
     metric: Metric, hypotheses: Sequence[str], baseline: Sequence[str], *references: Sequence[str]
 ) -> Comparison:
-    """Compares two outputs by TRIALS in which lines are swapped at random; errors as of `paired_bootstrap`."""
+    """Compares two outputs by TRIALS trials that swap lines at random; errors as in `paired_bootstrap`."""
     return _compare("ar", TRIALS, metric, hypotheses, baseline, references)
 
 
@@ -123,7 +123,7 @@ def _compare(
     _, columns = test()
     results: list[Any] = next(column for name, column in columns.items() if name != "System")
     old, new = results
-    # Without a difference sacreBLEU's count finds no resample that differs more, and so the least probability there is.
+    # If the scores are equal, sacreBLEU counts no resample that differs more, and so gives the least probability.
     p_value = new.p_value if score.value != baseline_score.value else 1.0
     return Comparison(score, baseline_score, p_value, _interval(new), _interval(old), draws, int(seed), _TESTS[kind])
 

@@ -17,10 +17,10 @@ from t2t_lite.models.watching import watched
 
 
 class Balance(Model):
-    """A model with experts: w CV(importance)^2 + w CV(load)^2 of each mixture, added up.
+    """A model with experts: its further loss is w CV(importance)^2 + w CV(load)^2, summed over all mixtures.
 
-    Importance of an expert is the sum of its weights, load that of the probabilities that it is asked, each over the
-    real symbols of a micro-batch, padding left out.
+    An expert's importance is the sum of its weights. Its load is the sum of the probabilities that it is asked. Both
+    sums are over the real symbols of a micro-batch, without padding.
 
     Attributes:
         balance_weight: w, for importance and for load.

@@ -25,11 +25,11 @@ class Cost(abc.ABC):
 
     @abc.abstractmethod
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """FLOPs from ids to logits of one pair, or of pairs whose lengths are int arrays [pairs], added up."""
+        """FLOPs from ids to logits of one pair, or the sum over pairs whose lengths are int arrays [pairs]."""
 
     @abc.abstractmethod
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """About the memory that one micro-batch's forward pass keeps for its backward pass."""
+        """Roughly the memory that one micro-batch's forward pass keeps for its backward pass."""
 
     def training_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """FLOPs in training: the backward pass has two products for each of the forward pass."""
@@ -45,8 +45,8 @@ class Model(keras.Model, abc.ABC):
 
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.
-        xla: XLA can compile its training. Not that of `keras.ops.scan`, whose loop in TensorFlow has no largest length,
-            which XLA needs for gradients; such a model is trained in plain graphs, on GPUs too.
+        xla: XLA can compile its training. It cannot if the model uses `keras.ops.scan`: in TensorFlow the loop has no
+            largest length, which XLA needs for gradients. Such a model is trained in plain graphs, on GPUs too.
         remat: computes activations again for the gradients, which then need variables instead of their values.
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
     """
@@ -79,16 +79,16 @@ class Model(keras.Model, abc.ABC):
         """Returns what the softmax layer is given, [B, T, D]; position t has seen the targets before t."""
 
     def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
-        """Returns `hidden`, and what `further_loss` is a function of; None: there is no further loss.
+        """Returns `hidden`, and the sums that `further_loss` takes, or None if there is no further loss.
 
-        That is a float32 array of sums over the batch's symbols: training adds up those of the shards of a micro-batch.
+        The sums are a float32 array, over the batch's symbols. Training adds up the arrays of a micro-batch's shards.
         """
         return self.hidden(batch, seed), None
 
     def further_loss(self, sums: Any) -> Any:
-        """Returns the loss of a micro-batch beside cross entropy, a scalar, from its sums.
+        """Returns the loss of a micro-batch besides cross entropy, a scalar, from its sums.
 
-        It counts as so many nats for each real target symbol of the micro-batch.
+        Its unit is nats for each real target symbol of the micro-batch.
         """
         raise NotImplementedError(f"{type(self).__name__} has sums, and so needs a further_loss.")
 
@@ -106,19 +106,19 @@ class Model(keras.Model, abc.ABC):
         Args:
             memory: from `encode`.
             beam_size: K.
-            steps: int scalar, the most there will be.
+            steps: int scalar, the largest number of steps.
 
         Returns:
             (fixed, state, step). `fixed` is a nest of arrays whose first axis is B, shared by a sentence's hypotheses.
             `state` is a nest, too; scalars in it are the same for all sentences. Neither may change its sizes from step
-            to step, but where they are unknown to the graph. `step` is a function of
+            to step, except sizes that the graph does not know. `step` is a function of
 
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
-            fixed, state: of the sentences there still are; the state is of the step before.
+            fixed, state: those of the sentences still in the search; the state is that of the step before.
 
-            It returns float32 logits [B, K, V], equal to that column of a call, and the new state, whose hypotheses are
-            in their old order.
+            It returns float32 logits [B, K, V], equal to those of `call` at this position, and the new state, whose
+            hypotheses are in their old order.
         """
 
     def reorder(self, state: Any, parents: Any) -> Any:
@@ -145,7 +145,10 @@ class Model(keras.Model, abc.ABC):
         return state
 
     def members(self) -> dict[str, Model]:
-        """Returns the models it is made of, by a prefix that makes their weights' paths unique: itself, by ""."""
+        """Returns the models that it consists of, by a prefix that makes their weights' paths unique.
+
+        By default that is the model itself, with the prefix "".
+        """
         return {"": self}
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class Model(keras.Model, abc.ABC):
         return self.logits(self.hidden(batch, seed))
 
     def logits(self, hidden: Any) -> Any:
-        """Returns float32 logits [..., V] of what `hidden` returns; the product is made in its precision."""
+        """Returns float32 logits [..., V] for `hidden`; the product is computed in the precision of `hidden`."""
         table, bias = self.output()
         logits = ops.cast(matmul(hidden, table, transposed=True), "float32")
         return logits if bias is None else logits + ops.cast(bias, "float32")

@@ -1,7 +1,7 @@
 """ByteNet (Kalchbrenner et al., 2016): dilated convolutions, and a decoder that unfolds over the encoder's columns.
 
-There is no attention: position t of the target reads column t of the source, so that a symbol can depend only on those
-that the convolutions reach from there. Languages whose words stand in much the same order suit it.
+There is no attention: position t of the target reads column t of the source. So a symbol can depend only on symbols
+that the convolutions reach from there. This suits languages with much the same word order.
 
 Legend: B sentences, S source length, C columns, T target length, K hypotheses of a sentence.
 """
@@ -30,7 +30,7 @@ class Unfolding:
     """How many columns the encoder makes of n symbols: a n + b, rounded up (section 3.2).
 
     Args:
-        factor: a, in whole thousandths: lengths are computed in integers, and are the same everywhere.
+        factor: a, in whole thousandths, so that lengths are computed in integers and are the same everywhere.
         extra: b.
     """
 
@@ -44,10 +44,10 @@ class Unfolding:
 
 @register_model("bytenet")
 class ByteNet(base.Model):
-    """Nothing in it goes from position to position: training computes all of them at once.
+    """ByteNet, without recurrence: training computes all positions at once.
 
-    A sentence's columns are those of its own length, whatever the padding: convolutions see zeros beyond them, and so
-    does the decoder.
+    The number of a sentence's columns depends on its own length alone, not on padding. Beyond them the convolutions and
+    the decoder see zeros.
 
     Args:
         source_vocab_size, target_vocab_size: rows of the tables; source, target and softmax have one each.
@@ -85,8 +85,8 @@ class ByteNet(base.Model):
     def cost(self) -> ByteNetCost:
         """Arithmetic and memory.
 
-        Values that are kept: inputs of each convolution, normalised and after the ReLU, its window and its outputs; of
-        the softmax layer logits, probabilities and gradient.
+        Values kept: for each convolution its inputs, normalised and after the ReLU, its window and its outputs; for the
+        softmax layer logits, probabilities and gradient.
         """
 
         def values(convolutions: list[DilatedConvolution]) -> int:
@@ -107,7 +107,7 @@ class ByteNet(base.Model):
         return self.softmax.table, None
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """Reads the source: the encoder's columns [B, C, channels], C those of S symbols."""
+        """Reads the source; returns the encoder's columns [B, C, channels], where C is their number for S symbols."""
         source = batch["source"]
         sentences, length = ops.shape(source)
         columns = self.unfolding.columns(length)
@@ -139,10 +139,10 @@ class ByteNet(base.Model):
 
 @dataclasses.dataclass(frozen=True)
 class ByteNetCost(CostPerSymbol):
-    """The cost where `source` and `source_values` are of one of the encoder's columns.
+    """The cost, where `source` and `source_values` are those of one column of the encoder.
 
     Args:
-        unfolding: of the source.
+        unfolding: how many columns the source has.
     """
 
     unfolding: Unfolding = Unfolding(1, 0)

@@ -52,7 +52,7 @@ class ByteNetHParams(HParams):
             )
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters, at least: of matrices alone."""
+        """A lower bound on the number of parameters: only matrices are counted."""
         if self.wiring == "paper":
             block, width = (4 + self.kernel_width) * self.d_model**2, 2 * self.d_model
         else:

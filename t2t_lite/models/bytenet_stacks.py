@@ -1,13 +1,13 @@
 """The encoder and the decoder of `bytenet`: residual blocks of dilated convolutions one above the other.
 
-Of `wiring=paper` (Kalchbrenner et al., 2016) all between blocks is of 2 d channels. A block goes from 2 d to d, over k
-positions r apart, and back to 2 d. The paper leaves open what follows. Here the encoder's columns are normalised and
-added to the target's embeddings, and the softmax layer, a convolution of width 1 like others, is given a ReLU of
-normalised inputs.
+With `wiring=paper` (Kalchbrenner et al., 2016) there are 2 d channels between blocks. A block goes from 2 d to d, over
+k positions r apart, and back to 2 d. The paper leaves the rest open. Here the encoder's columns are normalised and
+added to the target's embeddings. The softmax layer, a convolution of width 1 like others, is given a ReLU of normalised
+inputs.
 
-Of `wiring=tensor2tensor` (models/bytenet.py of tensor2tensor 1.15.7) all is of d channels. A block has all dilations,
-one after the other. A column and an embedding stand side by side and go through a convolution over the k positions that
-end there; the softmax layer is given what the last block gives.
+With `wiring=tensor2tensor` (models/bytenet.py of tensor2tensor 1.15.7) there are d channels everywhere. A block has all
+dilations, one after the other. A column and an embedding are concatenated and go through a convolution over the k
+positions that end there. The softmax layer is given the last block's outputs.
 
 Legend: B sentences, S columns, T target length, K hypotheses of a sentence, C channels between blocks.
 """
@@ -31,7 +31,7 @@ class _Blocks(keras.layers.Layer):
     """The blocks of a recipe.
 
     Attributes:
-        paper: which of the two wirings it is.
+        paper: whether the wiring is `paper`.
         channels: C.
     """
 
@@ -57,7 +57,7 @@ class _Blocks(keras.layers.Layer):
             self.norm.build((None, self.channels))
 
     def convolutions(self) -> list[DilatedConvolution]:
-        """All of them, in order."""
+        """All convolutions, in order."""
         return [convolution for block in self.blocks for convolution in block.convolutions]
 
     def _through(self, x: Any, widen: Widen, seed: Any) -> Any:
@@ -116,7 +116,7 @@ class ByteNetDecoder(_Blocks):
             self.join_norm.build((None, self.channels))
 
     def convolutions(self) -> list[DilatedConvolution]:
-        """All of them, in order."""
+        """All convolutions, in order."""
         return [*([self.join] if self.join is not None else []), *super().convolutions()]
 
     def call(self, columns: Any, embedded: Any, seed: Any = None) -> Any:
@@ -137,9 +137,9 @@ class ByteNetDecoder(_Blocks):
         """One position of a search.
 
         Args:
-            column: of the encoder, [B, C].
+            column: the encoder's column, [B, C].
             embedded: [B, K, C].
-            state: before it.
+            state: the state before this position.
 
         Returns:
             [B, K, C], and the state after it.

@@ -25,7 +25,7 @@ from t2t_lite.registry import register_model
 
 @register_model("convs2s")
 class ConvS2S(base.Model):
-    """Nothing in it goes from position to position: training computes all of them at once.
+    """A convolutional encoder-decoder, without recurrence: training computes all positions at once.
 
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
@@ -154,8 +154,8 @@ def cost_of(
 ) -> CostPerSymbol:
     """Arithmetic and memory, from the sizes.
 
-    Values that are kept: of each layer the window, its product, the gate and the output; with attention queries and
-    contexts as well; of the softmax layer logits, probabilities and gradient. Weights of attention are not counted.
+    Values kept: for each layer the window, its product, the gate and the output, with attention also queries and
+    contexts; for the softmax layer logits, probabilities and gradient. Weights of attention are not counted.
     """
 
     def layers(convolutions: Sequence[Convolution], outputs: int) -> tuple[int, int]:

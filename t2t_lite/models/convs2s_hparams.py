@@ -25,7 +25,7 @@ def parse_layers(name: str, text: str) -> tuple[Convolution, ...]:
     """Reads "9x512x3+2x2048x1": 9 layers of 512 channels and width 3, then 2 of 2048 and width 1.
 
     Args:
-        name: of the field, for errors.
+        name: name of the field, for errors.
 
     Raises:
         UsageError: another form, a size of 0, or too many layers.
@@ -64,7 +64,7 @@ class ConvS2SHParams(HParams):
     dropout: float = field(0.1, "share of embeddings and of inputs of layers that training drops", FRACTION)
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters, at least: of convolutions, attention and embeddings alone."""
+        """A lower bound on the number of parameters: only convolutions, attention and embeddings are counted."""
         total = 2 * (vocab_size + self.max_positions) * self.d_model
         for name in ("encoder_layers", "decoder_layers"):
             inputs = 0

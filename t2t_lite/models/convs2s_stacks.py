@@ -18,7 +18,7 @@ from t2t_lite.layers.gated_convolution import GatedConvolution
 from t2t_lite.layers.weight_norm import WeightNormLinear
 from t2t_lite.models.convs2s_hparams import Convolution
 
-HALF = math.sqrt(0.5)  # of the sum of two; it keeps the variance if both have it
+HALF = math.sqrt(0.5)  # factor of a sum of two; it keeps the variance if both have the same
 
 
 class _Stack(keras.layers.Layer):
@@ -29,7 +29,7 @@ class _Stack(keras.layers.Layer):
     Args:
         layers: sizes.
         d_model: E.
-        outputs: what the last layer is projected to.
+        outputs: size that the last layer's output is projected to.
         dropout: share of each layer's input that training drops.
     """
 
@@ -62,7 +62,7 @@ class _Stack(keras.layers.Layer):
                 part.build()
 
     def blocks(self) -> Iterator[tuple[int, Any, Any]]:
-        """Yields the number of each layer, its convolution, and a function that makes its residual of its input."""
+        """Yields the number of each layer, its convolution, and a function from its input to its residual."""
         for i, (convolution, projection) in enumerate(zip(self.convolutions, self.projections, strict=True)):
             yield i, convolution, projection or (lambda x: x)
 
@@ -97,7 +97,7 @@ class ConvEncoder(_Stack):
             x = (convolution(inputs) + residual(x)) * HALF
         z = self.output_projection(x) * there
         fixed = ops.stop_gradient(z)
-        z = fixed + (z - fixed) / (2 * self.readers)  # z itself, as the difference is 0; but not its gradient
+        z = fixed + (z - fixed) / (2 * self.readers)  # the value of z, as the difference is 0; but not its gradient
         return z, (z + embedded) * HALF
 
 
@@ -150,7 +150,7 @@ class ConvDecoder(_Stack):
         Args:
             embedded: [B, K, E].
             source: as for a call.
-            state: before it.
+            state: the state before this position.
 
         Returns:
             [B, K, outputs], and the state after it.
@@ -167,7 +167,12 @@ class ConvDecoder(_Stack):
         return self._all_layers(embedded, source, inputs)[0], after
 
     def _all_layers(self, embedded: Any, source: Any, inputs: Any) -> tuple[Any, list[Any]]:
-        """Args: inputs: makes what a convolution is given; [B, K, k, C] of one position, whose axis goes after it."""
+        """Returns the outputs and each layer's weights of attention.
+
+        Args:
+            inputs: makes a convolution's inputs. For one position of a search they are [B, K, k, C]; the axis of that
+                position is removed after the convolution.
+        """
         x, maps = self.input_projection(embedded), []
         for i, convolution, residual in self.blocks():
             h = convolution(inputs(i, convolution, x))

@@ -25,8 +25,8 @@ class DecoderLayer(NoBuildTrace, keras.layers.Layer):
         memory: [B, S, d_model], the encoder's output.
         self_bias: float32, broadcastable to [B, H, T, T], or a `Window`; hides the future.
         memory_bias: float32, broadcastable to [B, H, T, S]; hides padding.
-        cache: in a step of a search, that of this layer: see `MultiHeadAttention`. `cache.memory` has the keys and
-            values of the memory, which is then None; the axis T is that of hypotheses.
+        cache: in a step of a search, this layer's cache; see `MultiHeadAttention`. `cache.memory` then has the keys and
+            values of the memory, `memory` is None, and the axis T is that of hypotheses.
         seed: int32 [2], or None for inference.
 
     Returns:
@@ -63,7 +63,7 @@ class DecoderLayer(NoBuildTrace, keras.layers.Layer):
 
 
 class Decoder(Stack):
-    """N decoder layers. Call arguments and result: as `DecoderLayer`, but `caches`, one for each layer."""
+    """N decoder layers. Call arguments and result: as `DecoderLayer`, except `caches`: one cache for each layer."""
 
     layer = DecoderLayer
 

@@ -17,7 +17,7 @@ from keras import ops
 from t2t_lite.errors import UsageError
 from t2t_lite.models import base
 
-_LOWEST = -3e38  # about float32's; instead of the highest of M times minus infinity
+_LOWEST = -3e38  # about float32's lowest; takes the place of the maximum where all M are minus infinity
 
 
 def log_mean(logits: Sequence[Any]) -> Any:
@@ -51,11 +51,11 @@ class EnsembleCost(base.Cost):
 class Ensemble(base.Model):
     """Several trained models that decode and score as one; it cannot be trained.
 
-    Its logits are log-probabilities, which are logits of themselves. What `encode` and `start` return is a tuple, with
-    an entry for each member. It shows no attention: that of several models has no mean.
+    Its logits are log-probabilities, which are also valid logits. What `encode` returns, and `fixed` and `state`
+    of `start`, are tuples with an entry for each member. It shows no attention: that of several models has no mean.
 
     Args:
-        models: the members, with their weights. Sums of three and more depend on their order in the last bit.
+        models: the members, with their weights. With three or more, the last bit of sums depends on their order.
     """
 
     def __init__(self, models: Sequence[base.Model]) -> None:
@@ -74,11 +74,11 @@ class Ensemble(base.Model):
 
     @property
     def cost(self) -> EnsembleCost:
-        """Of all members."""
+        """The cost of all members."""
         return EnsembleCost(tuple(model.cost for model in self.models))
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, ...]:
-        """What each member makes of the source."""
+        """What each member's `encode` returns."""
         return tuple(model.encode(batch, seed) for model in self.models)
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> NoReturn:
@@ -115,7 +115,7 @@ class Ensemble(base.Model):
         return functools.reduce(ops.logical_or, full)
 
     def renewed(self, state: tuple[Any, ...], steps: Any) -> tuple[Any, ...]:
-        """Each member's state, renewed: also of those that have room yet."""
+        """Each member's state, renewed, even if it still has room."""
         return tuple(model.renewed(own, steps) for model, own in zip(self.models, state, strict=True))
 
 

@@ -25,10 +25,10 @@ class Sizes(Cost):
     d_v: int
     target_vocab_size: int
     attention_window: int = 0  # r: keys counted for a query of self-attention, at most (Table 1); 0: all
-    remat: bool = False  # of one layer at a time all activations are kept, of the others only the inputs
+    remat: bool = False  # keeps all activations of one layer at a time, of the others only the inputs
     num_decoder_layers: int = 0  # 0: num_layers
     attention_score: str = "scaled"  # an additive one keeps d_k numbers for each pair of positions
-    max_relative_position: int = 0  # else each query has keys and values of its own, beside those of all (Shaw et al.)
+    max_relative_position: int = 0  # if not 0, each query adds keys and values of its own (Shaw et al.)
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """FLOPs from ids to logits, with full (not causally halved) attention scores.
@@ -48,10 +48,10 @@ class Sizes(Cost):
         return int((layers + 2 * t * self.d_model * self.target_vocab_size).sum())
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """About the memory that one micro-batch's forward pass keeps for its backward pass.
+        """Roughly the memory that one micro-batch's forward pass keeps for its backward pass.
 
         Counted per position: inputs and outputs of the products, of layer normalisation, dropout and ReLU; per pair of
-        positions: scores and weights in float32; logits, softmax and gradient in float32.
+        positions: one number in float32 and two in the dtype of computation; logits, softmax and gradient in float32.
         """
         s, t = source_length, target_length
         width = self.num_heads * (self.d_k + self.d_v)

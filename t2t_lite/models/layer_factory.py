@@ -21,7 +21,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 
 @dataclasses.dataclass(frozen=True)
 class LayerFactory:
-    """Makes the parts of encoder and decoder layers; fields as the arguments of the layers and as in HParams."""
+    """Makes the parts of encoder and decoder layers; fields are named as the layers' arguments and as in HParams."""
 
     num_heads: int
     d_k: int
@@ -39,7 +39,7 @@ class LayerFactory:
 
     @classmethod
     def from_hparams(cls, hparams: TransformerHParams, **further: Any) -> Self:
-        """Returns the factory of a recipe; a class with fields of its own is given them beside it."""
+        """Returns the factory of a recipe; `further` are fields that a derived class adds."""
         per_head = hparams.d_model // hparams.num_heads
         return cls(
             num_heads=hparams.num_heads,
@@ -83,7 +83,7 @@ class LayerFactory:
 
 @contextlib.contextmanager
 def layers_in(precision: str) -> Iterator[None]:
-    """Layers that are made within compute in `precision`, float32 or bfloat16."""
+    """Layers that are made in this context compute in `precision`, float32 or bfloat16."""
     previous = keras.config.dtype_policy()
     keras.config.set_dtype_policy(keras.dtype_policies.DTypePolicy(policy_of(precision)))
     try:
@@ -93,7 +93,7 @@ def layers_in(precision: str) -> Iterator[None]:
 
 
 class Stack(NoBuildTrace, keras.layers.Layer):
-    """N layers, one after the other; those with pre-norm end in a layer normalisation of their own.
+    """N layers, one after the other; with pre-norm, a final layer normalisation follows them.
 
     Args:
         num_layers: N.

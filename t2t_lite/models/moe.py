@@ -16,7 +16,7 @@ from t2t_lite.registry import register_model
 
 @register_model("moe")
 class Moe(Balance, Rnn):
-    """3 LSTM layers that read and 2 that write, with a mixture of experts in each side.
+    """3 LSTM layers that read and 2 that write, with a mixture of experts on each side.
 
     The decoder begins with the states that the encoder's last two layers end with.
     """

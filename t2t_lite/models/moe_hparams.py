@@ -33,7 +33,7 @@ class MoeHParams(HParams):
         check_experts(self.num_experts, self.experts_per_token)
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters, at least: biases, gates, attention, and all but one embedding, are not counted."""
+        """A lower bound on the parameters: biases, gates, attention, and all but one embedding, are not counted."""
         lstms = 5 * (8 * self.cells * self.d_model + self.cells * self.d_model)
         experts = 2 * self.num_experts * 2 * self.d_model * self.d_ff
         return lstms + experts + vocab_size * self.d_model

@@ -39,7 +39,7 @@ class MoeEncoder(keras.layers.Layer):
         seed: int32 [2], or None for inference.
 
     Returns:
-        Outputs [B, S, units]; and the states after the last symbol of the last two layers.
+        Outputs [B, S, units]; and the last two layers' states after the last symbol.
     """
 
     def __init__(self, units: int, cells: int, experts: MixtureOfExperts, dropout: float, **kwargs: Any) -> None:
@@ -68,10 +68,10 @@ class MoeEncoder(keras.layers.Layer):
 
 
 class MoeDecoder(RnnDecoder):
-    """Two LSTM layers, and experts between them, with residual connections as the encoder's.
+    """Two LSTM layers, and experts between them, with residual connections like the encoder's.
 
-    The bottom layer's output is the query of attention, whose context the bottom layer is given at the next position;
-    the layers above see it in that way alone.
+    The bottom layer's output is the query of attention. The bottom layer is given the context at the next position; the
+    layers above see the context only in this way.
 
     Args:
         units, cells, experts, dropout: as for `MoeEncoder`.
@@ -91,7 +91,7 @@ class MoeDecoder(RnnDecoder):
     def _above(
         self, inputs: Any, x: Any, results: Any, layer: Callable[[int], Callable[[Any], Any]], seed: Any = None
     ) -> Any:
-        # 0: as the bottom layer was given it; 2: of what is fed.
+        # Seed 0 drops what it dropped for the bottom layer; seed 2 is for what is fed.
         x = self.dropout(inputs, seed=fold_in(seed, 0)) + self.dropout(x, seed=fold_in(seed, 3))
         y = ops.sigmoid(self.experts(x, seed=fold_in(seed, 4)))
         x = x + self.dropout(y, seed=fold_in(seed, 5))

@@ -1,4 +1,4 @@
-"""LSTM encoder-decoder with attention (Luong et al., 2015; Wu et al., 2016; and others, by names).
+"""LSTM encoder-decoder with attention (Luong et al., 2015; Wu et al., 2016; and others, by name).
 
 Legend: B sentences, S source length, T target length, K hypotheses of a sentence.
 """
@@ -58,7 +58,7 @@ class Rnn(base.Model):
         def embedding(vocab_size: int, name: str, size: int = units) -> Embedding:
             return Embedding(vocab_size, size, self.compute_dtype, name=name)
 
-        # In this order, which is that of the weights and so of sums over them.
+        # The order matters: it is that of the weights, and so of sums over them.
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
         self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax", decoder.outputs)

@@ -21,12 +21,12 @@ class RnnCost(base.Cost):
     """What the counts depend on.
 
     Args:
-        encoder, decoder: sizes of each LSTM; what is fed is no input here.
+        encoder, decoder: sizes of each LSTM; what is fed does not count as an input here.
         source_matrices, target_matrices: sizes of the other matrices that a symbol's vectors are multiplied by.
         target_vocab_size: of the logits.
-        additive: a pair of positions has a vector of its own.
+        additive: each pair of positions has a vector of its own.
         input_feeding: what attention gives is fed to the bottom layer.
-        experts: of a mixture in the encoder and of one in the decoder; XLA does not compute them.
+        experts: sizes of the mixture in the encoder and of the one in the decoder; XLA does not compute them.
     """
 
     encoder: Sequence[LstmSize]
@@ -72,5 +72,5 @@ class RnnCost(base.Cost):
 
     @property
     def _width(self) -> int:
-        """Of what attention reads."""
+        """Width of what attention reads."""
         return self.decoder[0].projection or self.decoder[0].units

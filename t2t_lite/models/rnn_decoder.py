@@ -22,12 +22,12 @@ from t2t_lite.models.rnn_encoder import RESIDUAL_FROM
 
 @dataclasses.dataclass(frozen=True)
 class Wiring:
-    """Where a decoder's attention stands.
+    """How a decoder's attention is wired.
 
     Args:
-        result: what it makes of the context; see `RnnAttention`.
-        at_bottom: its query is the bottom layer's output, and all other layers are given the context, as in GNMT;
-            otherwise the query is the top layer's, and the softmax layer is given the result.
+        result: what attention makes of the context; see `RnnAttention`.
+        at_bottom: the query is the bottom layer's output, and all other layers are given the context, as in GNMT.
+            Otherwise the query is the top layer's output, and the softmax layer is given the result.
         late: the layers above are given the context of the position before (zeros at the first one).
     """
 
@@ -37,7 +37,7 @@ class Wiring:
 
 
 WIRINGS = {
-    "top": Wiring("tanh"),  # Luong et al. (2015), section 3.1; with what is fed, 3.3
+    "top": Wiring("tanh"),  # Luong et al. (2015), section 3.1; with input feeding, 3.3
     "attention_wrapper": Wiring("linear"),  # tensor2tensor's lstm_attention
     "vinyals": Wiring("concat"),  # Vinyals et al. (2015), section 2.1
     "gnmt": Wiring("context", at_bottom=True, late=True),  # Wu et al. (2016), section 3
@@ -46,28 +46,28 @@ WIRINGS = {
 
 
 class RnnDecoder(keras.layers.Layer):
-    """LSTM layers, and attention of the last one's outputs or the first one's.
+    """LSTM layers, with attention whose queries are the outputs of the last layer or of the first.
 
     Args:
         wiring: a name of `WIRINGS`.
         num_layers, units: of LSTM.
         score: of attention.
-        input_feeding: the bottom layer is given what attention gave at the position before, beside the symbol (Luong et
-            al., 2015, section 3.3).
+        input_feeding: besides the symbol, the bottom layer is given what attention gave at the position before (Luong
+            et al., 2015, section 3.3).
         dropout: share of each LSTM's input that training drops.
         d_model: size of the symbols' vectors, and of attentional vectors.
-        cells: size of each LSTM's cell, where its output is projected to `units`; 0: it is not.
+        cells: size of each LSTM's cell if its output is projected to `units`; 0: no projection.
 
     Attributes:
         outputs: size of what the softmax layer is given.
         sizes: of each LSTM, without what is fed.
 
     Call arguments:
-        x: of the symbols before each position, [B, T, d_model].
+        x: vectors of the symbols before each position, [B, T, d_model].
         state: from `first`.
         source: from `source`.
         seed: int32 [2], or None for inference.
-        maps: return weights of attention with input feeding, too.
+        maps: also return weights of attention with input feeding.
 
     Returns:
         What the softmax layer is given [B, T, outputs]; and the weights of attention at each position, float32
@@ -96,14 +96,14 @@ class RnnDecoder(keras.layers.Layer):
             for name in names
         ]
         attention = RnnAttention(units, score, self.wiring.result, d_model, dtype=policy, name="attention")
-        # In this order, which is that of the weights and so of sums over them.
+        # The order matters: it is that of the weights, and so of sums over them.
         self.feed = (
             Linear(attention.outputs, 4 * (cells or units), dtype=policy, name="feed") if input_feeding else None
         )
         self.attention = attention
         self.below = 1 if self.wiring.at_bottom else num_layers  # layers up to attention
         self.outputs = units if self.wiring.at_bottom else self.attention.outputs
-        given = units if self.wiring.at_bottom else 0  # of the context
+        given = units if self.wiring.at_bottom else 0  # size of the context
         inputs = [d_model, *[units + given] * (num_layers - 1)]
         self.sizes = [LstmSize(size, cells or units, units if cells else 0) for size in inputs]
 
@@ -148,8 +148,8 @@ class RnnDecoder(keras.layers.Layer):
 
         Args:
             inputs: of the bottom layer, without what is fed.
-            x: outputs of the layer whose query attention was given.
-            results: of attention.
+            x: outputs of the layer that gives attention its query.
+            results: results of attention.
             layer: i -> layer i, from inputs to outputs.
         """
         if not self.wiring.at_bottom:
@@ -160,9 +160,9 @@ class RnnDecoder(keras.layers.Layer):
         return x
 
     def _scan(self, x: Any, state: Any, source: Any, seed: Any, maps: bool) -> tuple[Any, Any, Any]:
-        """Layers and attention, position by position: outputs (for layers above), results and weights of all of them.
+        """Runs layers and attention position by position; returns outputs (for layers above), results and weights.
 
-        What is known of all positions beforehand: the bottom layer's products, and which numbers are dropped.
+        Two things are known for all positions beforehand: the bottom layer's products, and which numbers are dropped.
         """
         known = [self.layers[0].of_input(self.dropout(x, seed=fold_in(seed, 0)))]
         if seed is not None and self.dropout.rate:
@@ -182,13 +182,13 @@ class RnnDecoder(keras.layers.Layer):
                 after["above"] = ops.concatenate([state["layers"][-1][0], state["fed"]], -1)
             return after, after
 
-        # Of ops.scan: outputs have the structure of the state, and one array is scanned, as in `Lstm`.
+        # ops.scan: outputs have the structure of the state, and only one array is scanned, as in `Lstm`.
         first = {"state": {**state, "layers": state["layers"][: self.below]}}
         if maps:
             first["weights"] = ops.zeros_like(source["bias"])
         if self.wiring.at_bottom:
-            # Not h of the state: its gradient would be a sum of three, one of them out of a list, and TensorFlow's AddN
-            # begins with whichever buffer is free, so that the last bits would depend on the time.
+            # Not the state's h: its gradient would be a sum of three, one of them out of a list. TensorFlow's AddN
+            # begins with whichever buffer is free, so the last bits would depend on timing.
             first["above"] = ops.concatenate([state["layers"][0][0], state["fed"]], -1)
         by_position = ops.transpose(ops.concatenate(known, -1), (1, 0, 2))[:, :, None]
         _, outputs = ops.scan(position, first, by_position)
@@ -203,9 +203,9 @@ class RnnDecoder(keras.layers.Layer):
 
         Args:
             of_input: W x + b of the bottom layer, [B, K, 4 units].
-            state: before it.
+            state: the state before this position.
             source: from `source`.
-            kept: [B, K, ...] that what is fed and the inputs of the layers above the bottom one are multiplied by.
+            kept: [B, K, ...], factors for what is fed and for the inputs of the layers above the bottom one.
 
         Returns:
             What attention gives [B, K, ...], weights [B, K, S], and the state after it.
@@ -230,7 +230,7 @@ class RnnDecoder(keras.layers.Layer):
         """One position of a search: what the softmax layer is given [B, K, outputs], and the state after it.
 
         Args:
-            x: of the symbols before it, [B, K, d_model].
+            x: vectors of the symbols before it, [B, K, d_model].
             state, source: as for `position`.
         """
         result, _, after = self.position(self.layers[0].of_input(x), state, source)

@@ -15,7 +15,7 @@ from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.layers.lstm import Lstm, LstmSize
 
 FORWARDS, BACKWARDS = False, True
-RESIDUAL_FROM = 2  # GNMT: the third layer on adds its input to its output (Wu et al., 2016, section 3.1)
+RESIDUAL_FROM = 2  # GNMT: from the third layer on, each adds its input to its output (Wu et al., 2016, section 3.1)
 
 # The directions in which layer i reads, by the encoder's name.
 ENCODERS: dict[str, Callable[[int], tuple[bool, ...]]] = {
@@ -30,7 +30,8 @@ ENCODERS: dict[str, Callable[[int], tuple[bool, ...]]] = {
 class RnnEncoder(keras.layers.Layer):
     """Reads the source with LSTM layers.
 
-    Where as many read as the layer below has, each is given one's outputs, otherwise all of them side by side.
+    If a layer has as many LSTMs as the layer below, each reads the outputs of one of those. Otherwise each reads all
+    outputs, concatenated.
 
     Args:
         kind: a name of `ENCODERS`.
@@ -47,8 +48,8 @@ class RnnEncoder(keras.layers.Layer):
         seed: int32 [2], or None for inference.
 
     Returns:
-        The last layer's outputs [B, S, outputs]; and each layer's state after the last symbol it read. Of two
-        directions "gnmt" gives the backward one's, as tensorflow/nmt does, and "bi" both side by side.
+        The last layer's outputs [B, S, outputs]; and each layer's state after the last symbol it read. Where a layer
+        has two directions, "gnmt" returns the backward state, as tensorflow/nmt does, and "bi" both, concatenated.
     """
 
     def __init__(self, kind: str, num_layers: int, units: int, dropout: float, **kwargs: Any) -> None:

@@ -48,5 +48,5 @@ class RnnHParams(HParams):
             )
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters, at least: biases, attention, and all but one embedding, are not counted."""
+        """A lower bound on the parameters: biases, attention, and all but one embedding, are not counted."""
         return 2 * self.num_layers * 8 * self.d_model**2 + vocab_size * self.d_model

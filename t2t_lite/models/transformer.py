@@ -39,24 +39,24 @@ class Transformer(NoBuildTrace, Model):
 
     Args:
         source_vocab_size, target_vocab_size: rows of the embeddings.
-        num_layers: N, of the encoder and, unless num_decoder_layers is not 0, of the decoder.
+        num_layers: N, of the encoder, and of the decoder if num_decoder_layers is 0.
         d_model: size of every layer's output.
         factory: makes the parts of the encoder's and decoder's layers.
         shared: one matrix for source, target and softmax; needs one vocabulary.
         tied: the softmax uses the target's matrix.
-        positions: how places are encoded, as in TransformerHParams.
+        positions: how positions are encoded, as in TransformerHParams.
         max_positions: rows of a table of learned positions.
         source_vector: one vector is added at all positions of the source; tensor2tensor's target space.
         start_vector: the decoder's input at position 0, which has no symbol before it, is a vector, and not zero.
         output_bias: a number for each piece is added to its logit.
-        source_end: the encoder sees the end symbol of the source; else that is as padding.
+        source_end: the encoder sees the end symbol of the source; otherwise that is treated as padding.
         remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
         window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
     """
 
     packs = True
     attention_kinds = ("encoder", "decoder", "memory")
-    source_positions: Any = None  # of learned positions alone
+    source_positions: Any = None  # only if positions are learned
     target_positions: Any = None
 
     def __init__(
@@ -119,7 +119,7 @@ class Transformer(NoBuildTrace, Model):
         self({"source": ids, "target": ids})
 
     def _vector(self, wanted: bool, name: str, size: int, initializer: Callable[[], Any]) -> Any:
-        """A weight, or None. Each initializer takes a number of Keras' seed, so one is made only where it is used."""
+        """A weight, or None. Each initializer takes a number from Keras' seed, so it is made only if it is used."""
         return self.add_weight(name=name, shape=(size,), initializer=initializer()) if wanted else None
 
     @classmethod
@@ -138,7 +138,7 @@ class Transformer(NoBuildTrace, Model):
         target_vocab_size: int,
         shared: bool,
     ) -> Self:
-        """As `from_hparams`, with layers of the factory's parts."""
+        """As `from_hparams`, with layers whose parts the factory makes."""
         with layers_in(hparams.precision):
             return cls(
                 source_vocab_size,
@@ -217,7 +217,7 @@ class Transformer(NoBuildTrace, Model):
         Args:
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
-            cache: has what came before, as `ops.kv_cache.KVCache`.
+            cache: holds what came before, as `ops.kv_cache.KVCache`.
         """
         bias = cache.bias
         if self.window:
@@ -274,7 +274,7 @@ class Transformer(NoBuildTrace, Model):
         """Returns what is added to the embeddings of a side at `positions`, int [...].
 
         Args:
-            side: "source", where the source's vector is in it, or "target", where the start's is, at position 0.
+            side: "source", which includes the source's vector, or "target", which includes the start's at position 0.
 
         Returns:
             float32, broadcastable to [..., d_model].
@@ -287,7 +287,7 @@ class Transformer(NoBuildTrace, Model):
             encoding = SIGNALS[self.positions](positions, self.d_model)
         if side == "source" and self.source_bias is not None:
             encoding = encoding + ops.cast(self.source_bias, "float32")
-        if side == "target" and self.start_vector is not None:  # there the symbol before has the zero vector
+        if side == "target" and self.start_vector is not None:  # at position 0 the embedding is zero
             first = ops.cast(ops.equal(positions, 0), "float32")[..., None]
             encoding = encoding + first * ops.cast(self.start_vector, "float32")
         return encoding

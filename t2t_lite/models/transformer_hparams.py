@@ -15,7 +15,7 @@ class TransformerHParams(HParams):
     """A recipe of the Transformer (section 3, Table 3).
 
     Raises:
-        UsageError: also d_model that is odd, or no multiple of num_heads where d_k or d_v follows from both.
+        UsageError: also if d_model is odd, or is no multiple of num_heads while d_k or d_v is 0.
     """
 
     model = "transformer"
@@ -94,7 +94,7 @@ class TransformerHParams(HParams):
             )
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters, at least: biases and norms, and all but one embedding, are not counted."""
+        """A lower bound on the parameters: biases, norms, and all but one embedding, are not counted."""
         per_head = self.d_model // self.num_heads
         attention = 2 * self.d_model * self.num_heads * ((self.d_k or per_head) + (self.d_v or per_head))
         positions = 2 * self.max_positions * self.d_model if self.positions == "learned" else 0

@@ -19,7 +19,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
 
-# Fields that a Transformer has, too; its other ones are as in the paper's base model.
+# Fields that a Transformer has, too; its other fields are as in the paper's base model.
 _AS_TRANSFORMER = ("num_layers", "d_model", "d_ff", "num_heads", "norm", "share_embeddings", "dropout", "precision")
 
 
@@ -42,7 +42,7 @@ class MoeFactory(LayerFactory):
 
 @dataclasses.dataclass(frozen=True)
 class MoeSizes(Sizes):
-    """What the counts depend on; the products are those that the positions need, without room left in blocks."""
+    """What the counts depend on; products are counted for the positions alone, not for empty rows of blocks."""
 
     experts: ExpertsSize = dataclasses.field(kw_only=True)
 

@@ -1,4 +1,7 @@
-"""The model group of the recipes of `transformer_moe`; what all have is the paper's base model."""
+"""The model group of the recipes of `transformer_moe`.
+
+Fields that all Transformers have default to the paper's base model.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class TransformerMoeHParams(HParams):
             )
 
     def parameters(self, vocab_size: int = 0) -> int:
-        """Parameters, at least: biases, norms and gates, and all but one embedding, are not counted."""
+        """A lower bound on the parameters: biases, norms, gates, and all but one embedding, are not counted."""
         mixtures = self.num_layers // 2
         networks = 2 * (self.num_layers - mixtures + mixtures * self.num_experts)
         attention = 3 * self.num_layers * 4 * self.d_model**2

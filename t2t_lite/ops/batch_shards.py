@@ -1,6 +1,6 @@
 """A micro-batch in blocks of rows, which several processors compute side by side.
 
-Earns (benchmarks/notebook.md), with `threads`: T1 0.93 to 0.99 of the time, T2 0.81 to 0.94.
+Gain (benchmarks/notebook.md), with `threads`: T1 takes 0.93 to 0.99 of the time, T2 0.81 to 0.94.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import tensorflow as tf
 from t2t_lite.layers.dropout import Seed
 
 _PHILOX = 1
-_AT_A_TIME = 4  # numbers that Philox makes of one count
+_AT_A_TIME = 4  # numbers that Philox makes from one count
 
 
 def batch_shards(batch: Mapping[str, Any], seed: Any, number: int) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Cuts a micro-batch into blocks of rows, of which some are empty where there are fewer rows.
+    """Cuts a micro-batch into blocks of rows; some are empty if there are fewer rows than blocks.
 
     Args:
         batch: int32 arrays [rows, length].
         seed: int32 [2], the micro-batch's.
-        number: of blocks; 1: the micro-batch and its seed as they are.
+        number: number of blocks; 1 leaves the micro-batch and its seed as they are.
 
     Yields:
-        Each block and its seed, with which a model drops of it what it drops of those rows of the whole.
+        Each block and its seed. With this seed a model drops in the block what it drops in those rows of the whole.
     """
     if number == 1:
         yield dict(batch), seed
@@ -38,7 +38,7 @@ def batch_shards(batch: Mapping[str, Any], seed: Any, number: int) -> Iterator[t
 
 
 class _RowsSeed(Seed):
-    """Draws for some rows of an array, from `first` on, what would be drawn for them within all `rows`."""
+    """Draws for some rows of an array, from `first` on, what a draw for all `rows` would give them."""
 
     def __init__(self, values: Any, first: Any, rows: Any) -> None:
         self.values = values
@@ -60,8 +60,8 @@ class _RowsSeed(Seed):
         return tf.gather(numbers, self._first + tf.range(shape[axis]), axis=axis)
 
     def _numbers(self, counts: Any, size: Any, levels: int) -> Any:
-        """int32 [size] in [0, levels), after `counts` counts."""
-        # As keras.random.randint takes a seed.
+        """Returns int32 [size] in [0, levels), drawn after the first `counts` counts."""
+        # The seed is converted as keras.random.randint does it.
         seed = tf.math.floormod(tf.cast(tf.cast(self.values, tf.uint32), tf.int64), tf.int32.max - 1)
         key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
         counter = _advanced(counter, counts)
@@ -72,6 +72,6 @@ class _RowsSeed(Seed):
 
 
 def _advanced(counter: Any, steps: Any) -> Any:
-    """A counter of 128 bits, uint64 [2] with the lower half first, `steps` further on."""
+    """Returns a 128-bit counter, uint64 [2] with the lower half first, advanced by `steps`."""
     low = counter[0] + tf.cast(steps, tf.uint64)
     return tf.stack([low, counter[1] + tf.cast(low < counter[0], tf.uint64)])

@@ -1,9 +1,9 @@
-"""Experts without XLA: each one's rows in one product, with its matrices where they are.
+"""Experts without XLA: all rows of an expert in one product, without copies of its matrices.
 
-`layers.mixture_of_experts.expert_outputs` copies a matrix for each block of rows, as sizes that depend on the routing
-are not for XLA. Without XLA they may, so nothing is copied or computed in vain.
+`layers.mixture_of_experts.expert_outputs` copies a matrix for each block of rows, because XLA does not allow sizes that
+depend on the routing. Without XLA sizes may depend on it, so nothing is copied or computed in vain.
 
-Earns (docs/results.md): forward and backward pass of a mixture 0.26 to 0.67 of the processor time.
+Gain (docs/results.md): forward and backward pass of a mixture take 0.26 to 0.67 of the processor time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def experts_one_by_one(model: Any, outer: OuterGraph | None = None) -> Iterator[
     """Gives the mixtures of a model a function for graphs without XLA.
 
     Args:
-        outer: of a search, whose steps keep each expert's matrices, cast; None: each call makes them.
+        outer: graph of a search, whose steps share each expert's cast matrices; None: each call casts them.
     """
     mixtures = [layer for layer in model._flatten_layers() if type(layer) is MixtureOfExperts]
     with replaced({layer: {"function": _function(layer, outer)} for layer in mixtures}):

@@ -1,9 +1,9 @@
 """Int8 weights: a quarter of float32's bytes to read, and products of integers.
 
-A matrix [I, O] is kept as round(127 w / max |w|), with a maximum for each column; each row that it is multiplied with
-is rounded in the same way when it comes. So the product of a row depends on no other row.
+A matrix [I, O] is stored as round(127 w / max |w|), with a maximum for each column. Each row that it is multiplied
+with is rounded in the same way just before the product. So the product of a row depends on no other row.
 
-Earns (benchmarks/notebook.md): D3 0.63 of the time of float32, D2 0.68, D1 0.71.
+Gain (benchmarks/notebook.md): D3 takes 0.63 of the time of float32, D2 0.68, D1 0.71.
 
 Legend: R rows, I what is summed over, O outputs.
 """
@@ -27,7 +27,7 @@ from t2t_lite.ops.packed import columns
 
 _log = logging.getLogger("t2t_lite")
 _LEAST_SHARE = 0.9  # below that, int8 would save little
-_TINY = 1e-30  # instead of the largest of zeros
+_TINY = 1e-30  # instead of the maximum of zeros
 
 
 class Int8Matrix(Matrix):
@@ -36,7 +36,7 @@ class Int8Matrix(Matrix):
     Args:
         values: int8 [O, I].
         scales: float32 [O]; column o of the matrix is values[o] * scales[o].
-        outer: of a search, whose steps keep what oneDNN makes of the values; None: of a product that is made once.
+        outer: graph of a search, whose steps share what oneDNN makes of the values; None: for a single product.
     """
 
     def __init__(self, values: Any, scales: Any, outer: OuterGraph | None = None) -> None:
@@ -79,13 +79,13 @@ class Int8Matrix(Matrix):
 def quantize(model: Any) -> None:
     """Replaces each matrix of a model by an `Int8Matrix`; the model can then no longer be trained.
 
-    Logs the share of the model's matrices that is int8 then; vectors and tables that are only looked up do not count.
+    Logs the share of the model's matrices that is then int8. Vectors, and tables that are only looked up, do not count.
 
     Args:
         model: a `models.base.Model` in float32.
 
     Raises:
-        UsageError: less than nine tenths of its weights are in matrices that can do it.
+        UsageError: less than nine tenths of its weights are in matrices that can be int8.
         DataError: a weight is not finite.
     """
     found = list(matrices_of(model._flatten_layers()))
@@ -99,13 +99,13 @@ def quantize(model: Any) -> None:
             f"for, and at least {_LEAST_SHARE:.0%} has to be. Use another precision."
         )
     _log.info("int8: %.1f%% of the numbers in the matrices of the model; all else is float32.", 100 * share)
-    gc.freeze()  # Keras collects garbage for each weight that goes, and need not look at all that there is
+    gc.freeze()  # Keras collects garbage for each weight removed; this keeps it from scanning every object
     try:
         for layer, name, axes in found:
             weight = np.asarray(getattr(layer, name))
             if not np.isfinite(weight).all():
                 raise DataError(f"{layer.path}/{name} has numbers that are not finite. Use another checkpoint.")
-            delattr(layer, name)  # before another comes in its place, or the model would keep it
+            delattr(layer, name)  # before the new one is set, or the model would keep the old one
             setattr(layer, name, _rounded(weight if axes == "OI" else weight.T))
     finally:
         gc.unfreeze()
@@ -116,7 +116,7 @@ def _numbers(weights: Sequence[Any]) -> int:
 
 
 def int8_matrices(model: Any) -> dict[str, Int8Matrix]:
-    """The int8 matrices of a model by their paths; none of one that was not quantized."""
+    """The int8 matrices of a model by their paths; empty if the model was not quantized."""
     found = {
         f"{prefix}{layer.path}/{name}": getattr(layer, name)
         for prefix, member in model.members().items()

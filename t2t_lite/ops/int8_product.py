@@ -17,16 +17,16 @@ _NOT_HERE = (
 
 
 def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
-    """Adds up in 32 bits, exactly; in graphs only.
+    """Multiplies 8-bit integers and adds up in 32 bits, exactly; in graphs only.
 
-    TensorFlow makes this operation of a product of rounded numbers where it finds one; no function of its own does.
+    TensorFlow puts this operation in place of a product of rounded numbers; none of its functions makes it directly.
 
     Args:
         rows: int8 [R, I], without -128.
         columns: int8 [O, I], likewise.
         scales: float32 [O].
-        prepack: what oneDNN makes of the columns before it multiplies, the operation keeps from its first call on: they
-            must be the same in all. For few rows that takes as much time as the product.
+        prepack: from its first call on, the operation keeps what oneDNN makes of the columns before it multiplies. The
+            columns must be the same in all calls. For few rows this preparation takes as long as the product.
 
     Returns:
         float32 [R, O]: rows times the transpose of columns, times scales.
@@ -47,7 +47,7 @@ def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
                 "Thost_inputs": _types(ranges),
                 "Tdevice_outputs": _types(ranges[:1]),
                 "Thost_outputs": _types([]),
-                # It has no form without a bias, here of zeros.
+                # It has no form without a bias; here the bias is zeros.
                 "fused_ops": AttrValue(list=AttrValue.ListValue(s=[b"BiasAdd", b"Dequantize"])),
                 "transpose_b": AttrValue(b=True),
                 "is_weight_const": AttrValue(b=prepack),
@@ -69,7 +69,7 @@ def check_machine() -> None:
         raise UsageError("Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here.")
     try:
         exact = tf.function(_exact, autograph=False)().numpy()
-    except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow has it not for this processor, or not any more
+    except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
         exact = False
     if not exact:
         raise UsageError(_NOT_HERE)
@@ -81,7 +81,7 @@ def assert_exact() -> None:
 
 
 def _exact() -> Any:
-    """Whether the largest of sums are right: processors without VNNI add two products in 16 bits, which are too few."""
+    """Whether the largest sums are right: processors without VNNI add two products in 16 bits, which are too few."""
     rows, columns = tf.fill([2, 64], LARGEST), tf.fill([64, 64], LARGEST)
     product = int8_product(tf.cast(rows, tf.int8), tf.cast(columns, tf.int8), tf.ones([64]), prepack=False)
     return tf.reduce_all(product == 64 * LARGEST**2)

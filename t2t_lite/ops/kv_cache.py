@@ -1,11 +1,11 @@
 """KV cache of beam search: hypotheses share slots, and an ownership mask takes the place of reordering.
 
-Hypotheses change places from step to step, and what was written of them never moves. Each step fills K slots, one for
-each hypothesis there is then, and `owner` says which of all slots are a hypothesis' own past. Attention sees the slots
-of all hypotheses of its sentence, and a bias hides those of the others: no copy is made when hypotheses change places.
-When the slots are used up, those that no hypothesis looks at any more are left out, and there is room again.
+Hypotheses change places from step to step, but what was written for them never moves. Each step fills K slots, one for
+each hypothesis of that step, and `owner` says which slots are a hypothesis' own past. Attention sees the slots of all
+hypotheses of its sentence, and a bias hides those of the others, so nothing is copied when hypotheses change places.
+When the slots are used up, those that no hypothesis looks at any more are dropped, and there is room again.
 
-Earns (benchmarks/notebook.md): D1 0.90 of the time, and leaving slots out 0.85.
+Gain (benchmarks/notebook.md): D1 takes 0.90 of the time; dropping slots gives 0.85.
 
 Legend: B sentences, K beam size, H heads, N slots, E = d_k or d_v.
 """
@@ -20,7 +20,7 @@ import tensorflow as tf
 from t2t_lite.layers import masks
 from t2t_lite.ops.step_attention import step_attention
 
-_BLOCK = 16  # steps for which there is new room: short outputs never pay for long ones
+_BLOCK = 16  # steps that new room is made for: short outputs never pay for long ones
 
 # "count": int32 scalar, the slots in use, the same for all sentences; "owner": bool [B, K, N]; "positions":
 # int32 [B, 1, N], of what is in the slots; "slots": for each layer keys and values, [B, H, N, E].
@@ -37,7 +37,7 @@ class KVCache:
         memory_bias: float32 [B, 1, 1, S].
 
     Attributes:
-        layers: a `LayerCache` for each.
+        layers: a `LayerCache` for each layer.
         bias: float32 [B, 1, K, N]; shows each hypothesis its own past and present.
         positions: int32 [B, 1, 1, N], of the slots.
         memory_bias: as given.
@@ -52,9 +52,9 @@ class KVCache:
         self._positions = tf.where((place >= 0) & (place < beam_size), index, state["positions"])
         self.bias = masks.bias(self._owner)[:, None]
         self.positions = self._positions[:, None]
-        # Equal, but made by an operation inside the loop: TensorFlow 2.21's fusion of matmul and add for oneDNN would
-        # read a bias that comes straight from outside at the wrong output of the loop's switch, and the whole search
-        # would give empty arrays (it does so for models of one layer).
+        # The same values, but made by an operation inside the loop. TensorFlow 2.21's fusion of matmul and add for
+        # oneDNN would read a bias that comes straight from outside at the wrong output of the loop's switch. The whole
+        # search would then give empty arrays (it does so for models of one layer).
         self.memory_bias = tf.where(memory_bias < 0, memory_bias, 0.0)
         pairs = zip(state["slots"], memory, strict=True)
         distances = (self._positions - index)[:, 0]
@@ -71,14 +71,14 @@ class KVCache:
 
 
 class LayerCache:
-    """KV cache of one layer in one step, and how few queries attend to it.
+    """KV cache of one layer in one step, and the attention of few queries to it.
 
     Args:
         slots: keys [B, H, N, d_k] and values [B, H, N, d_v].
         first: int scalar, the slot of the first hypothesis.
         capacity: int scalar, N.
         memory: the layer's keys and values of cross-attention.
-        distances: int32 [B, N], the slots' positions less that of this step.
+        distances: int32 [B, N], the slots' positions minus that of this step.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class LayerCache:
 
 
 def init(memory: Sequence[tuple[Any, Any]], batch: Any, beam_size: int, steps: Any) -> State:
-    """Returns an empty cache with room for `steps` steps or a block of them.
+    """Returns an empty cache with room for `steps` steps, but at most for one block of them.
 
-    `memory`: keys and values [B, H, S, E] of the layers' cross-attention, as wide.
+    `memory`: keys and values [B, H, S, E] of the layers' cross-attention. The cache has the same H and E.
     """
     capacity = _capacity(steps, beam_size)
     return {
@@ -125,12 +125,12 @@ def is_full(state: State) -> Any:
 
 
 def compact(state: State, steps: Any) -> State:
-    """Returns a state without unused slots, with room for `steps` more steps or a block of them."""
+    """Returns a state without unused slots, with room for `steps` more steps, at most one block."""
     seen = tf.reduce_any(state["owner"], 1)
     count = tf.reduce_max(tf.math.count_nonzero(seen, 1, dtype=tf.int32))
     _, kept = tf.math.top_k(tf.cast(seen, tf.int32), count)  # in their old order; fewer than `count` may be seen
     room = [[0, 0], [0, 0], [0, _capacity(steps, state["owner"].shape[1])]]
-    copied = tf.pad(kept, room[1:])  # uninitialised: a slot is masked until it is written
+    copied = tf.pad(kept, room[1:])  # new slots copy slot 0: they are masked until they are written
     return {
         "count": count,
         "owner": tf.pad(tf.gather(state["owner"], kept, axis=2, batch_dims=1), room),
@@ -146,8 +146,8 @@ def _capacity(steps: Any, beam_size: int) -> Any:
 def _written(slots: Any, first: Any, capacity: Any, new: Any) -> Any:
     """`slots` [B, H, capacity, E] with `new` [B, K, H, E] from slot `first` on; nothing else holds the buffer.
 
-    TensorFlow's operation for it is slower with each axis more, and copies number by number: so over two axes, and if
-    they come out even, with numbers of 16 bytes.
+    TensorFlow's operation for this is slower with each additional axis, and copies number by number. So it is given two
+    axes and, if the sizes divide evenly, numbers of 16 bytes.
     """
     beam_size, heads, size = new.shape[1:]
     number = slots.dtype if size * slots.dtype.size % tf.complex128.size else tf.complex128
@@ -158,7 +158,7 @@ def _written(slots: Any, first: Any, capacity: Any, new: Any) -> Any:
         rows = tf.reshape(x, [-1, places * width] + [together] * (together > 1))
         return tf.bitcast(rows, number)
 
-    # As integers: oneDNN, which TensorFlow gives floating numbers to, is slower where there is little to transpose.
+    # As integers: TensorFlow passes floats to oneDNN, which is slower if there is little to transpose.
     integer = tf.int32 if new.dtype.size == 4 else tf.int16
     new_BHKE = tf.transpose(tf.bitcast(new, integer), [0, 2, 1, 3])
     written = tf.raw_ops.TensorStridedSliceUpdate(

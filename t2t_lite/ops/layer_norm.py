@@ -1,9 +1,9 @@
 """Layer normalisation whose gradients are written by hand.
 
-A row's mean is taken away once, for the variance and for the result, and the gradients keep one array: for 1,024 rows
-of 512 both take seven tenths of the time of keras.layers.LayerNormalization.
+A row's mean is subtracted once, for the variance and for the result, and the gradients keep one array. For 1,024 rows
+of 512, forward and backward pass take seven tenths of the time of keras.layers.LayerNormalization.
 
-Earns (benchmarks/notebook.md): T1 0.96 of the processor time, T2 0.93.
+Gain (benchmarks/notebook.md): T1 takes 0.96 of the processor time, T2 0.93.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def layer_norm_with_gradients(x: Any, gamma: Any, beta: Any, epsilon: float = EP
 
 @contextlib.contextmanager
 def gradients_by_hand(model: Any) -> Iterator[None]:
-    """Gives the layer normalisation of a model that is trained the gradients above."""
+    """Makes the `LayerNorm` layers of a model in training use the gradients above."""
     norms = [layer for layer in model._flatten_layers() if type(layer) is LayerNorm]
     with replaced({layer: {"function": layer_norm_with_gradients} for layer in norms}):
         yield

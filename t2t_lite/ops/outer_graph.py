@@ -1,4 +1,4 @@
-"""The graph around loops, in which what does not change from step to step is computed once."""
+"""The graph around loops: it computes once whatever does not change from step to step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import tensorflow as tf
 
 
 class OuterGraph:
-    """Where it was made: a graph that is being traced, or no graph.
+    """The graph in which this object was made: one that is being traced, or none.
 
-    A loop's body may ask for a tensor of the graph around it: it is made there when it is first asked for.
+    A loop's body may ask for a tensor of the graph around it. The tensor is made in that graph at the first request.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class OuterGraph:
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Returns what `make` returned in this graph when it was called for the first time with `key`."""
+        """Returns what `make` returned in this graph at the first call with this `key`."""
         if key not in self._made:
             with contextlib.nullcontext() if self._graph is None else self._graph.as_default():
                 self._made[key] = make()

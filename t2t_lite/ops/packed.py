@@ -1,6 +1,6 @@
-"""Weights packed for a search: cast and laid out once, as the precision wants them.
+"""Weights packed for a search: cast and laid out once, as suits the precision.
 
-Earns (benchmarks/notebook.md): with bfloat16 D2 0.84 of the time, D3 0.80.
+Gain (benchmarks/notebook.md): with bfloat16 D2 takes 0.84 of the time, D3 0.80.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from t2t_lite.ops.outer_graph import OuterGraph
 
 
 class VariableMatrix(Matrix):
-    """A variable's value; where it is used as an array, it is one.
+    """A variable's value, which can also be used as an array.
 
     Args:
         weight: a variable.
         axes: "IO" or "OI".
-        outer: where it is cast.
+        outer: graph in which it is cast.
     """
 
     def __init__(self, weight: Any, axes: str, outer: OuterGraph) -> None:
@@ -50,9 +50,9 @@ class VariableMatrix(Matrix):
 class PackedMatrix(VariableMatrix):
     """A variable's value, cast and laid out once for a search.
 
-    With few rows to multiply, reading the matrix is what takes time: float32 is laid out as [I, O], as TensorFlow's
-    product without oneDNN would transpose a table each time; bfloat16 as [O, I], as two numbers of a column are
-    multiplied at once.
+    With few rows to multiply, it is reading the matrix that takes time. float32 is laid out as [I, O], because
+    TensorFlow's product without oneDNN would otherwise transpose a table each time. bfloat16 is laid out as [O, I],
+    because two numbers of a column are multiplied at once.
     """
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
@@ -73,7 +73,7 @@ def _packed(matrices: Iterable[PackedMatrix], dtype: Any) -> Any:
 
 
 def columns(product: Any, sizes: Iterable[int]) -> list[Any]:
-    """Cuts a product [R, O] of several matrices."""
+    """Splits a product [R, O] of several matrices into one product for each."""
     ends = [0, *itertools.accumulate(sizes)]
     if len(ends) == 2:
         return [product]

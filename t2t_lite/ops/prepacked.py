@@ -1,8 +1,8 @@
 """Prepacked weights: the layout that oneDNN makes of a matrix before a product is kept between searches.
 
-For the few rows of a search's step that takes up to as much time as the product itself.
+For the few rows of a search's step, making this layout takes up to as much time as the product itself.
 
-Earns (benchmarks/notebook.md): D3 0.88 of the time, with bfloat16 0.79; D2 with bfloat16 0.87.
+Gain (benchmarks/notebook.md): D3 takes 0.88 of the time, with bfloat16 0.79; D2 with bfloat16 0.87.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def is_supported(dtype: str) -> bool:
     if tf.config.list_physical_devices("GPU"):
         return False
     if dtype == "bfloat16" and not (_CPUINFO.exists() and " avx512f " in _CPUINFO.read_text(encoding="utf-8")):
-        return False  # as TensorFlow decides for its own products; oneDNN might end the process
+        return False  # TensorFlow's rule for its own products; oneDNN might end the process
     x = tf.cast(tf.ones([2, 16]), dtype)
     try:
         product = tf.function(_product, autograph=False)(x, tf.transpose(x), False)
-    except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow has it not for this processor, or not any more
+    except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
         return False
     return bool(tf.reduce_all(product == 16))
 
@@ -49,7 +49,8 @@ def is_supported(dtype: str) -> bool:
 def _product(rows: Any, array: Any, transpose: bool) -> Any:
     """[R, I], [I, O] (or [O, I], to be transposed) -> [R, O]; in graphs only.
 
-    TensorFlow makes this operation of a product and a bias where the matrix is a constant; no function of its own does.
+    TensorFlow puts this operation in place of a product and a bias if the matrix is a constant; none of its functions
+    makes it directly.
     """
     outputs = array.shape[0 if transpose else 1]
     kind = AttrValue(type=rows.dtype.as_datatype_enum)

@@ -22,9 +22,9 @@ from t2t_lite.ops.replaced import replaced
 def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
     """Puts prepared matrices into all layers that declare them, and takes them out again.
 
-    A variable's place takes a `PackedMatrix` or a `PrepackedMatrix`, and that of an int8 matrix one that keeps what
+    A `PackedMatrix` or a `PrepackedMatrix` replaces each variable. An int8 matrix is replaced by one that keeps what
     oneDNN makes of it. Arrays are made when a layer first needs them, but in the graph in which this function is
-    called: so once for all rounds of a loop inside. Mixtures of experts have a function of their own.
+    called, so only once for all rounds of a loop inside. Mixtures of experts get a function of their own.
 
     Args:
         model: a Keras model; see `layers.matrix` for what its layers declare.
@@ -46,5 +46,5 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
 
 
 def weights_read_once(model: Any) -> keras.StatelessScope:
-    """Returns the scope in which a model's variables are the values that they have where this function is called."""
+    """Returns a scope in which a model's variables are the values that they have when this function is called."""
     return keras.StatelessScope([(weight, tf.convert_to_tensor(weight.value)) for weight in model.weights])

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_LOCK = threading.RLock()  # of two graphs of a model that are traced at a time, one waits
+_LOCK = threading.RLock()  # if two graphs of a model are traced at the same time, one waits
 
 
 @contextlib.contextmanager

@@ -36,8 +36,8 @@ def step_attention(query: Any, key: Any, value: Any, bias: Any = None) -> Any:
 def swapped(x: Any) -> Any:
     """[B, T, H, E] -> [B, H, T, E], or back.
 
-    As integers: oneDNN, which TensorFlow gives floating numbers to, is slower where there is little to transpose. Earns
-    D3 0.92 of the time and D1 0.97, with bfloat16 (benchmarks/notebook.md).
+    It transposes integers, because TensorFlow passes floats to oneDNN, which is slower if there is little to transpose.
+    Gain (benchmarks/notebook.md): with bfloat16 D3 takes 0.92 of the time and D1 0.97.
     """
     return tf.bitcast(tf.transpose(tf.bitcast(x, tf.int32 if x.dtype.size == 4 else tf.int16), [0, 2, 1, 3]), x.dtype)
 
@@ -48,7 +48,7 @@ def _one_by_one(query_BTHK: Any, key: Any, value: Any, bias: Any) -> Any:
     scores = batched_matmul(query, tf.expand_dims(key, 1), transpose=True)
     if bias is not None:
         scores = scores + tf.expand_dims(tf.expand_dims(tf.squeeze(bias, 1), 2), 3)
-    # Where numbers are this few, an engine's softmax takes longer than its parts.
+    # For so few numbers, an engine's softmax takes longer than its parts.
     powers = tf.exp(scores - tf.reduce_max(scores, axis=-1, keepdims=True))
     weights = powers / tf.reduce_sum(powers, axis=-1, keepdims=True)
     return batched_matmul(weights, tf.expand_dims(value, 1))

@@ -1,10 +1,10 @@
 """Threads: all processors for one operation at a time, or one processor for each of several operations.
 
-TensorFlow does the first by itself. A Transformer's operations are short, and to hand each of them out to threads and
-to wait for the last takes up to a quarter of the time. The second does without, where there is enough to do that does
-not depend on each other: sentences of a file, rows of a batch.
+TensorFlow does the first by itself. A Transformer's operations are short: handing each of them out to threads and
+waiting for the last one takes up to a quarter of the time. The second way avoids this if there is enough independent
+work: sentences of a file, rows of a batch.
 
-Earns (benchmarks/notebook.md): D2 0.93 of the time, with bfloat16 0.81; D1 0.91, 0.77;
+Gain (benchmarks/notebook.md): D2 takes 0.93 of the time, with bfloat16 0.81; D1 0.91, with bfloat16 0.77;
 T1 0.93 to 0.99, T2 0.81 to 0.94.
 """
 
@@ -23,17 +23,17 @@ _Result = TypeVar("_Result")
 _BY_THE_USER = "TF_NUM_INTRAOP_THREADS"  # how many threads an operation has
 _MOST = 4096  # processors
 
-_settled: int | None = None  # what `as_on` was given
+_settled: int | None = None  # number of processors that `as_on` has set
 
 
 def set_inter_op_parallelism(at_most: int | None = None) -> None:
-    """Gives each operation one thread from now on, so that several should be under way at a time.
+    """Gives each operation one thread from now on, so that several operations should run at a time.
 
-    Does nothing where TensorFlow has begun to compute, where there is a GPU or one processor only, where the user has
-    said how many threads an operation has (TF_NUM_INTRAOP_THREADS), or after `as_on`.
+    Does nothing if TensorFlow has begun to compute, if there is a GPU or only one processor, if the user has set how
+    many threads an operation has (TF_NUM_INTRAOP_THREADS), or after `as_on`.
 
     Args:
-        at_most: does nothing where there are more processors.
+        at_most: does nothing if there are more processors than this.
     """
     number = processors()
     if number > 1 and (at_most is None or number <= at_most) and _settled is None:
@@ -43,11 +43,12 @@ def set_inter_op_parallelism(at_most: int | None = None) -> None:
 def as_on(num_parallel: int, per_operation: int) -> bool:
     """Fixes `num_parallel()` and `per_operation()` for all further computation, on any machine.
 
-    Sums are cut as there, so results are the same to the last bit. How many processors then do the work changes none.
+    Sums are then split as on the machine with these numbers, so results are the same to the last bit. How many
+    processors do the work changes no result.
 
     Returns:
-        Whether it does. Not where `set_inter_op_parallelism` would do nothing either, unless for the number
-        of processors, and not for numbers that cannot be.
+        Whether it has fixed them. It does not if `set_inter_op_parallelism` would do nothing (except because of the
+        number of processors), nor for impossible numbers.
     """
     global _settled
     number = num_parallel * per_operation
@@ -58,20 +59,20 @@ def as_on(num_parallel: int, per_operation: int) -> bool:
 
 
 def _set_threads(number: int) -> bool:
-    """Gives each operation that many threads; False where that cannot be."""
+    """Gives each operation that many threads; returns False if that is not possible."""
     import tensorflow as tf
 
     if _BY_THE_USER in os.environ or tf.config.list_physical_devices("GPU"):
         return False
     try:
         tf.config.threading.set_intra_op_parallelism_threads(number)
-    except RuntimeError:  # too late: all is done as before, and may take longer
+    except RuntimeError:  # too late: everything runs as before, and may take longer
         return False
     return True
 
 
 def num_parallel() -> int:
-    """How many operations should be under way at a time: 1, unless `set_inter_op_parallelism` has changed it."""
+    """How many operations should run at a time: 1, unless `set_inter_op_parallelism` or `as_on` has changed it."""
     import tensorflow as tf
 
     return processors() if tf.config.threading.get_intra_op_parallelism_threads() == 1 else 1
@@ -87,9 +88,9 @@ def per_operation() -> int:
 
 
 def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Yields function(item) for each item, in order; `num_parallel()` of them are under way.
+    """Yields function(item) for each item, in order; `num_parallel()` of them run at a time.
 
-    Where one fails, or nobody wants the rest, those that have not begun never do.
+    If one fails, or the caller stops early, items that have not begun are never started.
     """
     if num_parallel() == 1:
         yield from map(function, items)

@@ -1,4 +1,4 @@
-"""Adafactor (Shazeer and Stern, 2018): of a matrix's second moments it keeps rows and columns only."""
+"""Adafactor (Shazeer and Stern, 2018): it keeps only rows and columns of a matrix's second moments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from t2t_lite.optimizers.base import Optimizer
 
 # Section 9 of the paper.
 EPSILON_1 = 1e-30  # added to squared gradients
-EPSILON_2 = 1e-3  # the least size that a weight's step is measured by
+EPSILON_2 = 1e-3  # lower bound of the weight's size, to which its step is relative
 CLIPPING = 1.0  # d, the largest root mean square of an update
 DECAY = 0.8  # of the second moments: 1 - t^-0.8
 
@@ -22,12 +22,12 @@ class Adafactor(Optimizer):
     """Algorithms 4 (matrices) and 5 (vectors): no momentum, clipped updates, steps relative to the weight's size.
 
     The schedule's learning rate is the relative step size rho_t; the paper's own, min(10^-6 t, t^-0.5), is
-    schedule=inverse_sqrt,learning_rate=0.01,warmup_steps=10000. Of a weight with more than two axes the last two are
-    taken as a matrix.
+    schedule=inverse_sqrt,learning_rate=0.01,warmup_steps=10000. If a weight has more than two axes, the last two are
+    treated as a matrix.
     """
 
     def slot_shapes(self, shape: list[int]) -> dict[str, list[int]]:
-        """Means over columns and over rows; of a vector, all."""
+        """Means over columns and over rows; a vector keeps all of its numbers."""
         if len(shape) < 2:
             return {"v": shape}
         return {"rows": shape[:-1], "columns": [*shape[:-2], shape[-1]]}
@@ -37,7 +37,7 @@ class Adafactor(Optimizer):
         return learning_rate, 1 - float(max(step - self.start, 1)) ** -DECAY
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
-        """The rule; each root is taken by itself, as the product of rows and columns may be too small for float32."""
+        """The rule; each root is taken separately, as the product of rows and columns may be too small for float32."""
         relative_step, decay = numbers
         square = gradient**2 + EPSILON_1
 

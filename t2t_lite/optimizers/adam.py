@@ -20,7 +20,7 @@ class Adam(Optimizer):
     tensor2tensor used: variable -= rate * m / (sqrt(v) + epsilon), rate = lr * sqrt(1 - beta2^t) / (1 - beta1^t).
 
     Args:
-        variables: as of Optimizer.
+        variables: as for Optimizer.
         adam_beta1, adam_beta2, adam_epsilon: 0.9, 0.98 and 1e-9 in the paper.
     """
 
@@ -54,19 +54,19 @@ class Adam(Optimizer):
         return (self.corrected_rate(learning_rate, step),)
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
-        """The rule; TensorFlow's kernel, which `apply` calls, makes the same in one pass."""
+        """The rule; TensorFlow's kernel, which `apply` calls, computes the same in one pass."""
         (rate,) = numbers
         m = self.beta1 * slots["m"] + (1 - self.beta1) * gradient
         v = self.beta2 * slots["v"] + (1 - self.beta2) * gradient**2
         return weight - rate * m / (tf.sqrt(v) + self.epsilon), {"m": m, "v": v}
 
     def apply(self, gradients: Sequence[Any], *numbers: Any) -> None:
-        """As of Optimizer, in one pass over each variable."""
+        """As in Optimizer, in one pass over each variable."""
         (rate,) = numbers
         self._in_one_pass(gradients, rate, self.beta1, self.beta2)
 
     def apply_if(self, condition: Any, gradients: Sequence[Any], *numbers: Any) -> None:
-        """As of Optimizer; one more pass over the gradients, which XLA makes together with the update."""
+        """As in Optimizer; it adds a pass over the gradients, which XLA combines with the update."""
         wanted = zip((*numbers, self.beta1, self.beta2), (0.0, 1.0, 1.0), strict=True)
         rate, beta1, beta2 = (tf.where(condition, applied, kept) for applied, kept in wanted)
         # A gradient that is not finite must not be multiplied, not even by zero.

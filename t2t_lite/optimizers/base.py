@@ -14,15 +14,15 @@ from t2t_lite.name_table import snake_case
 class Optimizer(abc.ABC):
     """Changes weights by their gradients, and remembers what it needs in slots: named numbers for each weight.
 
-    A subclass gives `update`, `slot_shapes` where it remembers something, and `numbers` where Python works out more
-    than the learning rate. Its constructor takes `variables`, and fields of HParams by their names: those are the
-    settings that it reads. It is registered with `registry.register_optimizer`.
+    A subclass defines `update`. It also defines `slot_shapes` if it remembers something, and `numbers` if Python
+    computes more than the learning rate. Its constructor takes `variables`, and fields of HParams by name: those are
+    the settings that it reads. It is registered with `registry.register_optimizer`.
 
     Checkpoints hold slot S of an optimizer that is called NAME as NAME_S/(the weight's name).
 
     Attributes:
         variables: the weights.
-        slots: of each weight, its slots by name.
+        slots: for each weight, its slots by name.
         start: the step at which the slots were last zero: 0, unless they were reset.
 
     Args:
@@ -46,12 +46,12 @@ class Optimizer(abc.ABC):
         return snake_case(type(self).__name__)
 
     def slot_shapes(self, shape: list[int]) -> dict[str, list[int]]:
-        """The shapes of the slots of a weight of this shape, by name; "start" is no name for one."""
+        """The shapes of the slots of a weight of this shape, by name; no slot may be called "start"."""
         del shape
         return {}
 
     def numbers(self, learning_rate: float, step: int) -> tuple[float, ...]:
-        """What `update` is given beside the gradient, worked out in Python: always as many, the learning rate first.
+        """What `update` is given besides the gradient, computed in Python: always the same count, the rate first.
 
         Args:
             learning_rate: the schedule's.
@@ -72,8 +72,8 @@ class Optimizer(abc.ABC):
     def apply(self, gradients: Sequence[Any], *numbers: Any) -> None:
         """Updates this replica's copy of every variable.
 
-        Every replica must be given the same gradients: nothing is exchanged here, so that the update may stand
-        inside a condition, which an update through the distribution strategy may not.
+        Every replica must be given the same gradients: nothing is exchanged here. So the update may be inside a
+        condition; an update through the distribution strategy may not.
 
         Args:
             gradients: one per variable, all-reduced.
@@ -82,7 +82,7 @@ class Optimizer(abc.ABC):
         self._apply(None, gradients, numbers)
 
     def apply_if(self, condition: Any, gradients: Sequence[Any], *numbers: Any) -> None:
-        """The same without a branch, on which a GPU would be waited for: all stays as it is unless `condition`."""
+        """The same without a branch, which would wait for a GPU: nothing changes unless `condition` holds."""
         self._apply(condition, gradients, numbers)
 
     def _apply(self, condition: Any, gradients: Sequence[Any], numbers: Sequence[Any]) -> None:

@@ -32,7 +32,7 @@ def make_optimizer(hparams: HParams, variables: Sequence[Any]) -> Optimizer:
 
 
 def make_schedule(hparams: HParams, d_model: int) -> Schedule:
-    """The learning rate by step; raises UsageError as `make_optimizer`, and where a field that it needs is not given.
+    """The learning rate by step; raises UsageError as `make_optimizer`, and if a field that it needs is not given.
 
     Args:
         d_model: the model's.
@@ -43,7 +43,7 @@ def make_schedule(hparams: HParams, d_model: int) -> Schedule:
 
 
 def check_choices(hparams: HParams, load_tensorflow: Callable[[], None]) -> None:
-    """Raises UsageError as the two above would; TensorFlow is loaded only where it has to be."""
+    """Raises UsageError as the two above would; TensorFlow is loaded only if needed."""
     registry.OPTIMIZERS.check(hparams.optimizer)
     make_schedule(hparams, d_model=1)
     if hparams.optimizer != HParams.optimizer or _changed(hparams, "optimizer"):
@@ -73,7 +73,7 @@ def _parameters(made: Any) -> dict[str, inspect.Parameter]:
 
 
 def _only_read_by(kind: str, hparams: HParams) -> dict[str, Any]:
-    """Fields that only those optimizers, or schedules, read whose constructors name them; with their defaults."""
+    """Fields, with their defaults, that only optimizers (or schedules) whose constructors name them read."""
     return {name: field.default for name, field in config.fields(type(hparams)).items() if field.meta.read_by == kind}
 
 
@@ -95,7 +95,7 @@ def _check_read(kind: str, name: str, made: Any, hparams: HParams) -> None:
 
 
 def _make(kind: str, made: Any, base: type, hparams: HParams, **given: Any) -> Any:
-    """Calls `made` with what it asks for: `given` things, and fields."""
+    """Calls `made` with the arguments that it asks for: those in `given`, and fields of the recipe."""
     where = f"The {kind} {made.__module__}.{made.__qualname__}"
     if not (isinstance(made, type) and issubclass(made, base)):
         raise UsageError(f"{where} is no {base.__name__}; derive it from {base.__module__}.{base.__name__}.")

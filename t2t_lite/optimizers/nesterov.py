@@ -16,11 +16,11 @@ class Nesterov(Optimizer):
     """m = momentum * m + gradient; variable -= rate * (gradient + momentum * m).
 
     This is Sutskever's form, velocity = momentum * velocity - rate * gradient(variable + momentum * velocity), written
-    for the point at which the gradient is taken, velocity being -rate * m. As m is free of the rate, a rate that
-    changes scales the velocity as fairseq's `lr_correct` does.
+    for the point at which the gradient is taken, with velocity = -rate * m. As m does not contain the rate, a change of
+    the rate scales the velocity, as fairseq's `lr_correct` does.
 
     Args:
-        variables: as of Optimizer.
+        variables: as for Optimizer.
         momentum: 0.99 in "Convolutional Sequence to Sequence Learning" (Gehring et al., 2017).
     """
 

@@ -14,7 +14,7 @@ from t2t_lite.errors import DataError
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page takes text for Markdown
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page reads text as Markdown
 
 
 class Board:
@@ -40,7 +40,7 @@ class Board:
         with self._explained(), self._writer.as_default(step=int(values["step"])):
             for name, value in values.items():
                 if name != "step":
-                    # FLOPs may be too many for an int64, and the perplexity of a run that diverges for a float32.
+                    # FLOPs may be too large for an int64, and the perplexity of a diverging run for a float32.
                     tf.summary.scalar(tag(name), float(np.clip(value, -_LARGEST, _LARGEST)))
             self._writer.flush()
 
@@ -78,5 +78,5 @@ def tag(name: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as Markdown that shows it."""
+    """Escapes a text so that Markdown shows it as it is."""
     return _MARKDOWN.sub(r"\\\1", text)

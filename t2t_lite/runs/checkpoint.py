@@ -28,7 +28,7 @@ from t2t_lite.schedules.base import Schedule
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
-# What TensorFlow raises for damaged files, whose checksums it compares; one that is cut off is an IndexError to it.
+# What TensorFlow raises for damaged files: it compares checksums, and raises IndexError for a file that is cut off.
 READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 DIVERGED_ADVICE = (
@@ -36,7 +36,7 @@ DIVERGED_ADVICE = (
     "often help, in a new run or here with --reset_optimizer."
 )
 
-RECORD = "run"  # the name of what a checkpoint holds of its run
+RECORD = "run"  # the name of a checkpoint's record of its run
 
 _log = logging.getLogger("t2t_lite")
 
@@ -54,12 +54,12 @@ class Checkpoints:
 
     Args:
         output_dir: the run's folder.
-        model: Keras model; its weights are found by their paths, so that no object's place in a tree matters.
+        model: Keras model; its weights are found by their paths, so an object's place in a tree does not matter.
         optimizer: None where only weights are wanted.
-        schedule: the run's, where it may have something to remember.
-        keep: how many of the newest stay.
-        every: steps between two of them; those of other steps do not count.
-        record: what each holds of its run, in JSON (run_changes.py); None: nothing.
+        schedule: the run's, if it may have something to remember.
+        keep: how many of the newest are kept.
+        every: steps between two of them; checkpoints of other steps do not count.
+        record: what each checkpoint records about its run, in JSON (run_changes.py); None: nothing.
         writes: whether to save at all; of several workers, only the chief does.
     """
 
@@ -176,7 +176,7 @@ class Checkpoints:
     def try_weights(self, path: str, otherwise: str) -> bool:
         """Restores only the weights from `path`; returns False where it cannot be read.
 
-        That is said in a warning, with what is done `otherwise`; a damaged one is set aside.
+        A warning then gives the reason and what is done `otherwise`. A damaged checkpoint is set aside.
         """
         try:
             self._read(path, self._weights)
@@ -192,8 +192,8 @@ class Checkpoints:
     def average(self, paths: Sequence[str]) -> list[str]:
         """Sets the weights to the mean over `paths` (section 6.1).
 
-        One that is damaged is named in a warning, set aside and left out, as is one that a running trainer has removed
-        meanwhile.
+        A damaged checkpoint is named in a warning, set aside and left out. One that a running trainer has removed
+        meanwhile is named and left out, too.
 
         Returns:
             The paths that were read.
@@ -281,7 +281,7 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
             the averaged one, else the best, else the newest.
 
     Raises:
-        UsageError: no such checkpoint; the message names those there are.
+        UsageError: no such checkpoint; the message names the existing ones.
         DataError: no checkpoint at all, or a damaged record of the trainer's choice.
     """
     kinds = {"averaged": AVERAGED, "best": BEST, "newest": NEWEST}

@@ -1,8 +1,8 @@
-"""The files of checkpoints: put in place whole, listed, kept to a number, set aside where damaged. Knows no tensors.
+"""The files of checkpoints: written whole, listed, limited in number, set aside if damaged. Knows no tensors.
 
-The checkpoint of step 30 is model-30.index and model-30.data-00000-of-00001. Both are written in a folder beside,
-forced onto the disk and renamed, the index last; both are removed index first. So an index stands for a whole
-checkpoint, unless something from outside has harmed it.
+The checkpoint of step 30 is model-30.index and model-30.data-00000-of-00001. Both are written to a folder beside the
+target, forced to the disk and renamed, the index last. They are removed index first. So an index means a whole
+checkpoint, unless something else has damaged it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
 
     Args:
         write: writes the files of a checkpoint, given its path.
-        every: steps that are no multiple of it, as when a signal has come, are kept besides, until the next save: which
-            checkpoints there are to average does not depend on where a run was stopped.
+        every: a checkpoint at a step that is no multiple of it, as after a signal, is kept in addition until the next
+            save. So the checkpoints to average do not depend on where a run was stopped.
 
     Returns:
         The checkpoint's path.
@@ -65,12 +65,12 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
             _move(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-        # The new one stays whatever its number: a run that was killed may have left a best one of a later step.
+        # The new one is always kept, whatever its step: a killed run may have left a best one of a later step.
         new = str(folder / f"{NAME}-{step}")
         others = [path for path in list_checkpoints(folder) if path != new and _step(path) % every == 0]
         room = keep - 1 if step % every == 0 else keep
         kept = [*others[max(len(others) - room, 0) :], new]
-        _write_state(folder, kept)  # before the removal, or it would name what is gone
+        _write_state(folder, kept)  # before the removal, or it would name missing files
         for path in list_traces(folder):
             if path not in kept:
                 for file in _files(path):
@@ -103,7 +103,7 @@ def _step(path: str) -> int:
 
 
 def _files(path: str) -> list[Path]:
-    """Those of one checkpoint, the index first."""
+    """The files of one checkpoint, the index first."""
     folder, name = os.path.split(path)
     files = sorted(file for file in Path(folder).glob(f"{name}.*") if _FILE.fullmatch(file.name))
     return files[-1:] + files[:-1] if files and files[-1].suffix == ".index" else files

@@ -11,7 +11,7 @@ import tqdm
 
 from t2t_lite.progress import time_left
 
-# Without tqdm's steps per second: 80 columns hold the rest as far as the tokens per second.
+# Without tqdm's steps per second, so that 80 columns hold the rest up to the tokens per second.
 _BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 _MEASURED = 12  # updates before the first estimate of the whole time
 _NEW = 0.3  # weight of the newest report in the rate that the time left is computed with
@@ -46,7 +46,7 @@ class Console:
     def update(self, step: int, shape: Hashable = None) -> None:
         """Counts update `step`, of a batch of `shape`; None: it was left out.
 
-        Only batches whose shape has come before are measured: the first of a shape may have a program compiled.
+        Only batches whose shape has come before are measured: the first of a shape may include compilation.
         """
         self._bar.update(1)
         now = time.perf_counter()
@@ -59,9 +59,9 @@ class Console:
         self._since = now
 
     def report(self, step: int, updates: int, seconds: float, text: str, more: str) -> None:
-        """Shows a report of the last `updates`, which took `seconds`; a bar shows `more` besides."""
+        """Shows a report of the last `updates`, which took `seconds`; a bar also shows `more`."""
         self._reports += 1
-        # The first report has the tracing of graphs in it.
+        # The first report includes the tracing of graphs.
         weight = _NEW if self._reports > 2 else 1.0
         self._seconds_per_step += weight * (seconds / updates - self._seconds_per_step)
         self._bar.set_postfix_str(f"{text}, {more}", refresh=False)
@@ -84,7 +84,7 @@ class Console:
             sys.stdout.flush()
 
     def warn(self, text: str) -> None:
-        """The same on standard error."""
+        """Prints a line on standard error without breaking the bar."""
         if not self._quiet:
             tqdm.tqdm.write(text, file=sys.stderr)
 

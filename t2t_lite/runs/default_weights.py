@@ -4,8 +4,9 @@
      "averaged": "model-4000",
      "dev": {"averaged": {"dev_loss": 1.91, ...}, "best": {"dev_loss": 1.93, ...}}}
 
-The trainer writes it when it has scored both on dev. It counts as long as the averaged checkpoint is the one that was
-scored. Runs older than this file have none: there the averaged weights are the default.
+The trainer writes it at the end, with the scores on dev if there was a choice. It counts as long as the averaged
+checkpoint is the one that was scored. Runs from before this file existed have none; for them the averaged weights are
+the default.
 """
 
 from __future__ import annotations

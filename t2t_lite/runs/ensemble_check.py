@@ -19,7 +19,7 @@ def check_members(folders: Sequence[str], specs: Sequence[RunSpec]) -> None:
     """Raises UsageError, with a sentence that names both folders, unless these runs can be an ensemble.
 
     Args:
-        folders: of the runs, as they were given.
+        folders: the runs' folders, as given.
         specs: what `read_run` read there.
     """
     first = load_pair(folders[0])

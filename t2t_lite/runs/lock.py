@@ -23,10 +23,10 @@ _log = logging.getLogger("t2t_lite")
 
 @contextlib.contextmanager
 def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
-    """Holds the lock of a run's folder, which is made if need be.
+    """Holds the lock of a run's folder; makes the folder if needed.
 
-    The file stays, and names the process that held the lock last; what locks is not that it is there, so one that a
-    killed trainer has left stops nobody. A folder that was made here, and in which nothing else came to stand, goes.
+    The lock file stays, and names the process that held the lock last. The file's existence alone locks nothing, so one
+    that a killed trainer has left stops nobody. A folder that was made here is removed if it holds nothing else.
 
     Raises:
         TrainingError: another process holds it; the message names process and host.

@@ -1,7 +1,7 @@
-"""A model's shapes, checked before a run begins: its members are traced on a tiny batch, and nothing is computed.
+"""Check of a model's shapes before a run begins: its members are traced on a tiny batch; nothing is computed.
 
-Else what breaks the contract of `base.Model` would end in a traceback at the first update, or, in the search, hours
-later at the first evaluation.
+Without it, a model that breaks the contract of `base.Model` would end in a traceback at the first update. A fault in
+the search would appear only hours later, at the first evaluation.
 
 Legend: B sentences, S source length, T target length, K hypotheses, V target vocabulary, D width.
 """
@@ -21,22 +21,22 @@ from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
 
-B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can stand in for another
+B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
 _MAPS = {"encoder": ((S, S), "S, S"), "decoder": ((T, T), "T, T"), "memory": ((T, S), "T, S")}  # rows and columns
-# Of a model of more layers, one of these sizes is traced in its place; by whether both vocabularies are of one size.
+# A model with more layers is traced with these sizes instead, by whether its two vocabularies have the same size.
 LAYERS = 2
-_KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # a message, in bold, that Keras added a call's arguments to
+_KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # the message, in bold; Keras adds a call's arguments to it
 TWIN_SIZES = {True: (97, 97), False: (97, 89)}
 
 
 def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
-    """Builds a registered model as `Model.from_hparams` and checks its shapes.
+    """Builds a registered model with `Model.from_hparams` and checks its shapes.
 
     Args:
         sizes: of the source vocabulary and of the target vocabulary.
 
     Raises:
-        UsageError: in a sentence, which member broke the contract, what it gave and what it had to.
+        UsageError: the message says which member broke the contract, what it gave and what it had to give.
     """
     file = getattr(sys.modules.get(model_class.__module__), "__file__", None) or ""
     check = _Check(f"The model {name!r} ({model_class.__qualname__})", file)
@@ -53,21 +53,21 @@ def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, in
         try:
             _trace(check, _twin(model_class, hparams, sizes, shared), TWIN_SIZES[sizes[0] == sizes[1]][1])
             return model
-        except Exception:  # the model itself says what is wrong, or that it is right as it is
+        except Exception:  # then the model itself is traced, to find what is wrong or that nothing is
             pass
     _trace(check, model, sizes[1])
     return model
 
 
 def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
-    """The model with fewer layers and symbols, as tracing `base` takes seconds; made last: Keras' names count up."""
+    """The model with fewer layers and symbols, as tracing `base` takes seconds. Made last, as Keras numbers names."""
     hparams = config.replace(hparams, num_layers=LAYERS)
     twin: Model = model_class.from_hparams(hparams, *TWIN_SIZES[sizes[0] == sizes[1]], shared)
     return twin
 
 
 def _trace(check: _Check, model: Model, vocab_size: int) -> None:
-    """Checks the members of a model whose target vocabulary has that size."""
+    """Checks the members of a model whose target vocabulary has size `vocab_size`."""
     before = {weight.path for weight in model.weights}
 
     @tf.function(autograph=False)
@@ -95,15 +95,15 @@ class _Check:
     """The checks of one model; see `make_checked`.
 
     Args:
-        who: the model, as sentences begin.
-        file: where its class stands.
+        who: the model's name, which begins a sentence.
+        file: the file that defines its class.
     """
 
     def __init__(self, who: str, file: str) -> None:
         self._who, self._file = who, file
 
     def fault(self, what: str) -> UsageError:
-        """What broke the contract, in a sentence."""
+        """The error for a broken contract, as a sentence."""
         return UsageError(f"{self._who} does not keep the contract of t2t_lite.models.base.Model: {what}.")
 
     def call(self, member: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -123,7 +123,7 @@ class _Check:
             ) from error
 
     def output(self, model: Model, vocab_size: int) -> Any:
-        """`output`; returns its table."""
+        """Checks `output`, and returns its table."""
         output = self.call("output", model.output)
         if not (isinstance(output, tuple) and len(output) == 2):
             raise self.fault(f"output returned a {type(output).__name__}, not (table, bias or None)")
@@ -139,11 +139,11 @@ class _Check:
         return output[0]
 
     def hidden(self, model: Model, batch: dict[str, Any], width: int) -> None:
-        """`hidden`; `width` is that of output's table."""
+        """Checks `hidden`; `width` is that of output's table."""
         self._hidden("hidden's result", self.call("hidden", model.hidden, batch), width)
 
     def sums(self, model: Model, batch: dict[str, Any], width: int) -> None:
-        """`hidden_and_sums`, where the model has its own, and `further_loss`."""
+        """Checks `hidden_and_sums`, if the model has its own, and `further_loss`."""
         if type(model).hidden_and_sums is Model.hidden_and_sums:
             return
         found = self.call("hidden_and_sums", model.hidden_and_sums, batch)
@@ -163,7 +163,7 @@ class _Check:
         self._shape(what, hidden, (B, T, width), "[B, T, D], D as in output's table")
 
     def maps(self, model: Model, batch: dict[str, Any]) -> None:
-        """`attention_maps`, where the model says that it has some."""
+        """Checks `attention_maps`, if the model says that it has some."""
         if not model.attention_kinds:
             return
         found = self.call("attention_maps", model.attention_maps, batch)
@@ -177,7 +177,7 @@ class _Check:
             self._shape(f"attention_maps' {kind!r}", weights, (B, None, None, *sizes), f"[B, L, H, {axes}]")
 
     def search(self, model: Model, memory: Any, ids: Any, parents: Any, number: Any, vocab_size: int) -> None:
-        """`start`, its step, `reorder` and `is_full`."""
+        """Checks `start`, its step, `reorder` and `is_full`."""
         begun = self.call("start", model.start, memory, K, number)
         if not (isinstance(begun, tuple) and len(begun) == 3 and callable(begun[2])):
             raise self.fault("start has to return (fixed, state, step), the last of them a function")
@@ -202,7 +202,7 @@ class _Check:
             raise self.fault(f"is_full returned {_shown(full)}, not a bool scalar")
 
     def _shape(self, what: str, value: Any, wanted: tuple[int | None, ...], axes: str) -> None:
-        """None: any size; sizes that the graph does not know are let pass."""
+        """Checks a shape. None in `wanted`: any size. Sizes that the graph does not know pass."""
         shape = tuple(getattr(value, "shape", ("no array",)))
         if len(shape) != len(wanted) or any(None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=True)):
             sizes = ", ".join("any" if size is None else str(size) for size in wanted)
@@ -211,7 +211,7 @@ class _Check:
             )
 
     def sentences_first(self, what: str, nest: Any, *, scalars: bool) -> None:
-        """All arrays have sentences on their first axis; `scalars`: or no axis at all."""
+        """Checks that all arrays have sentences on their first axis; with `scalars`, they may have no axis at all."""
         for where, value in _leaves(nest):
             if not hasattr(value, "shape"):
                 raise self.fault(f"{what}{where} is a {type(value).__name__}, not an array")
@@ -220,7 +220,7 @@ class _Check:
                 self._shape(f"{what}{where}", value, wanted, "sentences on the first axis")
 
     def _same(self, member: str, state: Any, after: Any) -> None:
-        """The state has the structure, the dtypes and the sizes that it had."""
+        """Checks that a state keeps its structure, dtypes and sizes."""
         try:
             keras.tree.assert_same_structure(state, after)
         except (TypeError, ValueError):

@@ -29,7 +29,7 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class OpenRun:
-    """A run with weights: `checkpoint` is their path and `step` the update they are of."""
+    """A run with weights: `checkpoint` is their path and `step` the update they belong to."""
 
     output_dir: Path
     spec: RunSpec
@@ -58,8 +58,8 @@ class OpenRun:
 class OpenEnsemble:
     """Runs that decode and score as one model, with the data and the search of the first that was named.
 
-    members: in the order of their weights' checksums. So sums over them, and with these the last bits of scores, do not
-        depend on the order in which they were named.
+    members: in the order of their weights' checksums. So sums over them, and the last bits of scores, do not depend on
+        the order in which they were named.
     """
 
     first: OpenRun
@@ -69,7 +69,7 @@ class OpenEnsemble:
 
     @property
     def spec(self) -> RunSpec:
-        """That of the first run."""
+        """The spec of the first run."""
         return self.first.spec
 
     @property
@@ -94,8 +94,8 @@ def open_run(
 
     Args:
         checkpoint: see `checkpoint.find`.
-        usr_dir: the user's own code, which a run that was trained with such needs.
-        precision: instead of the run's. "int8" is float32 with matrices of int8; see `quantize`.
+        usr_dir: the user's own code; needed if the run was trained with such code.
+        precision: used instead of the run's. "int8" is float32 with matrices of int8; see `quantize`.
         decoding: hparams to use instead of the run's, such as beam_size; None leaves the run's.
     """
     spec = read_run(output_dir, usr_dir)
@@ -122,7 +122,7 @@ def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsem
 
     Args:
         output_dirs: the runs' folders.
-        options: those of `open_run`. They are for each run; what a search needs and they do not set is the first's.
+        options: those of `open_run`, for each run. Search settings that they leave out are those of the first run.
 
     Raises:
         UsageError: the runs cannot be an ensemble; see `check_members`. Else as `open_run`.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from t2t_lite.runs.report import read_metrics
 
-SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_score")  # how the entries of an evaluation line begin
+SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_score")  # how the score entries of an evaluation line begin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class DevScore:
     loss: float = math.inf
 
     def better_than(self, other: DevScore) -> bool:
-        """Whether the score is higher, or equal in every digit (as 0.00 is) and the loss lower."""
+        """Whether the score is higher, or exactly equal (as with 0.00) and the loss lower."""
         return (self.score, -self.loss) > (other.score, -other.loss)
 
 

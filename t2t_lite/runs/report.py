@@ -44,11 +44,11 @@ class Report:
 
     Args:
         output_dir: the run's folder; lines are appended.
-        first_step: lines of later steps are from a run that was killed, and are taken out: they will come again.
+        first_step: lines of this step and later are from a killed run. They are removed, and will be written again.
         train_steps: for the estimate of the time left.
         sizes: the model's.
         flops: of the steps before `first_step`.
-        device_flops_per_second: what utilisation is a share of.
+        device_flops_per_second: the speed that utilisation is a share of.
         hparams: the recipe, for TensorBoard.
         quiet: show nothing.
     """
@@ -134,7 +134,7 @@ class Report:
         self._console.say(text)
 
     def warn(self, text: str) -> None:
-        """The same on standard error."""
+        """Prints a line on standard error without breaking the progress bar."""
         self._console.warn(text)
 
     def pause(self) -> Pause:
@@ -167,7 +167,7 @@ class Report:
         with open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
             file.flush()
-            os.fsync(file.fileno())  # early stopping counts these scores: they must not be behind the checkpoint
+            os.fsync(file.fileno())  # early stopping counts these scores: they must not lag behind the checkpoint
         self._board.scalars(values)
 
 
@@ -193,7 +193,7 @@ def _forget_after(path: Path, step: int) -> None:
 
 
 def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl; those that are damaged, as one that was cut off in the middle, are left out."""
+    """The lines of metrics.jsonl; leaves out damaged ones, such as a line that was cut off in the middle."""
     path = Path(output_dir) / METRICS_FILE
     lines = []
     for text in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():

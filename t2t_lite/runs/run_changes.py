@@ -1,4 +1,4 @@
-"""Check of the settings that change when a run resumes, and of a checkpoint against the run's files."""
+"""Checks of settings that change when a run resumes, and of a checkpoint against the run's files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_same(
 
 
 def make_record(spec: RunSpec) -> dict[str, Any]:
-    """Returns what each checkpoint holds of its run, to be compared by `check_record`."""
+    """Returns what each checkpoint records about its run; `check_record` compares it."""
     return {
         "problem": spec.problem,
         "options": spec.options,
@@ -51,8 +51,8 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
 
     Args:
         record: the checkpoint's.
-        training: whether it is to be trained on; else the optimizer's settings may differ, as --reset_optimizer leaves
-            them.
+        training: whether training goes on from the checkpoint. Otherwise the optimizer's settings may differ, as after
+            --reset_optimizer.
     """
     known = config.from_run(type(spec.hparams), record["hparams"])
     trained = dataclasses.replace(
@@ -60,7 +60,7 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
     )
     changes = _changes(trained, spec, reset_optimizer=not training)
     theirs, ours = record["files"] or {}, spec.files or {}
-    changes += [  # of vocabularies; tags concern outputs only, and may be learned again
+    changes += [  # only of vocabularies: tags affect just the outputs, and may be learned again
         f"  {name}: checksum {theirs[name][:12]}... -> {ours[name][:12]}..."
         for name in FILES
         if name in theirs and name in ours and theirs[name] != ours[name]
@@ -101,7 +101,7 @@ def _may_change(resume: Resume, old: RunSpec, reset_optimizer: bool) -> bool:
 
 
 def _without_paths(spec: RunSpec) -> dict[str, Any]:
-    """The options that decide the updates; that files are the same is for the data's identity to say."""
+    """The options that decide the updates. The identity of the data covers whether files are the same."""
     paths = spec.make_problem().path_options
     return {name: value for name, value in spec.options.items() if name not in paths}
 

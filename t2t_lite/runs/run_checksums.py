@@ -1,7 +1,8 @@
 """Checksums of a run's small files: a changed bit in one could give other words or another recipe.
 
-hparams.json and problem.json each hold `sha256`, which is of all their other entries; problem.json holds `files`, the
-checksums of the vocabularies and of tags.json; and each checkpoint holds a record of recipe, problem and files.
+hparams.json and problem.json each hold `sha256`, the checksum of all their other entries. problem.json also holds
+`files`, the checksums of the vocabularies and of tags.json. Each checkpoint holds a record of recipe, problem and
+files.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _REMEDY = "Put it back from a copy; the folder of the run's prepared data holds 
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `values` with the checksum of them, which does not depend on their order or on white space."""
+    """Returns `values` with their checksum, which does not depend on order or white space."""
     return {**values, SHA256: _digest(values)}
 
 
 def check_seal(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
-    """Raises DataError if `values`, read from `path`, hold a checksum that is not theirs."""
+    """Raises DataError if `values`, read from `path`, hold a wrong checksum."""
     rest = {name: value for name, value in values.items() if name != SHA256}
     if SHA256 in values and values[SHA256] != _digest(rest):
         raise DataError(

@@ -23,7 +23,7 @@ _log = logging.getLogger("t2t_lite")
 
 
 def given_vocabulary_of(path: str | os.PathLike[str]) -> GivenVocabulary:
-    """Returns what problem.json says of --vocabulary=PATH; errors as `given_vocabulary.load`."""
+    """Returns the entry of problem.json for --vocabulary=PATH; raises as `given_vocabulary.load`."""
     source, target = given_vocabulary.load(path)
     return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
 
@@ -34,7 +34,7 @@ def prepare_run_data(
     """Opens the prepared data of a run, or prepares them.
 
     Args:
-        again: prepare them again where they have changed, and let the run go on with others than it was trained on; its
+        again: prepare them again if they have changed, and let the run go on with data that it was not trained on. Its
             vocabulary stays.
         options: num_workers and progress of `prepare`.
 
@@ -46,7 +46,7 @@ def prepare_run_data(
         DataError: the checkpoints were trained on other data, or the run's vocabulary is damaged; also as `prepare`.
     """
     trained = has_weights(output_dir)
-    if trained:  # what else is learned is written again
+    if trained:  # other learned files are written again
         check_files(output_dir, {name: known for name, known in (spec.files or {}).items() if name in FILES})
     if again and trained and spec.vocabulary is None:
         spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
@@ -86,10 +86,10 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
     """Copies the data's vocabularies and tags into the run, which can then be opened without its data.
 
     Raises:
-        DataError: the run has vocabularies already, and they differ: its weights mean other pieces.
+        DataError: the run already has other vocabularies, so its weights mean other pieces.
     """
     source, target = store.source_vocabulary, store.target_vocabulary
-    if not has_weights(output_dir):  # left by a start that came to nothing
+    if not has_weights(output_dir):  # files of an earlier start that saved no weights
         for name in (*FILES, *store.codec.file_names):
             (Path(output_dir) / name).unlink(missing_ok=True)
     for name, vocabulary in by_file(source, target).items():

@@ -1,8 +1,8 @@
 """A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
 
-hparams.json   the hparams set's name, the model's name, every value, and the checksum of all that
+hparams.json   the hparams set's name, the model's name, every value, and the checksum of all these
 problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
-               vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that of all this
+               vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that of all these
 vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: text/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/report.py)
@@ -41,7 +41,7 @@ _LATER_IN_PROBLEM = {"vocabulary": dict | None, "data_sha256": str | None, "file
 
 @dataclasses.dataclass(frozen=True)
 class GivenVocabulary:
-    """What --vocabulary named: `path`, and the checksums of the two sides' vocabularies, which count."""
+    """What --vocabulary named: `path`, and the checksums of both sides' vocabularies, which identify them."""
 
     path: str
     source: str
@@ -55,7 +55,7 @@ class GivenVocabulary:
 class RunSpec:
     """What a run was started with.
 
-    data_dir is relative to the run's folder where it lies inside, so that the folder can be moved.
+    data_dir: relative to the run's folder if it lies inside, so that the folder can be moved.
     vocabulary: what the data are prepared with; None: one trained on the text.
     data_sha256: `Store.checksum` of the data; None: not known.
     files: checksums of the run's vocabularies and tags, by file name (run_checksums.py); None: not known.
@@ -94,7 +94,7 @@ def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab
         shared: both sides have one vocabulary.
 
     Raises:
-        UsageError: there is none, it does not keep the contract, or the recipe is not one of its own.
+        UsageError: there is no such model, it does not keep the contract, or the recipe is not for this model.
     """
     from t2t_lite.models.base import check_model
     from t2t_lite.runs.model_check import make_checked
@@ -118,7 +118,7 @@ def has_run(output_dir: str | os.PathLike[str]) -> bool:
 
 
 def has_weights(output_dir: str | os.PathLike[str]) -> bool:
-    """Whether the run in this folder has come as far as a checkpoint; until then it may start with other settings."""
+    """Whether the run in this folder has saved a checkpoint; until then it may start with other settings."""
     return any(list_traces(Path(output_dir) / kind) for kind in ("checkpoints", "best", "averaged"))
 
 
@@ -137,7 +137,7 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     if spec.files is not None:
         problem["files"] = spec.files
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
-    # hparams.json last: it is what says that a run is here.
+    # hparams.json last: it marks the folder as a run.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
         replace_file(folder / name, json.dumps(sealed(values), indent=2, ensure_ascii=False) + "\n")
 
@@ -145,12 +145,12 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
 def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
     """Reads what `write_run` wrote, and imports the user's own code from `usr_dir`.
 
-    Code that the run alone names is not imported: whoever made its folder could run anything.
+    Code that only the run names is not imported: whoever made its folder could run anything.
 
     Raises:
         DataError: no run there, or its files are damaged.
-        UsageError: the run has code of its own, and no `usr_dir` was given; or its recipe is of a package that is not
-            installed.
+        UsageError: the run has code of its own, and no `usr_dir` was given; or its recipe belongs to a package that
+            is not installed.
     """
     if not has_run(output_dir):
         raise DataError(no_run(output_dir))
@@ -202,7 +202,7 @@ def recorded_code(output_dir: str | os.PathLike[str]) -> str | None:
 
 
 def absolute(usr_dir: str | None) -> str | None:
-    """Returns `usr_dir` as problem.json has it: the run opens from any directory."""
+    """Returns `usr_dir` as problem.json has it: absolute, so that the run opens from any directory."""
     return None if usr_dir is None else os.path.abspath(usr_dir)
 
 
@@ -257,7 +257,7 @@ def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any]) -> dic
 
     Args:
         kinds: the types of its entries.
-        later: of those that may be missing; None then.
+        later: the types of entries that may be missing, and are then None.
 
     Raises:
         DataError: no file, another form, or a checksum that differs.

@@ -2,7 +2,7 @@
 
 {"starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "computed", "first_step",
 "start", "end", "status"}, ...]}, oldest first. computed: see training/last_bits.py. Times are UTC. status: "running";
-"done"; "stopped: ..." by a signal; "failed: ..."; "killed": there was no time to note the end, which is null.
+"done"; "stopped: ..." by a signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def recorded(
 ) -> Iterator[None]:
     """Context that records in run.json the trainer's start and how it ended.
 
-    The caller holds the run's lock: an older entry without an end is of a process that is gone.
+    The caller holds the run's lock, so an older entry without an end belongs to a process that is gone.
 
     Args:
         command: the command line.
-        devices: what trains.
-        first_step: the update that comes next.
-        computed: how; see training/last_bits.py.
+        devices: the devices that train.
+        first_step: the next update.
+        computed: how they compute; see training/last_bits.py.
         writes: whether to write at all; of several workers, only the chief does.
     """
     if not writes:
@@ -85,7 +85,7 @@ def recorded(
     finally:
         try:
             _write(path, [*before, {**entry, "end": utc(), "status": status}])
-        except OSError as error:  # a full disk; what has gone wrong before it is what counts
+        except OSError as error:  # a full disk; an error before it matters more
             _log.warning("%s: the end of this start could not be noted: %s.", path, error.strerror or error)
 
 

@@ -1,4 +1,4 @@
-"""What checkpoints hold of optimizer and schedule, beside the weights: slots, and a schedule's memory."""
+"""State of optimizer and schedule in checkpoints, beside the weights: slots, and a schedule's memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _HEARD = "heard"
 
 
 class SavedState:
-    """The variables that a checkpoint holds of a training, and the way from there to optimizer and schedule.
+    """The variables of a training in a checkpoint, and their transfer to and from optimizer and schedule.
 
-    Of an optimizer called "adam" with slots "m" and "v": the parts adam_m and adam_v, by the weights' names, and
-    adam_start, the step at which they were last zero. Of a schedule with a memory: schedule_memory.
+    For an optimizer called "adam" with slots "m" and "v" these are the parts adam_m and adam_v, by the weights' names,
+    and adam_start, the step at which they were last zero. For a schedule with a memory: schedule_memory.
 
     Attributes:
         parts: variables by part and name.
-        may_lack: parts that a checkpoint may lack. Those of version 0.1 have no start, as their slots are as old as the
-            run; those before --reset_optimizer may be of a schedule without a memory.
+        may_lack: parts that a checkpoint may lack. Checkpoints of version 0.1 have no start, as their slots are as old
+            as the run. Those from before --reset_optimizer may be of a schedule without a memory.
 
     Args:
         names: of the trainable weights.
@@ -56,7 +56,7 @@ class SavedState:
                 self._memory[name].assign(value)
 
     def clear(self) -> None:
-        """Sets defaults before a read for what a checkpoint may lack."""
+        """Before a read, sets to its default what a checkpoint may lack."""
         if self._optimizer is not None:
             self._start.assign(0)
         for name, variable in self._memory.items():
@@ -70,10 +70,10 @@ class SavedState:
             memory = {name: float(variable.numpy()) for name, variable in self._memory.items()}
             heard = int(memory.pop(_HEARD))
             self._schedule.memory |= memory
-            self._schedule.heard = step if heard < 0 else heard  # a schedule that is new here begins here
+            self._schedule.heard = step if heard < 0 else heard  # a schedule that is new to the run begins here
 
     def check_parts(self, wanted: Collection[str], there: Collection[str], path: str) -> None:
-        """Raises DataError if a whole part is `wanted` and not `there`, as of another optimizer."""
+        """Raises DataError if a whole part is `wanted` and not `there`, as with another optimizer."""
         lacking = [part for part in wanted if part in self.parts and part not in (*there, *self.may_lack)]
         if lacking:
             raise DataError(

@@ -3,8 +3,9 @@
 {"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
 "weights": {"path", "step", "checksum"}, "decoding": {...}, "hypotheses", "date", "version"}
 
-loss and perplexity are of the split; dev_loss, of the same weights, is null where it is not known. The weights' path is
-relative to the run's folder. hypotheses names the file with the translations that were scored; null: they are in none.
+loss and perplexity are those of the split. dev_loss is that of the same weights, or null if it is not known. The
+weights' path is relative to the run's folder. hypotheses names the file with the scored translations; null: no file has
+them.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def scores_path(output_dir: str | os.PathLike[str], split: str) -> Path:
 
 
 def describe_weights(checkpoint: str) -> dict[str, Any]:
-    """Path in the run's folder, step, and checksum of a checkpoint: of its index, which holds one of each tensor."""
+    """Path in the run's folder, step, and checksum of a checkpoint's index, which holds a checksum of each tensor."""
     path = Path(checkpoint)
     digest = hashlib.sha256(path.with_name(f"{path.name}.index").read_bytes()).hexdigest()
     name = f"{path.parent.name}/{path.name}"
@@ -117,11 +118,11 @@ def describe_weights(checkpoint: str) -> dict[str, Any]:
 
 
 def _dev_loss(folder: Path, weights: Mapping[str, Any]) -> float | None:
-    """The loss on dev, from dev.scores.json or from the evaluation after the update that the weights are of."""
+    """The weights' loss on dev, from dev.scores.json or from the evaluation after their update."""
     record = read_scores(folder, "dev")
     if record is not None and record["weights"] == weights:
         return record.get("loss")
-    if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean is of other weights than its step's
+    if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean has other weights than its step
         return None
     losses = [
         line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line

@@ -1,7 +1,7 @@
 """FLOPs of a training (models/flops.py), and the share of the devices' speed that it reaches.
 
-Counted are real tokens, not padding, each pair by its own lengths; the pairs of a packed row are counted one by one,
-as if each stood in a row of its own. What a device computes on padding, or between the pairs of a row, is lost
+Only real tokens count, not padding, and each pair counts by its own lengths. The pairs of a packed row count one by
+one, as if each had a row of its own. What a device computes on padding, or between the pairs of a row, is lost
 utilisation.
 """
 
@@ -58,9 +58,9 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
     """Returns the FLOPs per second of all devices of `strategy` in plain matrix products.
 
     Measured for a fraction of a second: the best of some products of square matrices of `dtype`, as TensorFlow computes
-    them (float32 in TensorFloat-32 on GPUs that have it). Several GPUs count as often as the first. On CPUs as many
-    products are under way as training has operations under way, and their rates add up; logical CPUs share one machine
-    and count once. Work of others on the machine makes it an underestimate.
+    them (float32 in TensorFloat-32 on GPUs that have it). The rate of the first GPU is multiplied by their number. On
+    CPUs as many products run at the same time as operations in training, and their rates add up; logical CPUs share one
+    machine and count once. Other work on the machine makes the result too low.
     """
     gpu = on_gpus()
     # Large enough to fill a GPU; on a CPU, short enough to finish before a process switch.

@@ -40,7 +40,7 @@ def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) 
 def verify_resumed(
     output_dir: str | os.PathLike[str], spec: RunSpec, path: str, *, reset_optimizer: bool
 ) -> str | None:
-    """Raises DataError unless `spec` is what the newest checkpoint, `path`, was trained with; returns the same."""
+    """Raises DataError unless the newest checkpoint, `path`, was trained with `spec`; returns as `verify_opened`."""
     record = read_record(path)
     if record is not None:
         check_record(record, spec, path, training=not reset_optimizer)
@@ -58,7 +58,7 @@ def verify_resumed(
 
 
 def read_record(path: str) -> dict[str, Any] | None:
-    """Returns what a checkpoint holds of its run (run_changes.py); None: it is of an earlier version.
+    """Returns a checkpoint's record of its run (run_changes.py); None: the checkpoint is of an earlier version.
 
     Raises:
         DamagedError: it cannot be read.

@@ -15,8 +15,8 @@ from t2t_lite.errors import UsageError, check_options
 class Sampler(abc.ABC):
     """The distribution that symbols are drawn from.
 
-    A subclass gives `restrict`. Its constructor takes the sampler's options, each with a default. It is registered with
-    `registry.register_sampler`.
+    A subclass defines `restrict`. Its constructor takes the sampler's options, each with a default. It is registered
+    with `registry.register_sampler`.
 
     Args:
         temperature: logits are divided by it; below 1 likely symbols become more likely.
@@ -38,7 +38,7 @@ class Sampler(abc.ABC):
 
 
 def check(name: str, value: float, is_right: bool, allowed: str) -> None:
-    """Raises UsageError, naming an option and what it may be, unless it is right."""
+    """Raises UsageError, naming an option and its allowed values, unless the value is right."""
     if not is_right:
         raise UsageError(f"The sampler's option {name}={value:g} must be {allowed}.")
 
@@ -54,7 +54,8 @@ def make_sampler(name: str, options: dict[str, Any]) -> Sampler:
     """Makes a sampler by its name.
 
     Raises:
-        UsageError: an unknown name, an option that it does not take or whose value cannot be, or it is no Sampler.
+        UsageError: an unknown name, an unknown option, a value that is not allowed, an option without a value, or a
+            class that is no Sampler or lacks `restrict`.
     """
     made: Any = registry.SAMPLERS.get(name)
     where = f"The sampler {name!r} ({made.__module__}.{made.__qualname__})"

@@ -1,4 +1,4 @@
-"""The fewest symbols that have the probability top_p together (nucleus sampling; Holtzman et al., 2020)."""
+"""The fewest symbols whose probabilities add up to at least top_p (nucleus sampling; Holtzman et al., 2020)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Nucleus(Sampler):
     """softmax(logits / temperature) over the most likely symbols whose probabilities add up to at least p.
 
     Args:
-        top_p: p; the temperature comes first, and changes which symbols these are.
+        top_p: p; the temperature is applied first, and changes which symbols these are.
     """
 
     def __init__(self, top_p: float = 0.9, temperature: float = 1.0) -> None:
@@ -24,7 +24,7 @@ class Nucleus(Sampler):
         self.top_p = top_p
 
     def restrict(self, logits: Any) -> Any:
-        """Those before which less than p is reached, in falling order."""
+        """Keeps each symbol if the more likely ones before it add up to less than p."""
         values, symbols = tf.math.top_k(logits, logits.shape[-1])
         probabilities = tf.cast(tf.nn.softmax(values), tf.float64)
         before = tf.cumsum(probabilities, axis=-1, exclusive=True) / tf.reduce_sum(probabilities, -1, keepdims=True)

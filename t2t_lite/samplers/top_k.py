@@ -14,7 +14,7 @@ class TopK(Sampler):
     """softmax(logits / temperature) over the k most likely symbols; 1 is greedy search.
 
     Args:
-        top_k: k; of equally likely symbols the one with the smaller id comes first.
+        top_k: k; among equally likely symbols the one with the smaller id comes first.
     """
 
     def __init__(self, top_k: int = 10, temperature: float = 1.0) -> None:

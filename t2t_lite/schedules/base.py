@@ -11,14 +11,14 @@ from t2t_lite.errors import UsageError
 class Schedule(abc.ABC):
     """The learning rate of each update.
 
-    A subclass gives `rate`. Its constructor takes fields of HParams by their names: those are the settings that it
-    reads; d_model is the model's. It is registered with `registry.register_schedule`.
+    A subclass defines `rate`. Its constructor takes fields of HParams by name: those are the settings that it reads;
+    d_model is the model's. It is registered with `registry.register_schedule`.
 
     Attributes:
-        listens: whether `evaluated` is called after evaluations. Evaluations by which rates
-            are chosen cannot move, so that eval_every must stay as it is when a run goes on.
+        listens: whether `evaluated` is called after evaluations. Rates then depend on when evaluations happen, so
+            eval_every must stay the same when a run goes on.
         memory: numbers that checkpoints hold; the rate may depend on them, and on nothing else that changes.
-        heard: the step of the last evaluation that `evaluated` was called for; in checkpoints as well.
+        heard: the step of the last evaluation that `evaluated` was called for; also in checkpoints.
     """
 
     listens = False
@@ -32,18 +32,18 @@ class Schedule(abc.ABC):
         """The learning rate of update number `step`, from 1."""
 
     def evaluated(self, loss: float) -> str | None:
-        """Learns of an evaluation at a multiple of eval_every, each once and in order.
+        """Is called for each evaluation at a multiple of eval_every, once and in order.
 
         Args:
-            loss: on dev.
+            loss: the loss on dev.
 
         Returns:
-            A sentence on what changes, for the user; None: nothing does.
+            A sentence for the user on what changes, or None if nothing does.
         """
         raise NotImplementedError
 
     def __call__(self, step: int) -> float:
-        """`rate`; raises UsageError where it is not one."""
+        """Returns `rate`; raises UsageError if that is negative or not finite."""
         rate = float(self.rate(step))
         if not 0 <= rate < math.inf:
             raise UsageError(
@@ -54,7 +54,7 @@ class Schedule(abc.ABC):
 
 
 def need(schedule: str, **fields: float) -> None:
-    """Raises UsageError, naming the first of `fields` that is 0: it was not given."""
+    """Raises UsageError, naming the first of `fields` that is 0, which means that it was not given."""
     for name, value in fields.items():
         if not value:
             raise UsageError(f"hparams: schedule={schedule} needs {name}, which has no default; add {name}=VALUE.")

@@ -11,7 +11,7 @@ class Halving(Schedule):
     """learning_rate / 2^n, n being 0 up to update halve_after, 1 for the next halve_every updates, and so on.
 
     Luong et al. halve "every epoch after 5 epochs": halve_after=5E, halve_every=E, where an epoch has E updates. There
-    is no way up at the start.
+    is no warm-up.
     """
 
     def __init__(self, learning_rate: float, halve_after: int, halve_every: int) -> None:

@@ -8,7 +8,7 @@ from t2t_lite.schedules.base import Schedule, need
 
 @registry.register_schedule
 class InverseSqrt(Schedule):
-    """learning_rate * min(step / warmup_steps, (warmup_steps / step)^0.5): equation (3) by its peak."""
+    """learning_rate * min(step / warmup_steps, (warmup_steps / step)^0.5): equation (3), given by its peak."""
 
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()

@@ -12,8 +12,7 @@ from t2t_lite.schedules.base import Schedule, need
 class Plateau(Schedule):
     """learning_rate / 2^halvings.
 
-    By the loss on dev, which is that of all of dev and has nothing to do with how it is decoded. There is no way up
-    at the start.
+    The loss is that of all of dev, and does not depend on how dev is decoded. There is no warm-up.
     """
 
     listens = True
@@ -30,7 +29,7 @@ class Plateau(Schedule):
         return self._rate * 0.5 ** self.memory["halvings"]
 
     def evaluated(self, loss: float) -> str | None:
-        """Notes whether the loss is the lowest so far; halves the rate if it has not been for long enough."""
+        """Notes whether the loss is the lowest so far; halves the rate after `patience` others in a row."""
         memory = self.memory
         if loss < memory["best"]:
             memory |= {"best": loss, "since": 0}

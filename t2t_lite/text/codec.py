@@ -1,7 +1,7 @@
 """Codec: how a problem's targets are learned, and how a model's outputs become what its user reads.
 
-A problem names its codec, which data, training, runs and exports ask. The one here is for lines of text; tree_codec.py
-has that for trees.
+A problem names its codec; data, training, runs and exports use it. The codec here is for lines of text; tree_codec.py
+has the one for trees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Pair = tuple[str, str]  # source, target
 
 
 class Outputs:
-    """A model's inputs and outputs as its user has them: text, as the vocabularies read and write it."""
+    """A model's inputs and outputs as its user sees them: text, as the vocabularies read and write it."""
 
     is_text: ClassVar[bool] = True
 
@@ -27,31 +27,31 @@ class Outputs:
         return vocabulary.line(line)
 
     def output(self, line: str, written: str) -> tuple[str, bool]:
-        """Returns the output for a line of which the model wrote `written`, and whether that had to be repaired."""
+        """Returns the output for a line for which the model wrote `written`, and whether this had to be repaired."""
         return written, False
 
     def reference(self, line: str, target: str) -> str:
-        """Returns what the output for the line of a prepared pair is compared with."""
+        """Returns the reference for the line of a prepared pair: what the model's output is compared with."""
         return target
 
     def files(self) -> dict[str, str]:
-        """Returns what was learned besides vocabularies, by file name: it goes with a run and with an export."""
+        """Returns what was learned besides vocabularies, by file name; runs and exports include these files."""
         return {}
 
     def describe(self) -> dict[str, str]:
-        """Returns what a model card says of the outputs."""
+        """Returns what a model card says about the outputs."""
         return {}
 
 
 class Learner:
-    """Learns what `Outputs.files` holds; of text there is nothing to learn."""
+    """Learns what `Outputs.files` holds; for text there is nothing to learn."""
 
     def watch(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
         """Yields the training pairs as they come."""
         return pairs
 
     def files(self, others: Mapping[str, Sequence[Pair]]) -> dict[str, str]:
-        """Returns the files after all training pairs passed; warns of pairs of other splits that they do not fit."""
+        """Returns the files after all training pairs passed; warns of pairs in other splits that do not fit them."""
         return {}
 
 
@@ -59,9 +59,9 @@ class Codec:
     """Targets that are text.
 
     Attributes:
-        is_text: metrics of text apply, and a source can be made of a target.
-        file_names: what `Outputs.files` may hold.
-        settings: what is noted with prepared data; `codec_of` reads it.
+        is_text: whether metrics of text apply, and a source can be made from a target.
+        file_names: names of the files that `Outputs.files` may hold.
+        settings: what is stored with prepared data; `codec_of` reads it.
     """
 
     is_text: ClassVar[bool] = True
@@ -73,16 +73,16 @@ class Codec:
         return vocab_type
 
     def check_vocabularies(self, problem: str, source: AnyVocabulary, target: AnyVocabulary) -> None:
-        """Raises UsageError if given vocabularies cannot be the problem's."""
+        """Raises UsageError if the problem cannot use the given vocabularies."""
 
     def check_unknown(self, problem: str, number: int) -> None:
-        """Raises DataError if so many training pieces may not be unknown to a given vocabulary."""
+        """Raises DataError if `number` unknown training pieces are too many for a given vocabulary."""
 
     def learner(self) -> Learner:
         return Learner()
 
     def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> Outputs:
-        """Opens what prepared data or a run hold; `vocabulary` is the targets'."""
+        """Opens the outputs of the prepared data or the run in `folder`; `vocabulary` is that of the targets."""
         return Outputs()
 
 

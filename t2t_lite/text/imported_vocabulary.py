@@ -21,24 +21,24 @@ _SHOWN = 40  # characters of a line in a message
 class ImportedVocabulary(abc.ABC):
     """A vocabulary of another toolkit, with the methods of `text.vocabulary.Vocabulary`.
 
-    `encode` and `text_of` are that toolkit's own encode and decode, of a text as it is.
+    `encode` and `text_of` do the same as that toolkit's own encode and decode; the text is taken as it is.
 
     Args:
         data: the bytes of the vocabulary's file.
 
     Raises:
-        DataError: no such vocabulary, or a damaged one.
+        DataError: the file is not such a vocabulary, or is damaged.
     """
 
     suffix: ClassVar[str]  # of the name of its file in a run's folder
-    unknown: int | None = None  # id of the piece that stands for what has none, where there is one
+    unknown: int | None = None  # id of the piece for text without a piece, if there is one
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a vocabulary file; DataError, with the path, where there is none or it is damaged."""
+        """Reads a vocabulary file; DataError, with the path, if it is missing or damaged."""
         try:
             return cls(Path(path).read_bytes())
         except FileNotFoundError:
@@ -63,9 +63,9 @@ class ImportedVocabulary(abc.ABC):
         """Number of ids, PAD and EOS included."""
 
     def padded(self, size: int) -> ImportedVocabulary:
-        """Returns the vocabulary with more ids at its end, so that it has `size`.
+        """Returns the vocabulary with ids added at its end, so that it has `size` ids.
 
-        A model made with vocab_divisor has more ids than pieces; they are decoded as tensor2tensor does.
+        A model made with vocab_divisor has more ids than pieces; the added ids are decoded as in tensor2tensor.
 
         Raises:
             DataError: this kind of vocabulary has a fixed size.
@@ -86,7 +86,7 @@ class ImportedVocabulary(abc.ABC):
 
     @abc.abstractmethod
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the text of all `ids`, as tensor2tensor's decode: PAD and EOS are written by their names."""
+        """Returns the text of all `ids`, as tensor2tensor's decode: PAD and EOS are written as their names."""
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of `ids` up to the first EOS, PAD left out."""
@@ -104,7 +104,7 @@ def lines_of(data: bytes, what: str) -> list[str]:
         what: the kind of file, for messages: "a subword vocabulary of tensor2tensor".
 
     Raises:
-        DataError: an empty file, or bytes that are no UTF-8.
+        DataError: an empty file, or bytes that are not UTF-8.
     """
     if not data:
         raise DataError(f"The file is empty; {what} has a piece on each line.")
@@ -117,7 +117,7 @@ def lines_of(data: bytes, what: str) -> list[str]:
 
 
 def check_first(pieces: Sequence[str], what: str) -> None:
-    """DataError unless the first two ids are PAD's and EOS's, under the names that tensor2tensor gave them."""
+    """Raises DataError unless the first two pieces are PAD and EOS, by the names that tensor2tensor gives them."""
     found = [piece.removesuffix("_") for piece in pieces[: EOS + 1]]
     if found != ["<pad>", "<EOS>"]:
         shown = " and ".join(repr(piece[:_SHOWN]) for piece in pieces[: EOS + 1])

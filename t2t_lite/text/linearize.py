@@ -4,8 +4,8 @@
 
     (S (NP DT NN )NP (VP VBZ )VP )S          or, with one symbol for all tags,     (S (NP XX XX )NP (VP XX )VP )S
 
-The words are left out: a parser reads them, and whoever restores the tree has them. What a model writes need not be a
-tree; `repair` makes one of any sequence.
+The words are left out: they are the parser's input, and known when the tree is restored. A model's output need not be a
+tree; `repair` makes a tree from any sequence.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from t2t_lite.text.tag_table import PUNCTUATION as PUNCTUATION
 from t2t_lite.text.tag_table import TAG, WSJ, TagTable
 from t2t_lite.text.trees import Leaf, Node, Tree, escape
 
-ROOT = "TOP"  # what holds the parts where a sequence has several roots; EVALB does not count it
+ROOT = "TOP"  # the node above the parts if a sequence has several roots; EVALB does not count it
 
-# What `repair` may count, in the order in which it looks for it.
+# The faults that `repair` may count, in the order in which it looks for them.
 FAULTS = {
     "unknown": "symbols that are none, or not of the given ones: left out",
     "extra_leaves": "leaves after the last word: left out",
@@ -38,7 +38,7 @@ _WORD = re.compile(r"[^() \t\n\r\f\v]+")
 
 
 def sentence(line: str) -> str:
-    """Returns a sentence as a parser reads it: words separated by one space, brackets escaped as trees have them."""
+    """Returns a sentence as a parser reads it: words separated by one space, brackets escaped as in trees."""
     return " ".join(_WORD.findall(escape(line)))
 
 
@@ -46,7 +46,7 @@ def linearize(tree: Tree, *, tags: bool = True) -> list[str]:
     """Returns the symbols of a tree: "(S" where a phrase opens, a tag for each word, ")S" where it closes.
 
     Args:
-        tree: as `trees.normalize` gives it, if a model is to learn from it.
+        tree: if a model is to learn from it, the result of `trees.normalize`.
         tags: write each word's own tag; otherwise TAG for all.
     """
     symbols: list[str] = []
@@ -66,7 +66,7 @@ def restore(symbols: Sequence[str], words: Sequence[str], table: TagTable | None
     """Returns the tree of `symbols` over `words`; a TAG becomes the word's own tag in `table`, if there is one.
 
     Raises:
-        DataError: the symbols are no tree over these words (the message counts what is wrong), or as `repair`.
+        DataError: the symbols are not a tree over these words (the message counts the faults), or as `repair`.
     """
     tree, repairs = repair(symbols, words, table=table)
     if repairs:
@@ -84,13 +84,13 @@ def repair(
     known: Collection[str] | None = None,
     table: TagTable | None = WSJ,
 ) -> tuple[Tree, Counter[str]]:
-    """Returns a tree over exactly `words` that keeps of `symbols` what it can; that of `restore` if they are a tree.
+    """Returns a tree over exactly `words` that keeps what it can of `symbols`; for a valid tree, the same as `restore`.
 
     Args:
         symbols: any sequence.
         words: of the sentence, plain or escaped; at least one.
         known: the symbols that may occur, such as those of the training data; None: any that have the right form.
-        table: what a TAG becomes, and the leaf of a word for which there is no symbol; None: TAG.
+        table: gives the tag that replaces a TAG, and that of a word without a symbol; None: these get TAG.
 
     Returns:
         The tree, and how often each of FAULTS was repaired.
@@ -119,10 +119,10 @@ def repair(
 
 
 def tag_punctuation(tree: Tree, table: TagTable = WSJ) -> tuple[Tree, int]:
-    """Returns a model's tree whose words EVALB deletes or keeps as in the gold tree, and how many tags were changed.
+    """Returns a model's tree with tags by which EVALB deletes and keeps words as in the gold tree; how many changed.
 
-    EVALB would take the sentence for another one, and leave it out of the score. Of the treebank's own trees hardly one
-    changes, but some do: they are not to be passed through this.
+    Otherwise EVALB would take the sentence for another one and leave it out of the score. Do not pass the treebank's
+    own trees through this: hardly any of them change, but some do.
     """
     nodes = tuple(Leaf(table.tag(*node), node.word) if isinstance(node, Leaf) else node for node in tree.nodes)
     changed = sum(new != old for new, old in zip(nodes, tree.nodes, strict=True))
@@ -134,7 +134,7 @@ def _leaf(tag: str, word: str, table: TagTable | None) -> Leaf:
 
 
 class _Building:
-    """A tree as it grows, symbol by symbol, in time linear in their number."""
+    """A tree that is built symbol by symbol, in time linear in the number of symbols."""
 
     def __init__(self, words: Sequence[str], table: TagTable | None) -> None:
         self._table = table
@@ -144,7 +144,7 @@ class _Building:
         self._nodes: list[Node] = []
         self._open: list[str] = []
         self._count: Counter[str] = Counter()  # of the open labels
-        self._roots: list[bool] = []  # of each part that no phrase holds: is it a phrase?
+        self._roots: list[bool] = []  # for each part outside of all phrases: whether it is a phrase
 
     def open(self, label: str) -> None:
         self._nodes.append(label)

@@ -1,7 +1,7 @@
-"""Token vocabulary of OpenNMT-tf: tokens between white space, which an external tokenizer has made.
+"""Token vocabulary of OpenNMT-tf: tokens separated by white space, made by an external tokenizer.
 
-White space is that of ASCII (tokenizers/tokenizer.py of 2.32.0: SpaceTokenizer, tf.strings.split): a token may hold a
-no-break space or another of Unicode's spaces.
+Only ASCII white space counts (tokenizers/tokenizer.py of 2.32.0: SpaceTokenizer, tf.strings.split): a token may hold a
+no-break space or another Unicode space.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from t2t_lite.errors import DataError
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, lines_of
 
 SPECIAL = ("<blank>", "<s>", "</s>")  # its first ids: constants.py of 2.32.0
-UNKNOWN_TOKEN = "<unk>"  # has the id after the file's last; no line of its own
+UNKNOWN_TOKEN = "<unk>"  # has the id after the last one in the file; it has no line of its own
 
 _TOKEN = re.compile(r"[^\t-\r ]+")
 _WHAT = "a vocabulary of OpenNMT-tf"
 
 
 class OpenNmtVocabulary(ImportedVocabulary):
-    """A vocabulary of OpenNMT-tf, whose end symbol has the id 1 here, and its start symbol 2, which are 2 and 1 there.
+    """A vocabulary of OpenNMT-tf; the end symbol has the id 1 here and 2 there, the start symbol 2 here and 1 there.
 
     The names of special tokens are unknown words in a text.
 
@@ -29,7 +29,7 @@ class OpenNmtVocabulary(ImportedVocabulary):
         data: the file's bytes: a token on each line, the first three those of SPECIAL.
 
     Raises:
-        DataError: no such file, or a token that is there twice.
+        DataError: the file is not such a vocabulary, or holds a token twice.
     """
 
     suffix = ".opennmt"
@@ -59,13 +59,13 @@ class OpenNmtVocabulary(ImportedVocabulary):
         return text
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of the tokens between white space of ASCII, without EOS."""
+        """Returns the ids of the tokens separated by ASCII white space, without EOS."""
         return [self.ids.get(token, self.unknown) for token in _TOKEN.findall(text)]
 
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the tokens of all `ids`, spaces between."""
+        """Returns the tokens of all `ids`, separated by spaces."""
         return " ".join(self.pieces(ids))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id; "ID_7" where there is no 7."""
+        """Returns the token of each id; "ID_7" if there is no id 7."""
         return [self._pieces[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]

@@ -1,4 +1,4 @@
-"""SentencePiece models of one's own: read as a vocabulary, whatever ids their special pieces have."""
+"""A user's own SentencePiece models, read as vocabularies, whatever ids their special pieces have."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _log = logging.getLogger("t2t_lite")
 def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
     """Reads a SentencePiece model.
 
-    Where PAD, EOS and UNK have other ids than here, as by SentencePiece's defaults, the pieces are put into another
-    order: these three first. Text is cut into the same pieces as before.
+    If PAD, EOS and UNK have other ids than here, as with SentencePiece's defaults, these three pieces are moved to the
+    front. Text is cut into the same pieces as before.
 
     Args:
-        say: whether a message says so.
+        say: whether to log this at the level INFO; otherwise it is logged at DEBUG.
 
     Raises:
-        DataError: no SentencePiece model, or no unknown piece in it.
+        DataError: the file is not a SentencePiece model, or has no unknown piece.
     """
     try:
         data = Path(path).read_bytes()
@@ -52,11 +52,11 @@ def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -
     """Reads a SentencePiece model and gives its pieces the order of `tokens`, after PAD, EOS and UNK.
 
     Args:
-        tokens: all pieces of the model but special ones.
-        last: the name of one more, which no text has.
+        tokens: all pieces of the model except special ones.
+        last: the name of one more piece, which occurs in no text.
 
     Raises:
-        DataError: no SentencePiece model, or one with other pieces.
+        DataError: the file is not a SentencePiece model, or has other pieces.
     """
     data = load(path, say=False).data
     model = _parsed(data)
@@ -82,10 +82,10 @@ def kind(vocabulary: Vocabulary) -> str:
 
 
 def _reordered(data: bytes) -> bytes:
-    """Returns the model with PAD, EOS and UNK first; PAD or EOS is added where there is none."""
+    """Returns the model with PAD, EOS and UNK first; PAD or EOS is added if it is missing."""
     model = _parsed(data)
     spec, piece_type = model.trainer_spec, type(model.pieces[0])
-    unknown = next(piece for piece in model.pieces if piece.type == piece_type.UNKNOWN)  # the one that each model has
+    unknown = next(piece for piece in model.pieces if piece.type == piece_type.UNKNOWN)  # each model has one
     first = [piece_type(piece=name, type=piece_type.CONTROL) for name in (spec.pad_piece, spec.eos_piece)]
     names = {piece.piece for piece in (*first, unknown)}
     pieces = [*first, unknown, *(piece for piece in model.pieces if piece.piece not in names)]

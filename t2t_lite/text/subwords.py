@@ -1,9 +1,9 @@
 r"""Subword vocabulary of tensor2tensor: its SubwordTextEncoder's files, ids and texts.
 
-trax and the official models of TensorFlow's model garden have files of the same form. A text is cut into tokens, which
-are runs of letters and digits and runs of all else; a token is escaped ("_" is \u, "\" is \\, a character without a
-piece is \CODE;), ended by "_", and cut into the longest pieces from the left. So each text has ids, without an unknown
-piece, and the ids give the text again.
+trax and the official models of TensorFlow's model garden have files of the same form. A text is cut into tokens: runs
+of letters and digits, and runs of all other characters. A token is escaped ("_" as \u, "\" as \\, a character without a
+piece as \CODE;), gets a "_" at its end, and is cut into the longest pieces from the left. So every text can be encoded
+without an unknown piece, and decoding the ids gives the text back.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from t2t_lite.errors import DataError
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
 
 ESCAPES = frozenset("\\_u;0123456789")  # the characters that escapes are written in
-IMPOSSIBLE = "\u3013"  # what an escaped code point that no character has is decoded as
+IMPOSSIBLE = "\u3013"  # what an escaped code point that belongs to no character is decoded as
 
 _WHAT = "a subword vocabulary of tensor2tensor"
-# \w is the categories L* and N*, which tensor2tensor asks for, and "_": tests/text/test_subwords.py compares them all.
+# \w is "_" and the categories L* and N*, which tensor2tensor uses: tests/text/test_subwords.py compares them all.
 _TOKENS = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 _CACHED_TOKENS = 1 << 18
@@ -32,7 +32,8 @@ class SubwordVocabulary(ImportedVocabulary):
         data: the file's bytes: a piece on each line, in quotes or not; its id is the line's number, from 0.
 
     Raises:
-        DataError: no such file, or characters in it that are no piece of their own: not every text could be encoded.
+        DataError: the file is not such a vocabulary, or holds characters that are not pieces themselves, so that not
+            every text could be encoded.
     """
 
     suffix = ".subwords"
@@ -41,7 +42,7 @@ class SubwordVocabulary(ImportedVocabulary):
         super().__init__(data)
         self._pieces = [_unquoted(line) for line in lines_of(data, _WHAT)]
         check_first(self._pieces, _WHAT)
-        self.ids = {piece: i for i, piece in enumerate(self._pieces) if piece}  # of equal ones the last counts
+        self.ids = {piece: i for i, piece in enumerate(self._pieces) if piece}  # of equal pieces the last one counts
         self.alphabet = ESCAPES.union(*self._pieces)
         if lacking := sorted(char for char in self.alphabet if char not in self.ids):
             shown = ", ".join(map(repr, lacking[:8])) + (", ..." if len(lacking) > 8 else "")
@@ -75,7 +76,7 @@ class SubwordVocabulary(ImportedVocabulary):
         return ids
 
     def _ids_of(self, escaped: str) -> list[int]:
-        """Ids of the longest pieces from the left; each single character has one."""
+        """Ids of the longest pieces from the left; each single character is a piece, so one is always found."""
         found, start = [], 0
         while start < len(escaped):
             end = min(len(escaped), start + self.longest)
@@ -86,9 +87,9 @@ class SubwordVocabulary(ImportedVocabulary):
         return found
 
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the text of all `ids`, as tensor2tensor's decode; an id that does not exist is no text.
+        """Returns the text of all `ids`, as tensor2tensor's decode; an id that does not exist gives no text.
 
-        An escaped code point that no character has, which includes halves of surrogate pairs, becomes U+3013.
+        An escaped code point that belongs to no character becomes U+3013; this includes halves of surrogate pairs.
         """
         escaped = "".join(self.pieces(ids)).split("_")
         words = [word for word in (_ESCAPED.sub(_unescaped, token) for token in escaped if token) if word]
@@ -103,13 +104,13 @@ class SubwordVocabulary(ImportedVocabulary):
 
 
 def tokens(text: str) -> list[str]:
-    """Runs of letters and digits, and runs of all else; a single space between two of them is left out."""
+    """Runs of letters and digits, and runs of all other characters; a single space between two runs is left out."""
     found = _TOKENS.findall(text)
     return found[:1] + [token for token in found[1:-1] if token != " "] + found[1:][-1:]
 
 
 def escape(token: str, alphabet: frozenset[str]) -> str:
-    r"""The token as pieces write it: "_" as \u, "\" as \\, what is not in `alphabet` as \CODE;, and "_" at its end."""
+    r"""The escaped token: "_" as \u, "\" as \\, characters not in `alphabet` as \CODE;, and "_" at its end."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
     return "".join(char if char in alphabet and char != "\n" else f"\\{ord(char)};" for char in token) + "_"
 

@@ -1,13 +1,13 @@
-"""Table of the tags that words may have where EVALB leaves words out by their tags.
+"""Table of the tags that words may have, because EVALB leaves words out by their tags.
 
 EVALB deletes words by their tags, such as those of punctuation, from the gold tree and from the model's tree before it
-compares them. Where a tag of the model's is wrong, it may delete a word from one tree only. Then the sentence is in
-error and drops out of the score. The words themselves mostly say what is right: in the Wall Street Journal "," is
-always deleted and "cat" never. Which words these are depends on the treebank ("-" is HYPH in one and ":" in another)
-and on EVALB's parameters. So the table is learned from the training trees. It changes a model's tag only where the pair
-of word and tag never occurred there.
+compares them. If the model's tag is wrong, EVALB may delete a word from one tree only. Then the sentence is in error
+and drops out of the score. Mostly the word itself shows what is right: in the Wall Street Journal "," is always deleted
+and "cat" never. Which words these are depends on the treebank ("-" is HYPH in one and ":" in another) and on EVALB's
+parameters. So the table is learned from the training trees. It changes a model's tag only if the pair of word and tag
+never occurred there.
 
-The file tags.json of prepared data, of a run and of an export holds the counts that the table is made of:
+The file tags.json of prepared data, of a run and of an export holds the counts from which the table is made:
 
     {"version": 1, "deleted": [",", ".", ...], "words": {"-": {"HYPH": 1900, ":": 5}, ...}}
 """
@@ -27,12 +27,13 @@ from t2t_lite.errors import DataError
 from t2t_lite.text.trees import escape
 
 TAGS_FILE = "tags.json"
-TAG = "XX"  # the one symbol for all tags of Vinyals et al. (2015); the tag of a word for which the model wrote none
+TAG = "XX"  # the one symbol for all tags in Vinyals et al. (2015); also the tag of a word if the model wrote none
 
 _VERSION = 1
-_FLUSH = 100_000  # different pairs that are counted before those that do not matter are forgotten
-# Words without letters and digits, and names of brackets such as -LRB- (Penn Treebank) or *LRB* (TIGER). RE2, in an
-# exported graph, writes \W as [^\pL\pN]; the two differ in characters that only the newer Unicode of the two has.
+_FLUSH = 100_000  # number of different pairs to count before those that do not matter are dropped
+# Words without letters and digits, and names of brackets such as -LRB- (Penn Treebank) or *LRB* (TIGER). In an exported
+# graph, RE2 writes \W as [^\pL\pN]. The two differ only in characters that are new in the later of their two Unicode
+# versions.
 _BRACKET = r"-[LR][RCS]B-|\*[LR][RCS]B\*"
 MARK = re.compile(rf"{_BRACKET}|[\W_]+")
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
@@ -46,18 +47,18 @@ Counts = Mapping[str, Mapping[str, int]]  # {word: {tag: how often}}
 
 @dataclasses.dataclass(frozen=True)
 class TagTable:
-    """Which tags are believed of which words.
+    """Which tags are accepted for which words.
 
     Attributes:
         deleted: tags by which EVALB leaves a word out.
-        words: each known word's own tag, which replaces a tag on the wrong side of `deleted`; TAG says no more than
-            that the word is not left out.
-        pairs: (tag, word) on the other side of `deleted` than the word's own tag that occurred all the same, or whose
-            tag is TAG itself: these are believed.
-        open: tags of `deleted` that are mostly on words with letters or digits: these are believed of all words that
+        words: each known word's own tag. It replaces a model's tag if only one of the two is in `deleted`. TAG says
+            only that the word is not left out.
+        pairs: (tag, word) that are accepted as they are: they occurred although only one of the tag and the word's own
+            tag is in `deleted`, or the tag is TAG itself.
+        open: tags in `deleted` that are mostly on words with letters or digits; they are accepted for all words that
             are not in `words`.
-        learned: from training trees. There, an unknown word without letters and digits may have any tag, and TAG may be
-            a tag of the treebank's own.
+        learned: whether the table is from training trees. If so, an unknown word without letters and digits may have
+            any tag, and TAG may be one of the treebank's own tags.
         counts: what the table was learned from.
     """
 
@@ -70,11 +71,11 @@ class TagTable:
 
     @classmethod
     def of(cls, deleted: Collection[str], counts: Counts) -> TagTable:
-        """Makes the table of counts.
+        """Makes the table from counts.
 
         Args:
             deleted: the tags that EVALB deletes.
-            counts: of a word without letters and digits all its tags; of another one those that are in `deleted`.
+            counts: for a word without letters and digits, all its tags; for any other word, only those in `deleted`.
         """
         tokens: Counter[str] = Counter()
         lettered: Counter[str] = Counter()
@@ -85,14 +86,14 @@ class TagTable:
         open_tags = frozenset(tag for tag in tokens if 2 * lettered[tag] > tokens[tag])
         words, pairs = {}, set()
         for word, tags in counts.items():
-            # Of a word with letters, its other tags were not counted: that it is deleted is the exception.
+            # The other tags of a word with letters were not counted; that such a word is deleted is the exception.
             words[word] = own = _own(tags, deleted) if MARK.fullmatch(word) else TAG
             other = {tag for tag in tags if tag == TAG or (tag in deleted) != (own in deleted)}
             pairs |= {(tag, word) for tag in other}
         return cls(frozenset(deleted), words, frozenset(pairs), open_tags, counts=counts)
 
     def tag(self, tag: str, word: str) -> str:
-        """Returns a word's tag after repair: the model's own, unless it cannot be."""
+        """Returns a word's tag after repair: the model's own tag, unless it cannot be right."""
         own = self.words.get(word)
         if own is None:
             believed = tag not in self.deleted or (self.learned and (tag in self.open or bool(MARK.fullmatch(word))))
@@ -102,7 +103,7 @@ class TagTable:
         return own if tag == TAG or (tag in self.deleted) != (own in self.deleted) else tag
 
     def check_gold(self, split: str, pairs: Sequence[Pair]) -> None:
-        """Warns of gold trees that are in error even if a model writes them: their tags would be changed."""
+        """Warns of gold trees that are in error even if a model writes them, because their tags would be changed."""
         found = []
         for pair in pairs:
             leaves = _leaves(pair) or ()
@@ -131,7 +132,7 @@ class TagTable:
 
 
 def _own(tags: Mapping[str, int], deleted: Collection[str]) -> str:
-    """Returns the most frequent tag on the side of `deleted` on which the word mostly is; TAG if it is always kept."""
+    """Returns a word's most frequent tag in `deleted` if it is mostly deleted, else outside; TAG if always kept."""
     of_side = {side: {tag: n for tag, n in tags.items() if (tag in deleted) == side} for side in (True, False)}
     if not of_side[True]:
         return TAG
@@ -146,7 +147,7 @@ def _leaves(pair: Pair) -> list[tuple[str, str]] | None:
     return list(zip(tags, words, strict=True)) if len(tags) == len(words) else None
 
 
-# So the Penn Treebank tags these words, 10,781 times of 10,791 in its WSJ sample; else ' is a quotation mark.
+# The Penn Treebank's tags of these words, in 10,781 of 10,791 cases in its WSJ sample; otherwise ' is a quotation mark.
 PUNCTUATION = {
     ",": ",",
     **dict.fromkeys([".", "?", "!"], "."),
@@ -156,12 +157,12 @@ PUNCTUATION = {
     "'": "POS",
 }
 _WSJ_MARKS = (",", ".", ":", "``", "''")
-# Of data and runs that have no table of their own.
+# For data and runs that have no table of their own.
 WSJ = TagTable(frozenset(_WSJ_MARKS), PUNCTUATION, frozenset((tag, "'") for tag in _WSJ_MARKS), learned=False)
 
 
 class TagCounts:
-    """Learns a table from training pairs as they pass; memory holds no more words than matter.
+    """Learns a table from training pairs as they pass; keeps only the words that matter in memory.
 
     Args:
         deleted: the tags that EVALB deletes.
@@ -187,7 +188,7 @@ class TagCounts:
             yield pair
 
     def table(self) -> TagTable | None:
-        """Returns the table of what was counted; None if the trees have no tags but TAG, which say nothing."""
+        """Returns the table from the counts; None if the only tag in the trees is TAG, which says nothing."""
         self._flush()
         if self._unequal:
             _log.warning(
@@ -208,7 +209,7 @@ class TagCounts:
 
 
 def load_table(folder: str | os.PathLike[str]) -> TagTable:
-    """Reads tags.json of a folder; returns WSJ, and says so, where there is none.
+    """Reads tags.json of a folder; if there is none, logs a warning and returns WSJ.
 
     Raises:
         DataError: the file is damaged.
@@ -230,7 +231,7 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
 
 
 def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
-    """Returns the table of the text of a tags.json; DataError, with `name`, if it is none."""
+    """Returns the table from the text of a tags.json; DataError, with `name`, if it is not a table."""
     try:
         values = json.loads(text)
         version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))

@@ -16,14 +16,14 @@ _BYTES_FILE = b"tensor2tensor ByteTextEncoder\n"
 
 
 class TokenVocabulary(ImportedVocabulary):
-    """A vocabulary of words or other tokens that stand between white space: TokenTextEncoder(FILE, replace_oov=...).
+    """A vocabulary of words or other tokens separated by white space: TokenTextEncoder(FILE, replace_oov=...).
 
     Args:
         data: the file's bytes: a token on each line; its id is the line's number, from 0. The first of UNKNOWN_TOKENS
-            that is there stands for all tokens that are not.
+            that is in the file stands for all tokens that are not.
 
     Raises:
-        DataError: no such file.
+        DataError: the file is not such a vocabulary.
     """
 
     suffix = ".tokens"
@@ -32,7 +32,7 @@ class TokenVocabulary(ImportedVocabulary):
         super().__init__(data)
         self._tokens = [line.strip() for line in lines_of(data, _WHAT)]
         check_first(self._tokens, _WHAT)
-        self.ids = {token: i for i, token in enumerate(self._tokens)}  # of equal ones the last counts
+        self.ids = {token: i for i, token in enumerate(self._tokens)}  # of equal tokens the last one counts
         there = [token for token in UNKNOWN_TOKENS if token in self.ids]
         if not there:
             raise DataError(
@@ -42,7 +42,7 @@ class TokenVocabulary(ImportedVocabulary):
         self.unknown: int = self.ids[there[0]]
 
     def check_unknown(self) -> None:
-        """DataError where several tokens may stand for those that are not there: an import cannot know which."""
+        """Raises DataError if several tokens may stand for unknown words: an import cannot know which one does."""
         there = [token for token in UNKNOWN_TOKENS if token in self.ids]
         if len(there) > 1:
             raise DataError(
@@ -55,25 +55,25 @@ class TokenVocabulary(ImportedVocabulary):
         return len(self._tokens)
 
     def padded(self, size: int) -> TokenVocabulary:
-        """As `ImportedVocabulary.padded`; the tokens are "ID_7" and so on."""
+        """As `ImportedVocabulary.padded`; the added tokens are "ID_7" and so on."""
         data = self.data if self.data.endswith(b"\n") else self.data + b"\n"
         return TokenVocabulary(data + b"".join(b"ID_%d\n" % i for i in range(self.size, size)))
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of the tokens between white space, without EOS."""
+        """Returns the ids of the tokens separated by white space, without EOS."""
         return [self.ids.get(token, self.unknown) for token in text.split()]
 
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the tokens of all `ids`, spaces between, as tensor2tensor's decode; "ID_7" where there is no 7."""
+        """Returns the tokens of all `ids`, spaces between, as tensor2tensor's decode; "ID_7" if there is no id 7."""
         return " ".join(self.pieces(ids))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id; "ID_7" where there is no 7."""
+        """Returns the token of each id; "ID_7" if there is no id 7."""
         return [self._tokens[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]
 
 
 class ByteVocabulary(ImportedVocabulary):
-    """The bytes of UTF-8, each of which has the id two above its value, after PAD and EOS: ByteTextEncoder().
+    """The bytes of UTF-8; after PAD and EOS, the id of each byte is its value plus two: ByteTextEncoder().
 
     tensor2tensor has no file for it; the one here only says which vocabulary it is.
 
@@ -103,9 +103,9 @@ class ByteVocabulary(ImportedVocabulary):
         return [byte + len(_RESERVED) for byte in data]
 
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the text of all `ids`, as tensor2tensor's decode; what is no UTF-8 becomes U+FFFD.
+        """Returns the text of all `ids`, as tensor2tensor's decode; bytes that are not UTF-8 become U+FFFD.
 
-        An id that does not exist is no text; tensor2tensor ends with an error there.
+        An id that does not exist gives no text; tensor2tensor ends with an error there.
         """
         return b"".join(self.bytes_of(i) for i in map(int, ids)).decode("utf-8", "replace")
 

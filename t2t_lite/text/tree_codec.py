@@ -1,4 +1,4 @@
-"""Codec of trees: targets are linearised trees (linearize.py), sources their words, separated by spaces."""
+"""Codec of trees: targets are linearised trees (linearize.py); sources are their words, separated by spaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TreeCodec(Codec):
-    """Targets that are trees, whose symbols have a vocabulary of their own, each symbol whole.
+    """Targets that are trees; their symbols have a vocabulary of their own, in which each symbol is one piece.
 
     Args:
         deleted: tags by which EVALB leaves words out; None: those of COLLINS.prm.

@@ -12,14 +12,14 @@ from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 
 class TreeText(Outputs):
-    """Makes trees of what a model writes.
+    """Makes trees from what a model writes.
 
     Args:
-        vocabulary: of the symbols (kind "word"); others are no symbols of the model's.
+        vocabulary: of the symbols (kind "word"); the model has no other symbols.
         table: the tags that words may have.
 
     Attributes:
-        words: the vocabulary's, by id.
+        words: the words of the vocabulary, by id.
 
     Raises:
         UsageError: the vocabulary is imported; its pieces are not symbols.
@@ -48,8 +48,8 @@ class TreeText(Outputs):
         return str(tree), bool(repairs or changed)
 
     def reference(self, line: str, target: str) -> str:
-        """Returns the tree of a prepared pair; DataError if the target is none over the words of the line."""
-        # Where tags were learned, TAG may be one of the treebank's own.
+        """Returns the tree of a prepared pair; DataError if the target is not a tree over the words of the line."""
+        # If tags were learned, TAG may be one of the treebank's own.
         table = None if self.table.learned else self.table
         return str(restore(target.split(" "), sentence(line).split(" "), table))
 
@@ -61,7 +61,7 @@ class TreeText(Outputs):
 
 
 def own_vocabulary(vocabulary: AnyVocabulary) -> Vocabulary:
-    """Returns a vocabulary that t2t-lite trained; UsageError for another."""
+    """Returns the vocabulary if t2t-lite trained it; otherwise raises UsageError."""
     if not isinstance(vocabulary, Vocabulary):
         raise UsageError(
             "Trees need a vocabulary of whole symbols, which t2t-lite trains; one that was imported from tensor2tensor "

@@ -1,7 +1,7 @@
 """Constituency trees in brackets: the Penn Treebank's .mrg files, or one tree a line.
 
-A tree is kept flat, as its text has it from left to right. Nothing here calls itself, so that no depth of a tree is
-too much for Python's stack.
+A tree is kept as a flat sequence, in the order of its text from left to right. Nothing here is recursive, so no tree is
+too deep for Python's stack.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 
-MAX_NODES = 100_000  # of one tree; a file with a bracket left open is noticed by it before it fills the memory
-ROOTS = ("", "TOP", "ROOT", "S1")  # labels of a bracket around the sentence that says nothing about it
+MAX_NODES = 100_000  # of one tree; it exposes a bracket left open in a file before the tree fills the memory
+ROOTS = ("", "TOP", "ROOT", "S1")  # labels of an outer bracket that says nothing about the sentence in it
 TRACE = "-NONE-"
 
 _TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
@@ -39,7 +39,7 @@ class Tree:
     """One sentence's tree.
 
     Attributes:
-        nodes: what the text has from left to right; every phrase that opens closes.
+        nodes: the tree's text from left to right; every phrase that opens also closes.
     """
 
     nodes: tuple[Node, ...]
@@ -75,7 +75,7 @@ class Tree:
         return "".join(map(_text, self.nodes)).lstrip()
 
     def pretty(self) -> str:
-        """Returns the tree on many lines, each phrase on its own and two spaces further in than what it is part of."""
+        """Returns the tree on many lines: each phrase on its own line, indented two spaces more than its parent."""
         parts: list[str] = []
         depth = 0
         previous: Node = ""
@@ -99,7 +99,7 @@ def escape(word: str) -> str:
 
 
 def unescape(word: str) -> str:
-    r"""Returns a tree's word as plain text has it: "-LRB-" as "(", "-LCB-" as "{", "1\/2" as "1/2"."""
+    r"""Returns a tree's word as plain text: "-LRB-" as "(", "-LCB-" as "{", "1\/2" as "1/2"."""
     return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
@@ -107,7 +107,7 @@ def parse(text: str) -> Tree:
     """Returns the one tree of a text.
 
     Raises:
-        DataError: it holds none, several or a broken one.
+        DataError: the text holds no tree, several trees or a broken one.
     """
     found = list(read_trees(text.split("\n"), "the tree"))
     if len(found) > 1:
@@ -116,13 +116,13 @@ def parse(text: str) -> Tree:
 
 
 def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[Tree]:
-    """Yields the trees of a treebank file as they stand there, holding one at a time.
+    """Yields the trees of a treebank file unchanged, holding one at a time in memory.
 
     A tree may take many lines, indented after the first, or share one with others. Between trees, lines that start
     with one of # % ; * < are comments.
 
     Args:
-        lines: of the file, such as `data.sources.read_lines` gives them.
+        lines: of the file, such as `data.sources.read_lines` yields.
         name: of the file, for messages.
 
     Raises:
@@ -154,7 +154,7 @@ class _Reader:
         self._name = name
         self._nodes: list[Node] = []
         self._depth = 0
-        self._label: str | None = None  # of a bracket of which it is not known yet whether it holds a word
+        self._label: str | None = None  # of the last open bracket, until it is known whether it holds a word
         self._word: str | None = None
 
     @property
@@ -222,11 +222,11 @@ class _Reader:
 def normalize(tree: Tree) -> Tree | None:
     """Returns a tree as parsers learn it: no traces, no empty phrases, no function tags and indices.
 
-    Unary chains stay. A bracket around the sentence that says nothing about it (ROOTS) goes, unless what it holds is
-    not one phrase; then it is called TOP.
+    Unary chains stay. An outer bracket that says nothing about the sentence in it (ROOTS) is removed if it holds
+    exactly one phrase; otherwise it is called TOP.
 
     Returns:
-        The tree, or None where nothing but traces is in it.
+        The tree, or None if it holds only traces.
     """
     nodes: list[Node] = []
     for node in tree.nodes:

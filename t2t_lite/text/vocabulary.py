@@ -19,11 +19,11 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.ids import EOS, PAD, UNK
 
-# Longer lines are cut for training only: SentencePiece would leave them out without a word.
+# Longer lines are cut for training only: SentencePiece would silently leave them out.
 _MAX_TRAINING_LINE = 4096  # characters
 
-# What SentencePiece's trainer passes over in silence: the names of special pieces, and lines with this character, its
-# mark for an unknown one.
+# SentencePiece's trainer silently skips the names of special pieces, and lines with U+2585, its mark for an unknown
+# character.
 _NAMES = re.compile("<pad>|</s>|<unk>")
 _UNKNOWN_MARK = "\u2585"
 
@@ -48,18 +48,18 @@ class Vocabulary:
         data: the serialised SentencePiece model, as TensorFlow Text takes it too; the bytes of the vocabulary's file.
 
     Raises:
-        DataError: no SentencePiece model, or one with other special ids.
+        DataError: the data are not a SentencePiece model, or one with other special ids.
     """
 
     suffix: ClassVar[str] = ".model"  # of the name of its file in a run's folder
-    unknown = UNK  # id of the piece that stands for characters without one
+    unknown = UNK  # id of the piece for characters without a piece
 
     def __init__(self, data: bytes) -> None:
         try:
             if not data:
                 raise ValueError("no bytes")  # SentencePiece would wait for a later load
             self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=data)
-            self.pieces(range(self.size))  # the text of each can be decoded, or what a model writes could not be
+            self.pieces(range(self.size))  # fails if the text of a piece cannot be decoded; a model may write any
         except (RuntimeError, OSError, ValueError) as error:
             raise DataError("This is not a SentencePiece model, or it is damaged.") from error
         special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
@@ -69,7 +69,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
-        """Reads a vocabulary file; DataError, with the path, where there is none or it is damaged."""
+        """Reads a vocabulary file; DataError, with the path, if it is missing or damaged."""
         try:
             return cls(Path(path).read_bytes())
         except FileNotFoundError:
@@ -140,8 +140,8 @@ def train_vocabulary(
 ) -> Vocabulary:
     """Trains a vocabulary on an evenly drawn sample of `lines`; memory is bounded by the sample.
 
-    The text is taken as it is: no Unicode normalisation, no lowercasing. Where the corpus yields fewer pieces than
-    `size`, the vocabulary has as many as there are, and a warning says so.
+    The text is taken as it is: no Unicode normalisation, no lowercasing. If the corpus yields fewer pieces than `size`,
+    the vocabulary has as many as there are, and a warning says so.
 
     Args:
         size: pieces wanted, PAD, EOS and UNK included.
@@ -197,11 +197,11 @@ def _check_size(vocabulary: Vocabulary, size: int, kind: str) -> None:
 
 
 def _nothing_passed_over(sample: list[str], kind: str) -> tuple[list[str], dict[str, Any]]:
-    """Returns the text without U+2585, and the settings by which it and all characters of names get pieces.
+    """Returns the text without U+2585, and settings that give pieces to it and to all characters of special names.
 
-    Text that holds neither is trained on as ever, so that it gives the same vocabulary.
+    Text that holds neither is trained on unchanged, so that it gives the same vocabulary as before.
     """
-    settings: dict[str, Any] = {"use_all_vocab": True} if kind == "char" else {}  # not as many as `size` allows alone
+    settings: dict[str, Any] = {"use_all_vocab": True} if kind == "char" else {}  # all, not only `size` characters
     if any(_UNKNOWN_MARK in line for line in sample):
         cut = re.compile(rf"\S*{_UNKNOWN_MARK}\S*" if kind == "word" else _UNKNOWN_MARK)  # words are taken whole
         sample = [cut.sub(" ", line) for line in sample]
@@ -261,7 +261,7 @@ def in_graph_tokenizer(vocabulary: Vocabulary) -> Any:
     """Returns the TensorFlow Text tokenizer of `vocabulary`: string tensors to int32 ids, equal to `encode`."""
     import tensorflow_text
 
-    # TensorFlow finds a loaded model's vocabulary by this name, and its default is the same for all of them: a process
-    # would take the first vocabulary for every other. (The ids' type is int32 by default.)
+    # TensorFlow finds a loaded model's vocabulary by this name. The default name is the same for all models, so a
+    # process would use the first vocabulary in place of every other. (The ids' type is int32 by default.)
     name = f"vocabulary_{vocabulary.checksum[:32]}"
     return tensorflow_text.SentencepieceTokenizer(model=vocabulary.data, name=name)

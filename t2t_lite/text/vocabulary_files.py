@@ -1,4 +1,4 @@
-"""The files of a model's vocabularies, of whichever kind: the ending of a file's name says which."""
+"""The files of a model's vocabularies, of any kind: the ending of a file's name says which kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from t2t_lite.text.vocabulary import Vocabulary
 
 AnyVocabulary = Vocabulary | ImportedVocabulary
 
-# SentencePiece's, which this package trains, and those of tensor2tensor and OpenNMT-tf.
+# SentencePiece's kind, which this package trains, and those of tensor2tensor and OpenNMT-tf.
 KINDS: Mapping[str, type[AnyVocabulary]] = {
     kind.suffix: kind for kind in (Vocabulary, SubwordVocabulary, TokenVocabulary, ByteVocabulary, OpenNmtVocabulary)
 }
@@ -24,11 +24,11 @@ KINDS: Mapping[str, type[AnyVocabulary]] = {
 _SHARED, _SIDES = "vocabulary", ("vocabulary.source", "vocabulary.target")
 FILES = tuple(
     f"{name}{suffix}" for suffix in KINDS for name in (_SHARED, *_SIDES)
-)  # all that there may be, SentencePiece's first
+)  # all possible names, SentencePiece's first
 
 
 def load(path: str | os.PathLike[str]) -> AnyVocabulary:
-    """Reads a vocabulary file of the kind that its name's ending says, without one a SentencePiece model.
+    """Reads a vocabulary file of the kind that the ending of its name says; any other ending: a SentencePiece model.
 
     Raises:
         DataError: there is no such file, or it is damaged.
@@ -39,10 +39,10 @@ def load(path: str | os.PathLike[str]) -> AnyVocabulary:
 def by_file(
     source: AnyVocabulary, target: AnyVocabulary, names: tuple[str, ...] = (_SHARED, *_SIDES)
 ) -> dict[str, AnyVocabulary]:
-    """The files that hold a model's vocabularies: one where both sides share an object.
+    """The files that hold a model's vocabularies: one file if both sides share an object.
 
     Args:
-        names: without endings, of the shared one, of the source's and of the target's.
+        names: file names without endings: of the shared vocabulary, of the source's and of the target's.
     """
     shared, *sides = names
     if source is target:
@@ -56,7 +56,7 @@ def is_there(folder: str | os.PathLike[str]) -> bool:
 
 
 def load_pair(folder: str | os.PathLike[str]) -> tuple[AnyVocabulary, AnyVocabulary]:
-    """Reads what `by_file` names: (source, target), one object where they are shared.
+    """Reads the files that `by_file` names; returns (source, target), one object if they are shared.
 
     Raises:
         DataError: as `load`; or there are several for one side.
@@ -70,7 +70,7 @@ def load_pair(folder: str | os.PathLike[str]) -> tuple[AnyVocabulary, AnyVocabul
 
 
 def _only(folder: str | os.PathLike[str], name: str) -> Path | None:
-    """The file of that name, whatever its ending; DataError where there are several."""
+    """The file of that name with any ending, None if there is none; DataError if there are several."""
     there = [path for suffix in KINDS if (path := Path(folder, f"{name}{suffix}")).exists()]
     if len(there) > 1:
         raise DataError(

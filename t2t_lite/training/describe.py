@@ -27,7 +27,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     """Returns the text of --describe for a run; prepares its data if need be.
 
     Args:
-        output_dir: the run's folder; None where only the data has one.
+        output_dir: the run's folder; None if only the data has one.
         again: prepare the data again if they have changed.
     """
     _, store = prepare_run_data(spec, output_dir or ".", again=again)

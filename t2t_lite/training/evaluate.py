@@ -40,7 +40,7 @@ class Scores:
     score: the problem's metric, on beam-searched text.
     hypotheses: the outputs themselves, in the split's order.
     references: what they were scored against, line by line.
-    repaired: how many outputs had to be made trees.
+    repaired: how many outputs had to be repaired to be trees.
     sources: what was translated.
     kind: what metrics.jsonl calls the score.
     """
@@ -61,12 +61,12 @@ class Scores:
 
     @property
     def perplexity(self) -> float:
-        """Per piece, not per word (as in the paper's Table 3)."""
+        """Perplexity per piece, not per word (as in the paper's Table 3)."""
         return math.exp(min(self.loss, 700.0))
 
     @property
     def errors(self) -> int:
-        """Trees in error, which are not in the score."""
+        """The number of trees in error, which are not in the score."""
         return self.score.errors if isinstance(self.score, TreeScore) else 0
 
     def as_metrics(self, split: str) -> dict[str, float]:
@@ -89,15 +89,15 @@ class Evaluator:
         model: a `models.base.Model`.
         store: the prepared data.
         translator: decodes with the same model.
-        metric: as `Problem.make_metric` has it.
+        metric: as `Problem.make_metric` returns it.
 
     Attributes:
-        guessing_loss: that of a model to which all pieces are equally likely.
+        guessing_loss: the loss of a model that gives all pieces the same probability.
     """
 
     def __init__(self, model: Any, store: Store, translator: Translator, metric: CorpusMetric) -> None:
         self._store, self._translator, self._metric = store, translator, metric
-        self._kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # of a problem's own
+        self._kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # a problem's own metric
 
         def sums(source: Any, target: Any) -> tuple[Any, Any]:
             batch = {"source": source, "target": target}
@@ -128,7 +128,7 @@ class Evaluator:
         return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources, self._kind)
 
     def loss_and_accuracy(self, split: str) -> tuple[float, float]:
-        """Cross entropy per target token, in nats, and the share of them that have the highest probability.
+        """Cross entropy per target token, in nats, and the share of target tokens with the highest probability.
 
         Very long pairs are left out, and counted in a warning.
 
@@ -157,7 +157,7 @@ class Evaluator:
 
 
 def _batches(order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Cuts `order`, in which lengths fall, into batches; those that are under way at a time share _BATCH_TOKENS."""
+    """Cuts `order`, sorted by falling length, into batches; those computed in parallel share _BATCH_TOKENS."""
     start = 0
     while start < len(order):
         rows = max(_BATCH_TOKENS // threads.num_parallel() // int(lengths[order[start]]), 1)

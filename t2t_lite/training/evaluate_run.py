@@ -12,7 +12,7 @@ from t2t_lite.training.evaluate import Evaluator
 
 @dataclasses.dataclass(frozen=True)
 class RunScores:
-    """What `evaluate_run` found; loss in nats per target token, perplexity per piece, how many trees were repaired.
+    """Result of `evaluate_run`: loss in nats per target token, perplexity per piece, number of repaired trees.
 
     decoding: the search's settings, as `Translator.settings`.
     """
@@ -35,7 +35,7 @@ def evaluate_run(
     usr_dir: str | None = None,
     **decoding: Any,
 ) -> RunScores:
-    """Scores a run on a split of its own data (None: test, or dev where there is no test set); else as `open_runs`."""
+    """Scores a run on a split of its own data (None: test, or dev without a test set); the rest as in `open_runs`."""
     run = open_runs(output_dirs, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")

@@ -1,4 +1,4 @@
-"""Estimate of the hours and the memory that a training needs, and of the memory that there is."""
+"""Estimates of the hours and the memory that a training needs, and of the memory that is available."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.report import METRICS_FILE
 from t2t_lite.runs.utilisation import device_flops_per_second
 
-# Of the speed of plain matrix products, what a training reaches: from the smallest to the largest of
+# The share of the speed of plain matrix products that a training reaches: the smallest and the largest of
 # benchmarks/README.md ("One training step"), rounded outwards.
 UTILISATION = (0.4, 0.85)
-_LAST = 20  # training lines of metrics.jsonl whose rates count: what was measured first may have been on other devices
-_SMALL = 2**31  # bytes; for so few, nobody is asked what there is
+_LAST = 20  # newest training lines of metrics.jsonl, whose rates count: the first may be from other devices
+_SMALL = 2**31  # bytes; for less, the available memory is not looked up
 _SIDE = 1024  # of the matrix that stands for all weights
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -30,8 +30,8 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 def hours_text(flops: float, dtype: str, output_dir: str | os.PathLike[str] | None = None) -> str:
     """Returns the hours that a training of `flops` takes, and what the figure is based on.
 
-    The rate is that of the run in `output_dir` where it has trained already; else a range, by the speed of matrix
-    products of `dtype` on one device of this machine, which is measured for a fraction of a second.
+    If the run in `output_dir` has trained already, the figure is based on its rate. Otherwise it is a range, based on
+    the speed of matrix products of `dtype` on one device of this machine, measured for a fraction of a second.
     """
     found = None if output_dir is None else _rate_of_run(Path(output_dir) / METRICS_FILE)
     if found is not None:
@@ -81,8 +81,8 @@ def _rate_of_run(path: Path) -> tuple[float, int, float] | None:
 def check_memory(hparams: HParams, vocab_size: int) -> None:
     """Raises UsageError, before anything is built, if a recipe's model is far too large to be trained on this machine.
 
-    What is counted are weights and the optimizer's moments, with Adam 12 bytes per parameter; refused is what needs
-    more than twice the memory that is there, whatever may be swapped. Training makes sure of the rest by a rehearsal
+    Weights and the optimizer's moments are counted: with Adam 12 bytes per parameter. A model that needs more than
+    twice the available memory is refused, however much may be swapped. Training checks the rest by a trial pass
     (training/step.py).
     """
     number, optimizer = hparams.parameters(vocab_size), make_optimizer(hparams, [])

@@ -20,12 +20,13 @@ def choose_weights(
 ) -> tuple[str, Scores | None]:
     """Averages the last checkpoints (section 6.1), scores mean and best on dev, and loads the better of the two.
 
-    Equal scores: the lower loss; if that is equal, too, the mean. The choice becomes the default of all commands.
+    If the scores are equal, the lower loss wins; if that is equal, too, the mean. The choice becomes the default of all
+    commands.
 
     Args:
-        number: how many checkpoints are averaged; where it is 1, or there is only one, the best is taken unseen.
+        number: how many checkpoints are averaged; if it is 1, or there is only one, the best is taken without scoring.
         evaluate: scores the loaded weights on the whole of dev.
-        say: is given a sentence with both scores.
+        say: called with a sentence that names both scores.
 
     Returns:
         (path of the weights, their scores on dev or None where nothing was scored).
@@ -40,7 +41,7 @@ def choose_weights(
         write_default(output_dir, BEST if best else "newest", averaged, {})
         return path, None
     scores = {}
-    if best:  # first, so that the mean need not be made twice
+    if best:  # first, so that the mean is computed only once
         scores[BEST] = evaluate()
     read = checkpoints.average(paths)
     scores[AVERAGED] = evaluate()

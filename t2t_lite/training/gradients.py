@@ -27,32 +27,32 @@ def loss_and_gradients(
 ) -> tuple[Any, list[Any]]:
     """Returns loss and gradients of a micro-batch, for the model's trainable weights, in their order.
 
-    The loss is `batch_loss` and, where a model has one, (real target tokens of the micro-batch / `tokens`) times the
-    `further_loss` of the sums over the micro-batch. Added up over the micro-batches of a global batch, it is the mean
-    of the cross entropies of its tokens, and of the further losses of the micro-batches that they are in.
+    The loss is `batch_loss`. If the model has a `further_loss`, that of the sums over the micro-batch is added, times
+    (real target tokens of the micro-batch / `tokens`). Added up over the micro-batches of a global batch, the loss is a
+    mean over tokens: of each token's cross entropy plus the further loss of its micro-batch.
 
     Args:
         model: a `models.base.Model`.
-        batch, seed: what it is called with.
+        batch, seed: what the model is called with.
         tokens: of the global batch; see `batch_loss`.
         smoothing: label_smoothing and label_smoothing_over, as in HParams.
-        blocks: of rows, which are computed side by side; more than one is for CPUs.
-        jit: for XLA.
+        blocks: number of blocks of rows, which are computed in parallel; more than one is for CPUs.
+        jit: whether the graph is for XLA.
     """
     weights = model.trainable_weights
     read = [tf.convert_to_tensor(weight.value) for weight in weights]
     softmax = [weight for weight in model.output() if isinstance(weight, keras.Variable)]
-    # Apart, so that its gradient is, from that of its lookups.
+    # Read separately, so that its gradient is separate from that of its lookups.
     apart = [tf.convert_to_tensor(weight.value) for weight in softmax]
-    # Read once, weights are also cast and put side by side once for all blocks. But what `remat` computes again has
-    # gradients for variables only, and a model that changes variables by itself could not do so.
+    # Weights that are read once are also cast and concatenated once for all blocks. That does not work with `remat`,
+    # whose recomputed parts have gradients for variables only, nor for a model that changes variables by itself.
     once = not (model.remat or model.non_trainable_variables)
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
     with gradients_by_hand(model), contextlib.nullcontext() if jit else experts_one_by_one(model):
         with tf.GradientTape() as tape, scope:
             for array in (*read, *apart):
                 tape.watch(array)
-            # What is computed from weights is made within the scope, and once for all blocks.
+            # Inside the scope, as it may be computed from weights; once for all blocks.
             output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
             parts = [
                 batch_loss_and_sums(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
@@ -60,7 +60,7 @@ def loss_and_gradients(
             ]
             loss = tf.add_n([loss for loss, _ in parts])
             sums = [each for _, each in parts if each is not None]
-            if sums:  # first added up, as the further loss of a sum is not a sum of further losses
+            if sums:  # added up first: the further loss of a sum is not the sum of further losses
                 share = tf.math.count_nonzero(batch["target"], dtype=tf.float32) / tokens
                 loss += share * model.further_loss(tf.add_n(sums))
         sources = read if once else [weight.value for weight in weights]
@@ -73,7 +73,7 @@ def loss_and_gradients(
 
 
 def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:
-    """Gradient of the softmax table, including that of its rows used as embeddings, which takes memory to add."""
+    """Gradient of the softmax table, including that of its rows used as embeddings; adding it takes memory."""
     if of_lookups is None:
         return of_table
     if not isinstance(of_lookups, tf.IndexedSlices):

@@ -1,8 +1,8 @@
 """What the last bits of a run's weights depend on: recorded in run.json, and restored where possible on resume.
 
-Sums are added up in parts, and another cut gives other last bits. On CPUs it follows from the number of blocks of rows
-that are computed side by side and of the threads of an operation, not from how many processors then work at them: so a
-run that moves to a machine with more or fewer processors goes on with the numbers that it began with.
+Sums are computed in parts, and other parts give other last bits. On CPUs the parts follow from two numbers: the blocks
+of rows that are computed in parallel, and the threads of an operation. They do not depend on how many processors then
+do the work. So a run that moves to a machine with more or fewer processors keeps the two numbers that it began with.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ _IN_WORDS = {
 
 
 def keep_last_bits(output_dir: str | os.PathLike[str]) -> None:
-    """Computes from now on as the run in this folder was until its newest checkpoint, however many processors there
-    are; before TensorFlow has touched its devices. Does nothing on GPUs, or where run.json does not say."""
+    """Makes this process compute as the run in this folder did until its newest checkpoint.
+
+    The number of processors makes no difference. Must be called before TensorFlow has touched its devices. Does nothing
+    on GPUs, or if run.json does not say how the run computed.
+    """
     checkpoints = list_checkpoints(Path(output_dir) / "checkpoints")
     step = int(checkpoints[-1].rpartition("-")[2]) if checkpoints else 0
     computed = _until(output_dir, step).get("computed")
@@ -74,7 +77,7 @@ def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bo
 def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[str, Any]) -> list[str]:
     """Returns the message about last bits for a run that resumes at `first_step`; call it before run.json is written.
 
-    Nothing where all is as before.
+    An empty list if nothing has changed.
     """
     before = _until(output_dir, first_step - 1).get("computed")
     may = "the last bits of the weights may differ from those of a run that was never stopped"
@@ -114,7 +117,7 @@ def _number(processors: int) -> str:
 
 
 def _processor() -> str:
-    """The model of this machine's CPU: other ones have other instructions, which add up otherwise."""
+    """The model of this machine's CPU; other models have other instructions, which sum differently."""
     text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.is_file() else ""
     found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
     return found[1].strip() if found else platform.machine()

@@ -50,7 +50,7 @@ class Evaluations:
 
     Args:
         scores: of the evaluations so far, by step.
-        schedule: its `evaluated` is called where it listens.
+        schedule: its `evaluated` is called if it listens.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Evaluations:
     def tell_schedule(self) -> None:
         """Gives a listening schedule the evaluations that it has not seen yet, those at multiples of eval_every.
 
-        The one after the last step counts for nothing, as the run may go on to a later one.
+        The extra evaluation after the last step does not count, as the run may go on to a later step.
         """
         heard, every = self._schedule.heard, self._intervals.eval_every
         news = sorted(step for step in self._scores if step > heard and step % every == 0)
@@ -103,7 +103,7 @@ class Evaluations:
             )
         score = DevScore(found.score.value, found.loss)
         better = self._checkpoints.has_no_best() or all(score.better_than(other) for other in self._scores.values())
-        if better:  # before the score is known: a run that is killed in between makes the evaluation again
+        if better:  # before the score is written: a run that is killed in between evaluates again
             self._checkpoints.save_weights(BEST, step)
         self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
         self._scores[step] = score
@@ -122,7 +122,7 @@ class Evaluations:
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """What a run is made of."""
+    """The training loop of a run, with its parts."""
 
     updates: Updates
     evaluations: Evaluations
@@ -140,8 +140,8 @@ class Loop:
             TrainingError: out of memory, or bad batches.
         """
         saved_at = time.monotonic()
-        self.evaluations.tell_schedule()  # of what came after the checkpoint was saved
-        if self.evaluations.missing(first_step - 1):  # a signal came when it was due
+        self.evaluations.tell_schedule()  # of evaluations after the checkpoint was saved
+        if self.evaluations.missing(first_step - 1):  # a signal came when the evaluation was due
             self.evaluations.make(first_step - 1, self.stop)
         self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")
         if self.evaluations.stale():
@@ -163,12 +163,15 @@ class Loop:
 
     def _stop_if(self, stopping: bool, what: str) -> None:
         if stopping:
-            self.workers.barrier()  # or the others would be gone while the chief still saves
+            self.workers.barrier()  # or the others would exit while the chief still saves
             raise Stopped(self.stop.received or signal.SIGTERM, what)
 
     def _stopping(self, step: int) -> bool:
-        """Whether a signal asks for the end after `step`. Of several workers it may have come to any, and all must end
-        after the same step: the one after that in which it came, when all know."""
+        """Whether a signal asks for the end after `step`.
+
+        With several workers, the signal may have come to any of them, and all must end after the same step. That is the
+        step after the one in which it came: by then all know.
+        """
         return self.stop.received > 0 if self.workers.count == 1 else step > self.updates.asked_to_stop
 
     def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-_SMALL = 1e-30  # float32 knows smaller numbers, down to 1e-38, with fewer and fewer digits
+_SMALL = 1e-30  # float32 has all its digits down to 1e-38; this is well above
 
 
 def batch_loss(
@@ -37,7 +37,7 @@ def batch_loss_and_sums(
     output: Sequence[Any] | None = None,
     jit: bool = False,
 ) -> tuple[Any, Any]:
-    """`batch_loss`, and the batch's sums as `Model.hidden_and_sums` has them.
+    """`batch_loss`, and the batch's sums as `Model.hidden_and_sums` returns them.
 
     Args:
         output: the softmax layer's table and, if it has one, its bias, as arrays; None: `output_arrays`.
@@ -60,7 +60,7 @@ def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any
     """The softmax layer's table and, if it has one, its bias, as arrays.
 
     Args:
-        read: arrays to take for weights of the model, by id; others are read.
+        read: an array for each of these weights, by id of the weight, used in its place; None: weights are read.
     """
     arrays = []
     for weight in model.output():
@@ -74,7 +74,7 @@ def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any
 def plain_cross_entropy(
     logits_NV: Any, labels_N: Any, weights_N: Any, label_smoothing: float, over: str = "all"
 ) -> Any:
-    """Sum over positions of weight * H(q, softmax(logits)): what `smoothed_cross_entropy` computes, as it is defined.
+    """Sum over positions of weight * H(q, softmax(logits)): the plain definition of `smoothed_cross_entropy`.
 
     The target distribution q depends on `over`. "all" is Szegedy et al. (2015), which section 5.4 cites: 1 - epsilon_ls
     on the label plus epsilon_ls / V on every symbol. "others" is tensor2tensor's code: 1 - epsilon_ls on the label and
@@ -104,22 +104,22 @@ def smoothed_cross_entropy(
 ) -> Any:
     """`plain_cross_entropy` of the logits x table^T, in fewer passes; its gradients are written by hand.
 
-    Arrays [N, V] are by far the largest of a training step. With the product in here, few are made: what smoothing
-    gives to all symbols, and the weights, enter on the other side of the products.
+    Arrays [N, V] are by far the largest of a training step. Few are made, as this function includes the product: the
+    weights, and what smoothing gives to all symbols, are applied on the other side of the products.
 
-    Earns (benchmarks/notebook.md): T2 0.93 of the time, T1 with bfloat16 0.97.
+    Gain (benchmarks/notebook.md): T2 takes 0.93 of the time, T1 with bfloat16 0.97.
 
     Args:
         x_ND: the decoder's output; the products for logits and gradients are made in its dtype.
         table_VD: float32, the softmax layer's weights.
         labels_N, weights_N, label_smoothing, over: as above.
-        jit: for XLA, which makes all passes over the logits in one, and whose branches a GPU would have to wait for.
+        jit: for XLA, which merges all passes over the logits into one; a GPU would have to wait for its branches.
 
     Returns:
         float32 scalar, in nats.
     """
     vocab_size = table_VD.shape[0]
-    if over == "others":  # the same q as "all" with a little more
+    if over == "others":  # the same q as "all" with slightly more smoothing
         label_smoothing *= vocab_size / (vocab_size - 1)
     on_label, on_all = 1 - label_smoothing, label_smoothing / vocab_size
 
@@ -138,7 +138,7 @@ def smoothed_cross_entropy(
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]
-            with tf.control_dependencies([log_sum]):  # when all others have read the probabilities
+            with tf.control_dependencies([log_sum]):  # after everything else has read the probabilities
                 surplus = tf.cast(added(softmax, at_label, tf.fill(tf.shape(labels_N), -on_label), jit=jit), x.dtype)
             weighted_x = weights * tf.cast(x, tf.float32)
             to_x = tf.cast(tf.matmul(surplus, rounded), tf.float32) - on_all * sum_of_table
@@ -151,11 +151,11 @@ def smoothed_cross_entropy(
 
 
 def added(array: Any, places: Any, values: Any, *, jit: bool) -> Any:
-    """`array` with `values` added at `places`; in its own memory where nothing is to read it any more.
+    """Returns `array` with `values` added at `places`; in place if nothing reads `array` afterwards.
 
     Args:
-        places: int32 [..., axes], indices of the first axes, which may come again.
-        jit: for XLA, which sees to the memory by itself.
+        places: int32 [..., axes], indices of the first axes, which may repeat.
+        jit: for XLA, which manages the memory itself.
     """
     operation = tf.raw_ops.TensorScatterAdd if jit else tf.raw_ops.ScatterNdNonAliasingAdd
     keyword = "tensor" if jit else "input"
@@ -172,6 +172,6 @@ def _log_sum(logits: Any, of_label: Any, probability: Any) -> Any:
     return tf.cond(
         tf.reduce_min(probability) > _SMALL,
         lambda: of_label - tf.math.log(probability),
-        # Not from other probabilities: a branch that is not taken would keep their array from being written to.
+        # Not from other probabilities: even a branch that is not taken would prevent writing to their array.
         lambda: tf.reduce_logsumexp(logits, -1),
     )

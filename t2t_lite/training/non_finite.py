@@ -31,9 +31,9 @@ class NonFiniteGuard:
 
     Args:
         output_dir: the report is OUTPUT_DIR/bad_step_N.json.
-        diagnose: makes the report of a step, of (step, batch).
+        diagnose: makes the report of a step from (step, batch).
         not_finite: returns the names of weights that hold numbers which are not finite.
-        tolerated: how many the run may leave out.
+        tolerated: how many bad batches the run may leave out.
         skipped: how many it has left out so far.
         writes: whether this process writes the report.
     """
@@ -59,9 +59,9 @@ class NonFiniteGuard:
         return self._skipped < self._tolerated
 
     def __call__(self, step: int, batch: Batch, loss: float, norm: float) -> None:
-        """Raises TrainingError unless the batch is one of those that are tolerated, and the weights are finite."""
+        """Raises TrainingError unless a bad batch is tolerated and the weights are finite."""
         what = f"Step {step}: the loss is {loss:g} and the gradient's norm {norm:g}. The update was not applied"
-        diverged = self._not_finite()  # then no other batch can do better
+        diverged = self._not_finite()  # if so, no other batch can do better
         if self.tolerates and not diverged:
             self._skipped += 1
             self._report.skip(step, self._skipped)
@@ -94,12 +94,12 @@ def diagnose(
         pairs: ids of training pairs in the rows of the global batch, -1 where empty.
 
     Returns:
-        "weights_not_finite": paths of weights that were so before the step.
-        "micro_batches": those with numbers that are not finite; without any (gradients may be finite and the sum of
-            their squares not) the one with the largest gradient. Each has "micro_batch" (its index, from 0), "loss",
-            "pairs" (id in the prepared training data, from 0, and text), "gradient_norms" by variable (those not
-            finite; without any, the largest) and "largest_activations": the greatest absolute output of each layer,
-            in the order of the forward pass.
+        "weights_not_finite": paths of weights that were not finite before the step.
+        "micro_batches": those with numbers that are not finite. If there are none (the gradients may be finite, but not
+            the sum of their squares), the one with the largest gradient. Each has "micro_batch" (its index, from 0),
+            "loss", "pairs" (id in the prepared training data, from 0, and text), "gradient_norms" by variable (those
+            not finite; if there are none, the largest) and "largest_activations": the greatest absolute output of each
+            layer, in the order of the forward pass.
     """
     paths: list[str] = []
     passes = _passes(step_function, model, step, paths)
@@ -130,10 +130,10 @@ def diagnose(
 
 
 def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list[str]) -> Callable[..., Any]:
-    """A graph of (batch, index) to the loss, the norms of the gradients, and the greatest absolute outputs of layers.
+    """A graph from (batch, index) to the loss, the norms of the gradients and the greatest absolute outputs of layers.
 
     Args:
-        paths: becomes the layers' paths, in the order of the outputs. (A dict of outputs would come back sorted.)
+        paths: receives the layers' paths, in the order of the outputs. (A dict of outputs would come back sorted.)
     """
 
     def on_replica(batch: Any, index: Any) -> Any:
@@ -145,7 +145,7 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
 
     def passes(batch: Any, index: Any) -> Any:
         strategy = step_function.strategy
-        results = strategy.run(on_replica, args=(batch, index))  # all replicas make the same
+        results = strategy.run(on_replica, args=(batch, index))  # all replicas compute the same
         return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], results)
 
     return tf.function(passes, autograph=False)
@@ -163,7 +163,7 @@ def _watched(model: keras.Model) -> Iterator[list[tuple[str, Any]]]:
             outputs = call(*args, **kwargs)
             for value in tf.nest.flatten(outputs):
                 if tf.is_tensor(value) and value.dtype.is_floating:
-                    nan = tf.reduce_any(tf.math.is_nan(value))  # which a maximum may pass over
+                    nan = tf.reduce_any(tf.math.is_nan(value))  # NaN, which a maximum may ignore
                     greatest = tf.cast(tf.reduce_max(tf.abs(value)), tf.float32)
                     seen.append((layer.path, tf.where(nan, np.float32("nan"), greatest)))
             return outputs
@@ -198,7 +198,7 @@ def _worst(norms: Mapping[str, float]) -> dict[str, float]:
 
 
 def _plain(value: Any) -> Any:
-    """Replaces numbers that are not finite by "nan", "inf" and "-inf", as JSON has none for them."""
+    """Replaces numbers that are not finite by "nan", "inf" and "-inf", as JSON cannot hold them."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -37,7 +37,7 @@ def prepare_processors(hparams: HParams) -> None:
 def recipe_computed_with(
     hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers
 ) -> dict[str, Any]:
-    """What the last bits of the recipe's weights depend on, as `computed_with` has it."""
+    """What the last bits of the recipe's weights depend on, as `computed_with` returns it."""
     return computed_with(strategy, workers, xla=uses_xla(hparams, model), remat=model.remat)
 
 
@@ -68,7 +68,7 @@ def recipe_flops(hparams: HParams, sizes: Sizes, split: TokenSplit, plan: Bucket
 
 
 def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
-    """(rows, source length, target length) of the micro-batches of `plan`; without one, of the longest rows."""
+    """(rows, source length, target length) of the micro-batches of `plan`; without a plan, of the longest rows."""
     if isinstance(plan, BucketPlan):
         return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
     rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
@@ -76,7 +76,7 @@ def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -
 
 
 def recipe_devices(hparams: HParams, devices: Devices) -> tuple[Devices, str]:
-    """The devices that train the recipe, as `choose_devices` has it."""
+    """The devices that train the recipe, as `choose_devices` returns them."""
     return choose_devices(devices, hparams.micro_batches)
 
 
@@ -113,7 +113,7 @@ def uses_xla(hparams: HParams, model: Any) -> bool:
 
 
 def check_recipe(hparams: HParams, model: Any) -> None:
-    """Raises UsageError where a recipe asks for packed rows or for XLA, and the model cannot have them."""
+    """Raises UsageError if a recipe asks for packed rows or XLA and the model does not support them."""
     if hparams.jit == "on" and not model.xla:
         raise UsageError(
             f"jit=on: XLA cannot compile the training of a {type(model).__name__}. Leave jit at auto, which means "
@@ -126,7 +126,7 @@ def check_recipe(hparams: HParams, model: Any) -> None:
 def make_step(
     hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
 ) -> TrainStep:
-    """Returns the step of an update; `fill` as in `Devices`."""
+    """Returns the callable that makes one update; `fill` as in `Devices`."""
     return TrainStep(
         model,
         optimizer,

@@ -4,9 +4,9 @@ A global batch has K micro-batches. R replicas take K / R each, in turn, and add
 (sum of token losses) / (real target tokens of the *global* batch); one all-reduce adds those of the replicas.
 Dropout seeds follow from (run seed, step, micro-batch), so it does not matter which replica runs which part.
 
-A GPU works through what it is given while Python goes on, unless Python, or the graph, asks for a number that is still
-being computed. So with XLA there is no branch in the graph, and the result of an update is read when the next one is
-given to the device.
+A GPU works through its queue while Python goes on, unless Python or the graph asks for a number that is still being
+computed. So with XLA the graph has no branch, and the result of an update is read when the next update is given to the
+device.
 """
 
 from __future__ import annotations
@@ -28,8 +28,13 @@ from t2t_lite.training.gradients import loss_and_gradients
 
 
 class StepResult(NamedTuple):
-    """Result of an update: loss per real target token, in nats, label smoothing included; gradient's global norm
-    before clipping; above 0 where any process would like to stop; 1 if the update was applied, 0 if it was not."""
+    """Result of an update.
+
+    loss: per real target token, in nats, label smoothing included.
+    grad_norm: the gradient's global norm before clipping.
+    stop: above 0 if any process would like to stop.
+    applied: 1 if the update was applied, 0 if it was not.
+    """
 
     loss: float
     grad_norm: float
@@ -38,8 +43,12 @@ class StepResult(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """Inputs of an update besides the batch, in one array: target tokens of the global batch, whether to stop, and
-    whether to be left out where the update before was. The optimizer's numbers come after it."""
+    """Inputs of an update besides the batch, in one array; the optimizer's numbers follow them.
+
+    tokens: target tokens of the global batch.
+    stop: whether this process would like to stop.
+    strict: whether to leave this update out if the one before was left out.
+    """
 
     tokens: float
     stop: float
@@ -95,8 +104,8 @@ class TrainStep:
         lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
         numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
         signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *numbers]
-        # autograph=False: it would read the source again when a graph is traced, long after the start of a run, when
-        # the files may have changed.
+        # autograph=False: it would read the source files again when a graph is traced. That may be long after the start
+        # of a run, when the files may have changed.
         self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
         # The newest update: its result, on the device; its batch and its number.
         self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
@@ -112,13 +121,13 @@ class TrainStep:
     ) -> StepResult:
         """Starts update number `step`, from 1; a GPU still works on it after the return.
 
-        Where loss or gradient norm is not finite it is not applied.
+        The update is not applied if the loss or the gradient norm is not finite.
 
         Args:
             batch: int32 arrays [K, rows, length], padded with 0.
             learning_rate: of this step.
             stop: whether this process would like to stop after it.
-            after_bad: whether to apply it although the update before was not.
+            after_bad: whether to apply it even if the update before was not applied.
 
         Returns:
             The result of the update *before*; all zeros where there was none.
@@ -143,7 +152,7 @@ class TrainStep:
     def warm_up(self, rows: int, source_length: int, target_length: int) -> None:
         """Runs forward and backward passes over full micro-batches of this shape without an update.
 
-        Weights, moments and later updates do not change; only the memory is allocated that training will need.
+        Weights, moments and later updates do not change. This only allocates the memory that training will need.
 
         Raises:
             TrainingError: there is not enough memory.
@@ -175,7 +184,7 @@ class TrainStep:
     def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
         empty = self._micro_batches * self.replicas - self._parts
         whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
-        with tf.device("/CPU:0"):  # to be copied by the graph, when it is time to
+        with tf.device("/CPU:0"):  # the graph copies it when it needs it
             numbers = tf.constant(settings)
         return self._step(whole, self._step_seed(step), numbers, before)
 
@@ -201,8 +210,8 @@ class TrainStep:
     def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> tuple[Any, Any]:
         outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before))
         with tf.device("/CPU:0"):
-            # Copied by the graph, before it gives new work to the device: a copy that Python asks for after that would
-            # wait for the new work as well.
+            # The graph copies it before it gives new work to the device. A copy that Python asks for later would wait
+            # for the new work as well.
             before = tf.identity(before)
         return self.strategy.experimental_local_results(outcomes)[0], before
 
@@ -229,7 +238,7 @@ class TrainStep:
 
         if self._micro_batches == 1:
             return part(0)
-        # The first outside of the loop saves a pass over zeros. XLA would compile everything twice for it.
+        # Computing the first part outside the loop saves a pass over zeros. XLA would then compile everything twice.
         first = 0 if self._jit else 1
         sums = part(0) if first else (tf.zeros([]), [tf.zeros(v.shape, v.dtype) for v in self._optimizer.variables])
         # One iteration at a time: memory for one micro-batch, not for all of them.

@@ -99,20 +99,20 @@ class Trainer:
     def begin(
         self, *, warm_start_from: str | None = None, with_optimizer: bool = False, reset_optimizer: bool = False
     ) -> None:
-        """Restores the newest checkpoint, or where there is none the weights of another run.
+        """Restores the newest checkpoint, or the weights of another run if there is none.
 
         Args:
-            warm_start_from: a run, or one checkpoint of it; only its weights are taken.
-            with_optimizer: of `warm_start_from` the optimizer's slots and the step as well.
-            reset_optimizer: the optimizer's slots become zero, as before its first update, in the newest checkpoint as
-                well. Weights, step, learning-rate schedule and the order of the data go on.
+            warm_start_from: a run, or one checkpoint of it; its weights are taken.
+            with_optimizer: also take the optimizer's slots and the step from `warm_start_from`.
+            reset_optimizer: set the optimizer's slots to zero, as before its first update, also in the newest
+                checkpoint. Weights, step, learning-rate schedule and the order of the data go on.
 
         Raises:
             UsageError: nothing to reset, the other run has another vocabulary, or the workers do not agree on the run.
             DataError: a checkpoint that cannot be read.
         """
         if not self.workers.is_chief:
-            self.workers.barrier()  # a damaged checkpoint is set aside by the chief
+            self.workers.barrier()  # until the chief has set a damaged checkpoint aside
         self._step = step = self.checkpoints.resume()
         if self.workers.is_chief:
             self.workers.barrier()
@@ -135,11 +135,11 @@ class Trainer:
             self._say(f"{type(self.optimizer).__name__}'s moments are zero from step {step:,} on.")
 
     def run(self, stop: StopSignals | None = None, *, skip_bad_batches: int = 0) -> None:
-        """Trains to the end of the recipe, from where `begin` has put it.
+        """Trains to the end of the recipe, from the step that `begin` set.
 
         Args:
-            stop: tells of signals; the step that is being made is saved before `Stopped` is raised.
-            skip_bad_batches: how many batches, over the whole run, are left out where loss or gradient is not finite.
+            stop: reports signals; the current step is saved before `Stopped` is raised.
+            skip_bad_batches: how many batches whose loss or gradient is not finite the whole run may leave out.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
         intervals = intervals_of(hparams)
@@ -244,7 +244,7 @@ class Trainer:
     def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
 
-        The mean is taken unless the best one by dev score is better (`choose_weights`).
+        The mean is used unless the best checkpoint by dev score is better (`choose_weights`).
 
         Returns:
             (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt, the
@@ -277,7 +277,7 @@ def build_model(spec: RunSpec, store: Store) -> Any:
     """The run's model with fresh weights, sized by the data's vocabularies.
 
     Raises:
-        UsageError: it is far too large, or cannot have the packed rows or the XLA that the recipe asks for.
+        UsageError: the model is far too large, or does not support the packed rows or the XLA that the recipe asks for.
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)

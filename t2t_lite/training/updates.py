@@ -19,11 +19,11 @@ class Updates:
     """Makes updates and reports them.
 
     Args:
-        batches: the batch of the first step first.
+        batches: in order, beginning with the batch of the first step.
         learning_rate: of a step, from 1.
-        log_every: a line is written after so many steps.
-        ahead: look at an update when the next one has begun, so that the device need not wait for that. On a CPU, which
-            is done with an update when TensorFlow returns, a person would only see everything late.
+        log_every: steps between two lines.
+        ahead: check an update when the next one has begun, so that the device need not wait for the check. A CPU has
+            finished an update when TensorFlow returns: there it would only delay all output.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class Updates:
         self._step_function, self._batches, self._learning_rate = step_function, batches, learning_rate
         self._bad_batches, self._report, self._log_every = bad_batches, report, log_every
         self._ahead = ahead
-        self._open: tuple[int, Batch, float] | None = None  # step, batch and learning rate of what is to be looked at
-        self.asked_to_stop = math.inf  # the first step known after which a process wished to stop
+        self._open: tuple[int, Batch, float] | None = None  # step, batch and learning rate of the unchecked update
+        self.asked_to_stop = math.inf  # the first known step after which a process wished to stop
 
     def make(self, step: int, *, stop: bool) -> None:
         """Starts update `step` and checks the one before, or this one if not `ahead`.
@@ -50,12 +50,12 @@ class Updates:
             stop: whether this process wishes to stop.
 
         Raises:
-            TrainingError: out of memory, or a bad batch too many; no update after it was applied.
+            TrainingError: out of memory, or one bad batch too many; no later update was applied.
         """
         start = time.perf_counter()
         batch, rate = next(self._batches), self._learning_rate(step)
         self._report.add_waited(time.perf_counter() - start)
-        # Where nothing more is tolerated the report of a bad batch needs the weights as they were.
+        # If no more bad batches are tolerated, the report of one needs the weights from before it.
         after_bad = self._open is None or self._bad_batches.tolerates
         before = self._step_function(batch, step, rate, stop=stop, after_bad=after_bad)
         self._look(before)

@@ -1,4 +1,4 @@
-"""Warm start: the weights of another run, or its whole training, whose vocabularies must be those of the new data."""
+"""Warm start from another run's weights or whole training; its vocabularies must be those of the new data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def warm_start(
     """Loads the weights of a run, or of one checkpoint of it; returns the step that the new run goes on from.
 
     Args:
-        with_optimizer: takes the optimizer's slots and the step as well, of the run's newest checkpoint.
+        with_optimizer: also take the optimizer's slots and the step, from the named or else the newest checkpoint.
 
     Raises:
-        UsageError: its vocabularies are others than the data's: an id means another piece there.
+        UsageError: its vocabularies differ from the data's, so an id means another piece there.
         DataError: no such checkpoint, or one of another model; or its run's vocabulary is damaged.
     """
     bare = _is_checkpoint(warm_start_from)
@@ -57,7 +57,7 @@ def warm_start(
 
 
 def check_steps(warm_start_from: str, train_steps: int) -> None:
-    """Raises UsageError if a training that goes on from another's step has no update to make."""
+    """Raises UsageError if a training that goes on from another run's step has no updates left to make."""
     path = _training_of(warm_start_from)
     try:
         step = int(tf.train.load_checkpoint(path).get_tensor(variable_key("step")))
@@ -75,10 +75,10 @@ def _is_checkpoint(path: str) -> bool:
 
 
 def _training_of(warm_start_from: str) -> str:
-    """The checkpoint that is named, or that from which the run's own training would go on."""
+    """The named checkpoint, or the one from which the run's own training would go on."""
     paths = [warm_start_from] if _is_checkpoint(warm_start_from) else list_checkpoints(warm_start_from)
     if not paths:
-        find(warm_start_from)  # an error where there is none of any kind
+        find(warm_start_from)  # an error if there is no checkpoint of any kind
         raise UsageError(
             f"--with_optimizer: {warm_start_from} holds weights alone. Leave the flag out, or, for an imported model, "
             "import it again with t2t-lite-import --with_optimizer."
@@ -98,6 +98,6 @@ def _check_vocabularies(run: str, store: Store) -> None:
 
 
 def _shown(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> str:
-    """Sizes and checksums; once where both sides share one."""
+    """Sizes and checksums; only one of each if both sides share a vocabulary."""
     texts = [f"{vocabulary.size:,} pieces, checksum {vocabulary.checksum[:12]}..." for vocabulary in vocabularies]
     return " and ".join(dict.fromkeys(texts))

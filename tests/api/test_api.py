@@ -1,4 +1,4 @@
-"""The Python interface against the commands: the same run gives the same translations, scores and attention."""
+"""The Python interface compared with the commands: a run gives the same translations, scores and attention."""
 
 import subprocess
 import sys
@@ -90,7 +90,10 @@ PAIRS = [("ein Haus", "a house"), ("", "a house"), ("der Hund schläft", ""), (L
 
 
 def test_given_targets_score_as_the_models_logits_have_it(run: LoadedRun) -> None:
-    """Piece by piece, in float64: each given the ones before it; a blank target is its end, a blank source nothing."""
+    """Scores are sums of log-probabilities of pieces, each given the ones before it, here in float64.
+
+    A blank target counts as its end symbol, a blank source as no tokens.
+    """
     translator = run._run.translator
     sides = (translator.source_vocabulary, translator.target_vocabulary)
     batch = [
@@ -106,7 +109,7 @@ def test_given_targets_score_as_the_models_logits_have_it(run: LoadedRun) -> Non
 
 
 def test_the_scores_of_the_n_best_are_their_log_probabilities_over_the_penalty(run: LoadedRun) -> None:
-    """Of their symbols: an untrained model may write a text in other pieces than its vocabulary cuts it into."""
+    """Scores the symbols of the search: an untrained model may split a text into other pieces than its vocabulary."""
     translator = run._translator({"length_penalty": 0.0}, 4)
     vocabulary = translator.source_vocabulary
     for line in filter(None, LINES):

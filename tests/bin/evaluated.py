@@ -1,4 +1,4 @@
-"""Files for the tests of t2t-lite-eval, and the command as a whole process."""
+"""Input files for the tests of t2t-lite-eval, and the command run as a whole process."""
 
 import html
 import subprocess
@@ -20,6 +20,6 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 def sgm(path: Path, kind: str, segments: list[tuple[str, int, str]]) -> Path:
-    """Writes one <doc> per segment: mteval, too, takes a document in parts."""
+    """Writes an SGML file with one <doc> per segment: mteval also accepts a document in parts."""
     lines = [f'<doc docid="{d}" sysid="s">\n<seg id="{i}">{html.escape(t)}</seg>\n</doc>' for d, i, t in segments]
     return write(path, [f'<{kind} setid="news">', *lines, f"</{kind}>"])

@@ -1,4 +1,4 @@
-"""t2t-lite-compare: real trainings, what it says of them, and what it refuses."""
+"""t2t-lite-compare: real training runs, what it prints about them, and the flags that it refuses."""
 
 import json
 from pathlib import Path
@@ -36,12 +36,12 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert two["train_flops"] == 2 * one["train_flops"]
     steps = one["train_steps"]
     assert 2 < steps < 50
-    assert abs(one["train_flops"] / 3e8 - 1) < 1 / steps  # the nearest number of updates
+    assert abs(one["train_flops"] / 3e8 - 1) < 1 / steps  # rounded to the nearest number of updates
     for seed in (1, 2):
         lines = (tmp_path / f"tiny+dropout=0.2-{seed}" / "metrics.jsonl").read_text("utf-8").splitlines()
         trained = [json.loads(line) for line in lines if "flops" in line]
         assert trained[-1]["step"] == steps
-        assert trained[-1]["flops"] == pytest.approx(one["train_flops"], rel=0.2)  # of these batches, not of the mean
+        assert trained[-1]["flops"] == pytest.approx(one["train_flops"], rel=0.2)  # of its own batches, not the mean
         recipe = json.loads((tmp_path / f"tiny+dropout=0.2-{seed}" / "hparams.json").read_text("utf-8"))["hparams"]
         assert (recipe["seed"], recipe["dropout"]) == (seed, 0.2)
     score = json.loads((tmp_path / "tiny+dropout=0.2-1" / "test.scores.json").read_text("utf-8"))["scores"][0]
@@ -50,7 +50,7 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert min(one["sentences_per_second"], one["tokens_per_second"], one["peak_mib"]) > 0
 
     done = json.loads((tmp_path / "runs.json").read_text("utf-8"))
-    done["tiny+dropout=0.2-2"].update(flags=[], peak_mib=10**6)  # noted in other words, as by an earlier release
+    done["tiny+dropout=0.2-2"].update(flags=[], peak_mib=10**6)  # recorded in other words, as by an earlier release
     (tmp_path / "runs.json").write_text(json.dumps(done), "utf-8")
     assert compare.main(command) == 0  # nothing is trained again
     said = capfd.readouterr().out
@@ -67,7 +67,7 @@ TREES = [f"(S (NP (DT the) (NN {noun})) (VP (VBZ {verb})))" for noun in ("cat", 
 def test_trees_without_a_test_set_and_a_training_that_stops_early(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The table says what was trained, and has no column of p, which there is not of F1."""
+    """The table shows what was trained. It has no column p, because F1 has no p value."""
     for split, trees in (("train", TREES * 8), ("dev", TREES)):
         (tmp_path / f"{split}.trees").write_text("".join(f"{tree}\n" for tree in trees), "utf-8")
     command = [
@@ -77,7 +77,7 @@ def test_trees_without_a_test_set_and_a_training_that_stops_early(
     ]
     assert compare.main(command) == 0
     said, warned = capfd.readouterr()
-    assert warned.count("warning: the learning rate still rises at the last update") == 1  # the other is 0
+    assert warned.count("warning: the learning rate still rises at the last update") == 1  # the other rate is 0
     assert "Stopping at step 4: 1 evaluations in a row" in said
     rows = json.loads((tmp_path / "out" / "table.json").read_text("utf-8"))
     assert [(row["train_steps"], row["split"], row["p_value"]) for row in rows] == [(2, "dev", None), (4, "dev", None)]
@@ -125,7 +125,7 @@ def test_the_table() -> None:
         (["--sets=tiny", "--hparams=seed=3"], "seed=... cannot be changed; give --seed=N instead"),
         (["--sets=tiny+train_steps=3", "--train_flops=1e9"], "exclude each other. Leave one of them out."),
         (["--sets=rnn_tiny,tiny", "--hparams=num_heads=2"], "the model rnn does not read 'num_heads'"),
-        # What is wrong with the last one is said before the first one is trained.
+        # A mistake in the last set is reported before the first set is trained.
         (["--sets=tiny,tiny+dropuot=0.2"], "Did you mean 'dropout'"),
         (["--sets=tiny,tiny+dropout=2"], "dropout=2"),
         (["--sets=tiny,tiny+dropout=0.2", "--hparams=dropout=0.1"], "'dropout' is given twice: 0.1 and 0.2."),

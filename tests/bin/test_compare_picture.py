@@ -1,4 +1,4 @@
-"""The picture of t2t-lite-compare: its points, and labels that can be read."""
+"""The picture of t2t-lite-compare: its points, and whether its labels can be read."""
 
 import itertools
 from xml.etree import ElementTree
@@ -30,7 +30,7 @@ def test_labels_neither_overlap_nor_leave_the_picture(scores: list[float]) -> No
     labels = _labels(root, names)
     lines = sorted(float(label.attrib["y"]) for label in labels)
     assert all(after - before > 16.9 for before, after in itertools.pairwise(lines))
-    assert 13 < lines[0] <= lines[-1] < height - 40  # where the numbers of the axis are
+    assert 13 < lines[0] <= lines[-1] < height - 40  # the numbers of the axis are below
     assert all(float(label.attrib["x"]) + 7 * len(label.text or "") < width for label in labels)
     shown = [text.text for text in root.findall("{*}text")]
     assert shown.count("1.0e+12") == 1

@@ -1,4 +1,4 @@
-"""Shell completion: what bash gets for the lines that are being typed, from the code that the trainer prints."""
+"""Shell completion: what bash suggests for a line, with the code that the trainer prints."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from tests.commands import call, module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Asks as bash does where somebody has typed LINE and presses the tabulator.
+# Asks for completions as bash does when somebody has typed LINE and presses the tab key.
 ASK = """
 source "$CODE"
 COMP_LINE="$LINE"; COMP_POINT=${#LINE}; COMP_TYPE=9
@@ -27,7 +27,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @pytest.fixture(scope="module")
 def bash(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a shell that finds the commands and the code of --print_completion=bash."""
+    """The environment variables of a shell that finds the commands and the code of --print_completion=bash."""
     folder = tmp_path_factory.mktemp("bin")
     for name in completion.COMMANDS:
         module = module_of(name.removeprefix("t2t-lite-"))

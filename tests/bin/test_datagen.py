@@ -35,7 +35,7 @@ def test_prepares_and_tells_what_is_there(corpus: Path, capsys: pytest.CaptureFi
     assert "train: 50 pairs (1 with an empty side left out), " in out
     assert "dev: 5 pairs, " in out
     assert "test" not in out.partition("train:")[2]
-    assert err == ""  # no bar where nobody watches
+    assert err == ""  # no progress bar without a terminal
 
 
 def test_errors_are_prose_with_a_status(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +81,7 @@ def test_cleaning_is_reported(corpus: Path, capsys: pytest.CaptureFixture[str]) 
     summary = "  cleaning left out 2 pairs: control 1, length 0, ratio 0, copy 0, duplicate 1\n"
     assert "train: 50 pairs (1 with an empty side left out), " in (out := capsys.readouterr().out)
     assert summary in out
-    assert _run(corpus, "--clean") == 0  # what is there already tells it too
+    assert _run(corpus, "--clean") == 0  # data that was prepared before shows it too
     assert summary in capsys.readouterr().out
     assert _run(corpus) == 2
     assert "clean: True -> None" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Where t2t-lite-decoder writes; tests/system runs the whole command."""
+"""Where t2t-lite-decoder writes its output; tests/system runs the whole command."""
 
 import argparse
 import os
@@ -46,7 +46,7 @@ def test_a_file_is_replaced_whole_also_through_a_link(tmp_path: Path) -> None:
 
 
 def test_a_device_is_written_to_and_stays() -> None:
-    """To put a file in the place of /dev/null would harm the whole machine."""
+    """A device is not replaced by a file: replacing /dev/null would harm the whole machine."""
     ours, theirs = pty.openpty()
     try:
         path = os.ttyname(theirs)
@@ -92,7 +92,7 @@ def test_options_of_a_sampler_are_read_before_the_run_is_opened(
 ) -> None:
     (tmp_path / "in").write_text("a\n")
     monkeypatch.setattr(cli, "check_runs", lambda args: [args.output_dir])
-    monkeypatch.setattr(cli, "Interrupts", lambda: None)  # it would change what signals do to the tests
+    monkeypatch.setattr(cli, "Interrupts", lambda: None)  # it would change how the tests handle signals
     monkeypatch.setattr(decoder, "_open", lambda *_: pytest.fail("the run is opened"))
     flags = ["--output_dir=run", f"--input={tmp_path / 'in'}", "--sampler=top_k"]
     for option, message in (("top_q=3", "has no option 'top_q'"), ("top_k=0", "top_k=0 must be a whole number")):

@@ -1,4 +1,4 @@
-"""t2t-lite-demo: the whole command over a real socket, and what it says when something is wrong."""
+"""t2t-lite-demo: the whole command over a real socket, and its error messages."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_a_page_over_a_server(served: Server) -> None:
         try:
             assert process.wait(60) == 130
         finally:
-            process.kill()  # or the end of the block would wait for it
+            process.kill()  # otherwise the end of the block would wait for it
         assert process.stderr.read() == "error: interrupted; the page is no longer served.\n"
         assert process.stdout.read() == "\nNext: open this address in a browser. Ctrl-C ends the page.\n"
 

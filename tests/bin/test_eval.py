@@ -63,7 +63,7 @@ def test_json(files: tuple[str, str]) -> None:
 
 
 def test_bleu_of_the_paper_beside_sacrebleus(files: tuple[str, str]) -> None:
-    """The reference's low quote is '"' to the one and unlike '"' to the other."""
+    """BLEU-paper treats the low quote of the reference as '"'; sacreBLEU's BLEU does not."""
     done = evaluate(*files, "--language=de", "--json")
     assert done.returncode == 0, done.stderr
     first, second, paper = json.loads(done.stdout)["scores"]
@@ -103,7 +103,7 @@ def test_a_baseline_is_compared_under_every_metric(tmp_path: Path, files: tuple[
 
 
 def test_sgm_gives_what_the_plain_files_give(tmp_path: Path, files: tuple[str, str]) -> None:
-    """Translations in another order are found by document and segment; plain ones are taken in order."""
+    """SGML translations in another order are matched by document and segment; plain lines are taken in order."""
     names = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
     references = sgm(tmp_path / "ref.sgm", "refset", [(*n, t) for n, t in zip(names, REFERENCES, strict=True)])
     backwards = [(*n, t) for n, t in zip(names, HYPOTHESES, strict=True)][::-1]
@@ -113,7 +113,7 @@ def test_sgm_gives_what_the_plain_files_give(tmp_path: Path, files: tuple[str, s
     assert (both.stdout, both.stderr) == (expected, "")
     plain = evaluate(files[0], f"--references={references}", f"--baseline={hypotheses}", "--sgm")
     assert plain.stdout.startswith(expected[: expected.index("\n")])
-    assert "\n  difference +0.00, p = 1.0000 (" in plain.stdout  # one in lines, one in SGML: the same translations
+    assert "\n  difference +0.00, p = 1.0000 (" in plain.stdout  # the same translations, once as lines and once as SGML
 
 
 def test_faults_of_sgm(tmp_path: Path, files: tuple[str, str]) -> None:
@@ -135,7 +135,7 @@ def test_faults_of_sgm(tmp_path: Path, files: tuple[str, str]) -> None:
 
 
 def test_gzipped_real_text_and_a_line_separator_inside_a_line(tmp_path: Path, shared_data: Callable[..., Path]) -> None:
-    """U+2028 is an ordinary character; splitting at it would put the files out of step."""
+    """U+2028 is an ordinary character: splitting at it would misalign the two files."""
     source = shared_data("multi30k") / "test_2016_flickr.de.gz"
     with gzip.open(source, "rt", encoding="utf-8", newline="\n") as file:
         lines = file.read().removesuffix("\n").split("\n")

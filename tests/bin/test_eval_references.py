@@ -1,4 +1,4 @@
-"""t2t-lite-eval with several references, several baselines, randomisation and TER: as sacreBLEU's own command."""
+"""t2t-lite-eval with several references, several baselines, randomisation and TER, against sacreBLEU's own command."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""t2t-lite-eval --metric=evalb, as a whole process where files are scored."""
+"""t2t-lite-eval --metric=evalb; files are scored by the command as a whole process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""t2t-lite-insights: what it writes, and what it says when something is wrong."""
+"""t2t-lite-insights: the files that it writes, and its error messages."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ class MyTransformer(Transformer):
 
 
 def _make_run(folder: Path, problem: str, model: str, usr_dir: str | None) -> Path:
-    """A run as the trainer leaves it, with fresh weights."""
+    """Writes a run as the trainer does, with untrained weights."""
     vocabulary = train_vocabulary(
         ["a small dog sees the big cat", "ein kleiner Hund sieht die große Katze"] * 2, size=60
     )

@@ -1,4 +1,4 @@
-"""Lines in blocks: from files, and as they come from pipes."""
+"""Lines in blocks, read from files and, as they arrive, from pipes."""
 
 import os
 import threading
@@ -70,7 +70,7 @@ def test_a_fault_shows_after_the_lines_before_it_or_at_once_if_it_is_known() -> 
 
 def test_files_and_pipes(tmp_path: os.PathLike[str]) -> None:
     os.mkfifo(f"{tmp_path}/pipe")
-    assert line_source.is_file(f"{tmp_path}/absent")  # whose absence is said by reading it
+    assert line_source.is_file(f"{tmp_path}/absent")  # reading it reports that it is absent
     assert not line_source.is_file(f"{tmp_path}/pipe")
     assert not line_source.is_file(None)
 

@@ -1,4 +1,4 @@
-"""A problem's own metric: in training and its log, in t2t-lite-eval, in the problem the other way round."""
+"""A problem's own metric: in training and its log, in t2t-lite-eval, and in the reversed problem."""
 
 import json
 from pathlib import Path
@@ -96,7 +96,7 @@ class _Mine(problem.Problem):
 
 
 def test_the_other_way_round() -> None:
-    """Another problem's metric is still made for its own target language."""
+    """A reversed problem keeps its own metric; without one, the metric is made for its new target language."""
     reversed_problem = reverse(_Mine)()
     assert reversed_problem.has_own_metric
     assert isinstance(reversed_problem.make_metric(), _Own)

@@ -1,4 +1,4 @@
-"""The command lines of all commands: flags given twice, names of tensor2tensor's, --version."""
+"""The command lines of all commands: flags given twice, tensor2tensor's names, --version."""
 
 import re
 from importlib import metadata
@@ -16,7 +16,7 @@ COMMANDS = sorted(p.stem for p in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_flag_given_twice_is_an_error(command: str) -> None:
-    """One flag that takes a value and stands for all: the parser does not look at which it is."""
+    """One flag that takes a value is tested for all: the parser does not look at which flag it is."""
     flag = {"query": "--server", "datagen": "--data_dir"}.get(command, "--output_dir")
     done = call(command, f"{flag}=a", flag, "b")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""An output that grows block by block: what a kill leaves, and what goes on with it."""
+"""An output that grows block by block: what a killed command leaves, and how the next one resumes."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_stopped_command_goes_on_where_it_was(tmp_path: Path, torn: str) -> No
     _write(path, [LINES[:2], LINES[2:4]], end=False)
     assert path.read_text() == "old"
     with open(tmp_path / "out.partial", "a") as file:
-        file.write(torn)  # a block that was being written
+        file.write(torn)  # a block that was only partly written
     assert PartialOutput.left(str(path)) == 4
     _write(path, [LINES[4:]], resume=True)
     assert path.read_text() == WHOLE

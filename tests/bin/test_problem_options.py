@@ -1,4 +1,4 @@
-"""--problem_options: typed by the constructor, kept with the run, refused in a sentence where they are wrong."""
+"""--problem_options: typed by the constructor, saved with the run, refused with a clear message if wrong."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Wide(problem.Problem):
 
 @pytest.fixture(autouse=True)
 def _many(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.PROBLEMS.load()  # not into what is taken back
+    registry.PROBLEMS.load()  # first: undoing the patch below would drop what is loaded later
     monkeypatch.setattr(registry.PROBLEMS, "_things", dict(registry.PROBLEMS._things))
 
     class Many(problem.Problem):

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of a training: the command on a pseudo-terminal, ended with Ctrl-C."""
+"""What a user at a terminal sees of a training run: the command on a pseudo-terminal, ended with Ctrl-C."""
 
 import contextlib
 import os
@@ -25,14 +25,14 @@ BAR = re.compile(
 
 
 def read_until(terminal: int, pattern: re.Pattern[str], seconds: float) -> tuple[str, re.Match[str] | None]:
-    """Reads the terminal until a line matches, or it is closed, or time is up."""
+    """Reads the terminal until a line matches, the terminal is closed, or `seconds` are over."""
     text, end = "", time.monotonic() + seconds
     while time.monotonic() < end:
         if not select.select([terminal], [], [], 0.5)[0]:
             continue
         try:
             text += os.read(terminal, 65536).decode("utf-8", "replace")
-        except OSError:  # what Linux gives when the other end is closed
+        except OSError:  # Linux raises it when the other end is closed
             break
         for line in re.split(r"[\r\n]", text):
             if found := pattern.search(line):

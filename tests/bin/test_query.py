@@ -64,7 +64,7 @@ def ask(server: Server, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
         ((), "", ""),
         ((), "\n\n", "\n\n"),
         ((), "\ufeffa b\r\nü\u2028 c\n", "b a!\nc ü\u2028!\n"),
-        ((), "two lines\nnext\n", "one other\nnext!\n"),  # N lines in are N lines out, whatever the model writes
+        ((), "two lines\nnext\n", "one other\nnext!\n"),  # N lines in give N lines out, whatever the model writes
         (("--nbest=2",), "a b\n\n", "-0.2500\tb a! 1\n-1.2500\tb a! 2\n0.0000\t\n0.0000\t\n"),
         (("--nbest=1",), "not a number\n", "nan\tnumber a not!\n"),
         (("--wait=30", "--version=1", "--batch_size=1", "--concurrency=1", "--timeout=30"), "a\nb\n", "a!\nb!\n"),
@@ -107,7 +107,7 @@ def test_a_failure_on_the_way_keeps_what_is_written_and_says_where(ask: Query, s
         "500: gone. See the server's log. Stopped at line 5; the translations of the lines before it are written.\n"
     )
     assert out.read_text() == "0!\n1!\n2!\n3!\n"
-    # One that fails at once leaves an older output as it is.
+    # A command that fails at once leaves an older output unchanged.
     server.model.faults.append(Fault(code="INTERNAL", message="gone"))
     status, _, err = ask(*flags, text="a\n")
     assert status == 1
@@ -182,7 +182,7 @@ def test_ctrl_c_ends_it_at_once(server: Server) -> None:
 
 
 def test_a_terminal_is_answered_line_by_line(server: Server) -> None:
-    """The whole command as a process, over REST: a conversation on a terminal, and nothing heavy loaded."""
+    """The command as a process, over REST, answers each line on a terminal and loads nothing heavy."""
     ours, theirs = pty.openpty()
     with start(server, "-X", "importtime", stdin=theirs) as process:
         os.close(theirs)

@@ -1,4 +1,4 @@
-"""--hparams_set < --hparams_file < --hparams < --train_steps, and what a file may hold."""
+"""The precedence --hparams_set < --hparams_file < --hparams < --train_steps, and what a file may hold."""
 
 import argparse
 import json
@@ -135,11 +135,11 @@ def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
         recipe(*flags)
         assert capsys.readouterr().err == ""
     assert recipe("--model=transformer", "--hparams_set=rnn_tiny")[1].d_model == 128
-    assert capsys.readouterr().err == ""  # all its own settings are at their defaults
+    assert capsys.readouterr().err == ""  # the settings that only rnn has are at their defaults
 
 
 def test_the_hparams_json_of_an_earlier_version_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has the Transformer's settings whatever the model is; one that was changed is named."""
+    """Such a file has the Transformer's settings for every model. A setting that was changed is named."""
     rnn, others = registry.hparams("rnn_tiny"), config.to_dict(TransformerHParams())
     content = {"hparams_set": "rnn_tiny", "model": "rnn", "hparams": others | config.to_dict(rnn)}
     file = write(tmp_path / "hparams.json", content)

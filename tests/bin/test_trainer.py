@@ -1,4 +1,4 @@
-"""t2t-lite-trainer --describe: what a recipe will do, before it does it."""
+"""t2t-lite-trainer --describe: what a recipe will do, shown before training."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,10 @@ from t2t_lite.bin import trainer
 def test_describe_with_vocab_size_needs_no_data(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """base: Table 3 says 65M, with a vocabulary of about 37,000 pieces; counted by hand, biases and norms included."""
+    """Checks the parameters of `base` against a count by hand, biases and norms included.
+
+    Table 3 says 65M, with a vocabulary of about 37,000 pieces.
+    """
     monkeypatch.chdir(tmp_path)
     assert trainer.main(["--describe", "--hparams_set=base", "--vocab_size=37000"]) == 0
     out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The client against real endpoints: what it sends, in which order it answers, how often it tries."""
+"""The client against real endpoints: its requests, the order of its answers, its retries."""
 
 import math
 import random
@@ -35,7 +35,7 @@ def test_lines_come_back_in_order_and_blank_ones_are_not_sent(server: Server, tr
     lines = ["a b c", "", "größer 😀", " \t\u3000", "x\x00y z", "", "", "", "one\u2028line"]
     expected = ["c b a!", "", "😀 größer!", "", "z x\x00y!", "", "", "", "one\u2028line!"]
     assert texts(translator, lines) == expected
-    assert sorted(server.model.requests) == [1, 1, 2]  # in batches of three lines, blank ones counted
+    assert sorted(server.model.requests) == [1, 1, 2]  # batches of three lines, blank lines included
     assert translator.translate([]) == []
     assert translator.translate(["", " "], nbest=2) == [[ServedHypothesis("", 0.0)] * 2] * 2
     assert len(server.model.requests) == 3
@@ -69,7 +69,7 @@ def test_a_name_of_any_characters(server: Server, protocol: str, monkeypatch: py
 
 
 def test_answers_may_be_large(server: Server, protocol: str) -> None:
-    """gRPC's own limit is 4 MB."""
+    """Answers above 4 MB, gRPC's own limit, arrive."""
     lines = [f"{i:0999d}" for i in range(2000)]
     with ServerTranslator(server.address(protocol), "toy", protocol, batch_size=2000) as translator:
         answers = translator.translate(lines, nbest=3)

@@ -1,4 +1,4 @@
-"""Below the answers: kept connections, drops, chunks, wrong ports."""
+"""The client's connections: kept open, answers that trickle in, answers in chunks, wrong ports."""
 
 import contextlib
 import socket
@@ -15,7 +15,7 @@ from tests.serving.server import Server
 
 @contextlib.contextmanager
 def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that calls `answer` with each connection after it has read something; yields its address."""
+    """Runs a server that reads from each connection, then calls `answer` with it; yields the server's address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def run() -> None:

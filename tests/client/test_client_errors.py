@@ -1,4 +1,4 @@
-"""Refusals, answers that are none, wrong arguments: a sentence and an exit status for each."""
+"""Refusals, invalid answers, wrong arguments: each gives a message and an exit status."""
 
 import math
 import sys
@@ -99,7 +99,7 @@ def test_grpc_on_the_rest_port_and_the_other_way_round(server: Server) -> None:
             pytest.raises(ServerError, match=words) as caught,
         ):
             translator.translate(["a"])
-        assert type(caught.value) is ServerError  # not one that is worth another try
+        assert type(caught.value) is ServerError  # not a subclass that is worth a retry
 
 
 def test_a_model_without_the_signature(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_model_without_the_signature(tmp_path: Path) -> None:
                 translator.translate(["a"], nbest=2)
 
 
-# What the stock server was seen to answer, and its map of codes to HTTP's: code, words, error, advice.
+# Answers observed from the stock server, and its mapping of codes to HTTP status: code, words, error, advice.
 @pytest.mark.parametrize(
     ("code", "words", "error", "advice"),
     [
@@ -213,7 +213,7 @@ def test_answers_that_are_none(server: Server, fault: Fault, error: type, messag
         with pytest.raises(error, match=message) as caught:
             translator.translate(["a b"])
         assert type(caught.value) is error
-        assert translator.translate(["a b"])[0][0].text == "b a!"  # it goes on
+        assert translator.translate(["a b"])[0][0].text == "b a!"  # the client still works
     assert server.model.requests == [None, 1]
 
 

@@ -1,4 +1,4 @@
-"""The client and a server behind TLS, with a certificate made on the spot."""
+"""The client and a server with TLS; the test makes the certificate."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The client and time: servers that start later, models that load, requests that are given up."""
+"""How the client waits: servers that start later, models that load, requests that are given up."""
 
 import threading
 import time
@@ -50,7 +50,7 @@ def test_waiting_for_a_server_that_starts_later(toy_base: Path, protocol: str) -
 
 
 def test_waiting_for_a_model_that_loads(toy_base: Path, tmp_path: Path, protocol: str) -> None:
-    (tmp_path / "3").mkdir()  # no SavedModel
+    (tmp_path / "3").mkdir()  # a version without a SavedModel
     with (
         serve(tmp_path, "toy") as server,
         ServerTranslator(server.address(protocol), "toy", protocol) as translator,

@@ -1,4 +1,4 @@
-"""The server that the client's tests rely on: its REST answers and errors are those of the stock server."""
+"""The server of the client's tests: its REST answers and errors are those of the stock server."""
 
 import gzip
 import http.client
@@ -34,7 +34,7 @@ PREDICT = "/v1/models/toy:predict"
 @pytest.mark.parametrize(
     ("path", "body", "answer"),
     [
-        # Two outputs are named, an only one is not; "_bytes" asks for base64.
+        # Two outputs are named, a single output is not; "_bytes" asks for base64.
         (PREDICT, {"instances": ["a b"]}, {"predictions": [{"outputs": "b a!", "scores": -0.25}]}),
         (PREDICT, {"instances": [{"inputs": "a b"}]}, {"predictions": [{"outputs": "b a!", "scores": -0.25}]}),
         (PREDICT, {"inputs": ["a b"]}, {"outputs": {"outputs": ["b a!"], "scores": [-0.25]}}),
@@ -216,7 +216,7 @@ def test_alone_it_says_where_it_is(
             raise KeyboardInterrupt
         said = capsys.readouterr().out
         rest = re.fullmatch(r"REST (127.0.0.1:\d+), gRPC 127.0.0.1:\d+; end with Ctrl-C\n", said)[1]
-        # Version 1, though there is a newer one.
+        # The label selects version 1, although there is a newer one.
         with urllib.request.urlopen(f"http://{rest}/v1/models/toy/labels/stable/metadata", timeout=30) as answer:
             assert "one_output" in json.load(answer)["metadata"]["signature_def"]["signature_def"]
 

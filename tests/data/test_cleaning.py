@@ -1,4 +1,4 @@
-"""Cleaning: each reason with its limits, counts, what stands first, equal to a plain set, in bounded memory."""
+"""Cleaning: reasons and limits, counts, the first of duplicates stays, same result as a plain set, bounded memory."""
 
 import io
 import random
@@ -34,7 +34,7 @@ def _cleaned(pairs: list[Pair], max_words: int = 10, max_ratio: float = 3.0) -> 
         (("w " * 3, "w"), None),
         (("w " * 4, "w"), "ratio"),
         (("w w", "w " * 7), "ratio"),
-        (("  w   w w ", "w"), None),  # words, not blanks
+        (("  w   w w ", "w"), None),  # words count, not spaces
         (("\x01" + "w " * 20, "w"), "control"),  # the first reason counts
         (("w " * 20, "w"), "length"),
     ],
@@ -105,7 +105,7 @@ def test_the_pairs_may_be_read_again_and_again() -> None:
     pairs = [("a", "b"), ("a", "b"), ("c", "d")]
     cleaner = Cleaner(iter(pairs), io.BytesIO(), 10, 3.0)
     first = cleaner.clean(pairs)
-    next(first)  # one reading amid another
+    next(first)  # other readings start before this one ends
     assert list(cleaner.clean(pairs)) == list(cleaner.clean(iter(pairs))) == [("a", "b"), ("c", "d")]
     assert list(first) == [("c", "d")]
 

@@ -1,4 +1,4 @@
-"""Compressed files: each format read whole, in several parts, and refused where it is damaged."""
+"""Compressed files: each format is read, also when concatenated, and refused when damaged."""
 
 import bz2
 import gzip

@@ -62,7 +62,7 @@ def test_languages_that_need_no_files(text: str, languages: tuple[str, str], for
 def test_files_decide_what_languages_mean(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"it can be read as en:pt-br or en-pt:br, and .* Give one of these"):
         parse_languages("en-pt-br", str(tmp_path))
-    (tmp_path / "train.tsv").write_text("a\tb\n")  # it would do for either
+    (tmp_path / "train.tsv").write_text("a\tb\n")  # this file fits either reading
     with pytest.raises(UsageError, match="it can be read as en:pt-br or en-pt:br"):
         parse_languages("en-pt-br", str(tmp_path))
     for name in ("train.en", "train.pt-br.txt.gz"):
@@ -88,7 +88,7 @@ def test_held_out_pairs_do_not_depend_on_order_and_repetition() -> None:
     assert [pair for pair in PAIRS if pair in held_out] == sorted(held_out.pairs, key=PAIRS.index)
     source, target = held_out.pairs[0]
     assert (f" {source}".replace(" ", "  "), f"{target}\t") in held_out
-    # More lines keep what there was, and a larger corpus changes few.
+    # A larger dev set keeps the pairs of a smaller one, and a larger corpus changes few of them.
     assert HeldOut(PAIRS, 20).pairs[:10] == held_out.pairs
 
 

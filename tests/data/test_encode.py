@@ -39,7 +39,7 @@ def test_text_is_read_only_a_little_ahead_of_the_processes() -> None:
     pairs = (("ein", "zwei") for _ in zip(read, range(200_000), strict=False))
     chunks = encode.encode_pairs(pairs, (vocabulary, vocabulary), num_workers=2)
     next(chunks)
-    assert next(read) <= 9 * encode.CHUNK_PAIRS  # eight before the processes start
+    assert next(read) <= 9 * encode.CHUNK_PAIRS  # eight chunks are read before the processes start
     for _ in range(10):
         next(chunks)
     assert next(read) <= 17 * encode.CHUNK_PAIRS
@@ -47,7 +47,10 @@ def test_text_is_read_only_a_little_ahead_of_the_processes() -> None:
 
 
 def test_processes_encode_as_this_one_does_with_vocabularies_of_two_kinds() -> None:
-    """Those of tensor2tensor strip a line, SentencePiece's takes it as it is."""
+    """Worker processes give the same ids as this process.
+
+    tensor2tensor's vocabularies strip a line; SentencePiece's takes it as it is.
+    """
     vocabularies = SubwordVocabulary(file_of(PIECES)), TokenVocabulary(b"<pad>\n<EOS>\nUNK\ncat\n")
     pairs = [(f" the cats {i} ", f"\tcat {i} cat") for i in range(9 * encode.CHUNK_PAIRS)]
     one, two = (list(encode.encode_pairs(pairs, vocabularies, num_workers=number)) for number in (1, 2))

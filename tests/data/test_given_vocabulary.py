@@ -1,4 +1,4 @@
-"""A given vocabulary: from a run or a SentencePiece model; the store is made with it, and known by it."""
+"""A given vocabulary: from a run or a SentencePiece model; the store is built with it and identified by it."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _LINES = [f"eins {a} zwei {b}" for a, b in itertools.product(range(12), range(12
 
 
 class Counted(Problem):
-    """Lines and the same in capitals."""
+    """Pairs of a line and the same line in capitals."""
 
     name = "counted"
     vocab_size = 60

@@ -1,4 +1,4 @@
-"""Identity of prepared data: content decides, whatever the paths; what changed is named; doubts are said."""
+"""Identity of prepared data: content decides, paths do not; changes are named; doubts are reported."""
 
 import itertools
 import json
@@ -142,9 +142,9 @@ def test_the_same_files_elsewhere_or_with_another_time_are_the_same(
     manifest = (data / "text2text" / "manifest.json").read_bytes()
     _prepare(moved, data)
     assert said.messages[-1].endswith(f"in {data / 'text2text'}. The data of {moved} are the same.")
-    _prepare(moved, data)  # which is known now
+    _prepare(moved, data)  # the record now names the new folder
     assert said.messages[-1].endswith(f"from {moved} (50 pairs) in {data / 'text2text'}.")
-    assert (data / "text2text" / "manifest.json").read_bytes() == manifest  # workers compare it
+    assert (data / "text2text" / "manifest.json").read_bytes() == manifest  # workers compare the manifest
     origin = read_origin(data / "text2text")
     assert origin is not None
     assert origin.files is not None
@@ -158,7 +158,7 @@ def test_a_file_of_the_same_size_and_time_is_not_read_again(corpus: Path, data: 
     with pytest.raises(DataError, match=r"train\.en has other content"):
         _prepare(corpus, data)
     os.utime(path, ns=(time, time))
-    _prepare(corpus, data)  # so that a large corpus costs nothing at each start
+    _prepare(corpus, data)  # not read again, so a large corpus costs nothing at each start
 
 
 def test_prepare_again_does_so_only_where_something_changed(
@@ -189,7 +189,7 @@ def test_sources_that_are_gone_leave_a_doubt(corpus: Path, data: Path, said: pyt
 
 
 def _as_before(data: Path, corpus: Path) -> None:
-    """Makes the store what it was before there was a record of sources."""
+    """Turns the store into one from before sources were recorded."""
     (data / "text2text" / "origin.json").unlink()
     path = data / "text2text" / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -206,7 +206,7 @@ def test_a_store_of_before_opens_with_a_doubt(corpus: Path, data: Path, said: py
     assert said.messages[-1].endswith("(origin.json), so whether they have changed could not be compared.")
     with pytest.raises(UsageError, match=r"source_dir: '.*corpus' -> '/elsewhere'\nGive another"):
         _prepare(Path("/elsewhere"), data)
-    _prepare(corpus, data, again=True)  # nothing says that it has to
+    _prepare(corpus, data, again=True)  # nothing is prepared: no record says that it is needed
     assert read_origin(data / "text2text") is None
 
 

@@ -1,4 +1,4 @@
-"""Packed rows: every pair once, none on top of another, little room left."""
+"""Packed rows: every pair once, no overlaps, little space wasted."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def _plan(pairs: int = 2000, **changes: int) -> PackedPlan:
 
 
 def _rows(plan: PackedPlan, epoch: int = 0) -> list[list[int]]:
-    """The ids in each row of one epoch that is not empty, in order."""
+    """The pairs in each non-empty row of one epoch, in order."""
     first = epoch * plan.steps_per_epoch + 1
     batches = [plan.batch(step) for step in range(first, first + plan.steps_per_epoch)]
     return [row[row >= 0].tolist() for batch in batches for row in batch.rows if (row >= 0).any()]
@@ -78,7 +78,8 @@ def test_a_batch_depends_on_the_step_alone_and_epochs_shuffle_the_rows() -> None
 def test_pack_is_first_fit() -> None:
     source = np.array([6, 6, 4, 5, 1], np.int32)
     target = np.array([6, 2, 6, 5, 10], np.int32)
-    # 1 does not fit beside 0 on the source side, nor 2 on the target side; 3 fits there exactly; 4 fits nowhere.
+    # Pair 1 does not fit beside 0 on the source side, nor pair 2 on the target side. Pair 3 fits exactly beside 0.
+    # Pair 4 fits beside no other.
     assert pack(np.arange(5), source, target, 11).tolist() == [[0, 3], [1, 2], [4, -1]]
 
 

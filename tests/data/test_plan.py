@@ -38,7 +38,7 @@ def _epoch(plan: BucketPlan, number: int = 0) -> list[PlannedBatch]:
     return [plan.batch(step) for step in range(first, first + plan.steps_per_epoch)]
 
 
-# From fewer pairs than micro-batches, over exactly one batch, to many batches.
+# (pairs, micro-batches): from fewer pairs than micro-batches, through exactly one batch, to many batches.
 CASES = [(1, 4), (3, 4), (4, 4), (7, 4), (7, 1), (61, 8), (500, 3), (3000, 4)]
 
 
@@ -66,7 +66,7 @@ def test_a_batch_has_the_rows_and_the_shape_of_a_bucket_and_its_pairs_fit(pairs:
         assert Bucket(batch.source_length, batch.target_length, rows) in plan.buckets
         assert slots == 1
         assert rows % micro_batches == 0
-        # One row per micro-batch is the least there can be.
+        # One row per micro-batch is the minimum.
         assert rows * max(batch.source_length, batch.target_length) <= 2048 or rows == micro_batches
         ids = _ids(batch)
         assert source[ids].max() <= batch.source_length
@@ -113,16 +113,16 @@ def test_each_epoch_and_seed_shuffles_pairs_and_shapes() -> None:
     for batches in (second, other):
         assert [_ids(batch) for batch in batches] != [_ids(batch) for batch in first]
         assert [batch.source_length for batch in batches] != [batch.source_length for batch in first]
-        # Not only the order of the batches: hardly a pair meets the ones that it met before.
+        # Not only the order of the batches changes: almost no batch holds the same pairs as before.
         together = {frozenset(_ids(batch)) for batch in first} & {frozenset(_ids(batch)) for batch in batches}
         assert len(together) <= 1
-    # Shapes are mixed: the sorted order would be a run of equal lengths for each bucket.
+    # Shapes are mixed. Sorted order would give one run of equal lengths per bucket.
     lengths = [batch.source_length for batch in first]
     assert sum(a != b for a, b in itertools.pairwise(lengths)) > len(lengths) / 2
 
 
 def test_the_number_of_micro_batches_only_rounds_the_rows() -> None:
-    """K = 1 and K = 4 plan alike where all rows are multiples of 4 anyway."""
+    """K = 1 and K = 4 give the same plan if all numbers of rows are multiples of 4 anyway."""
     lengths = np.full(64, 16, np.int32)
     one, four = (BucketPlan(lengths, lengths, batch_tokens=256, micro_batches=k, max_length=16, seed=1) for k in (1, 4))
     for step in range(1, 9):
@@ -154,7 +154,7 @@ def test_buckets_hold_all_pairs_each_in_the_smallest_that_fits() -> None:
         fitting = [i for i, b in enumerate(buckets) if s <= b.source_length and t <= b.target_length]
         assert index == fitting[0]
     assert next_bucket(buckets, len(buckets) - 1) is None
-    # All but the last hand their rest on, so that only the last can have empty rows.
+    # Every bucket but the last passes its leftover pairs on, so only the last can have empty rows.
     for i in range(len(buckets) - 1):
         above = next_bucket(buckets, i)
         assert above is not None

@@ -1,4 +1,4 @@
-"""prepare: from pairs to a store, once, whole or not at all, the same for any number of processes."""
+"""prepare: pairs become a store, once, completely or not at all, the same for any number of processes."""
 
 import random
 import threading
@@ -50,7 +50,7 @@ class Given(Made):
 
 
 def _contents(store: Store) -> dict[str, bytes]:
-    """All but where and when it was prepared."""
+    """All files but the record of where and when the store was prepared."""
     return {path.name: path.read_bytes() for path in store.folder.iterdir() if path.name != "origin.json"}
 
 
@@ -97,7 +97,7 @@ def test_separate_vocabularies(tmp_path: Path) -> None:
     sources, targets = store.text("dev")
     assert [source.decode(dev.source[i]) for i in range(20)] == sources
     assert [target.decode(dev.target[i]) for i in range(20)] == targets
-    # What only the other side has is unknown.
+    # Text that occurs only on the target side is unknown to the source vocabulary.
     assert source.decode(source.encode("ZEHN")) != "ZEHN"
 
 
@@ -113,7 +113,7 @@ def test_the_second_call_does_nothing(tmp_path: Path) -> None:
     problem = Made()
     second = prepare(problem, tmp_path)
     assert {path: path.stat().st_mtime_ns for path in [second.folder, *second.folder.iterdir()]} == times
-    assert problem.read == []  # the text may be gone by then
+    assert problem.read == []  # not read: the text may be gone by then
     assert second.manifest == first.manifest
 
 
@@ -234,12 +234,12 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 class _OwnCodec(Codec):
-    """A codec that is not one of the two."""
+    """A codec that is neither of the two known ones."""
 
 
 @pytest.mark.parametrize("codec", [_OwnCodec(), TreeCodec, "tree"])
 def test_a_codec_that_is_not_known(tmp_path: Path, codec: object) -> None:
-    """Before anything is written."""
+    """An unknown codec is refused before anything is written."""
     with pytest.raises(
         UsageError, match=r"has the codec .*, which nothing would find again for its prepared data\. Gi"
     ):

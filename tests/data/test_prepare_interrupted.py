@@ -1,4 +1,4 @@
-"""prepare, killed, interrupted or without room on the disk: no half store, no process left, and the next one works."""
+"""prepare when killed, interrupted or out of disk space: no half store, no process left, and the next call works."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from t2t_lite.data.store import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Arguments: data_dir, and "slow" to hang where the vocabulary is made and the encoding is going on.
+# Arguments: data_dir, and "slow" to hang during encoding, when the vocabulary is already made.
 _SCRIPT = """
 import multiprocessing, sys, time
 from t2t_lite.data.prepare import prepare
@@ -43,7 +43,7 @@ def _leftovers(data_dir: Path) -> list[str]:
 
 
 def _python(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Starts the script on tmp_path/data in a session, and so a process group, of its own."""
+    """Starts the script on tmp_path/data in its own session, and so in its own process group."""
     (tmp_path / "made.py").write_text(_SCRIPT, encoding="utf-8")
     return subprocess.Popen(
         [sys.executable, str(tmp_path / "made.py"), str(tmp_path / "data"), *arguments],
@@ -57,7 +57,7 @@ def _python(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process amid preparing tmp_path/data, with two processes of its own that encode."""
+    """A process that is preparing tmp_path/data, with two child processes that encode."""
     process = _python(tmp_path, "slow")
     try:
         assert process.stdout is not None
@@ -72,7 +72,7 @@ def test_kill_leaves_no_half_store_and_the_next_call_succeeds(tmp_path: Path, sl
     data = tmp_path / "data"
     assert len(_leftovers(data)) == 1
     slow.send_signal(signal.SIGKILL)
-    # The pipe closes when the last process that holds it has ended: the workers too.
+    # The pipe closes when the last process that holds it has ended, so the workers have ended too.
     slow.communicate(timeout=20)
     assert not (data / "made").exists()
     again = _python(tmp_path, "quick")
@@ -84,7 +84,7 @@ def test_kill_leaves_no_half_store_and_the_next_call_succeeds(tmp_path: Path, sl
 
 
 def test_ctrl_c_cleans_up(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
-    # As a terminal does: to the whole group, which the fixture has made for this process alone.
+    # As a terminal does, this sends the signal to the whole group. The fixture made the group for this process alone.
     assert os.getpgid(slow.pid) == slow.pid
     os.killpg(slow.pid, signal.SIGINT)
     _, stderr = slow.communicate(timeout=20)
@@ -95,7 +95,7 @@ def test_ctrl_c_cleans_up(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    """A limit on the size of files stands in for a disk that is full."""
+    """A failed write leaves only the lock file. A limit on file size stands in for a full disk."""
     script = """
         import resource, sys
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

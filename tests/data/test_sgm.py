@@ -40,13 +40,13 @@ def test_segments_by_document_and_number_in_the_files_order() -> None:
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        ("AT&T, &c. & Co", "AT&T, &c. & Co"),  # an ampersand of its own
+        ("AT&T, &c. & Co", "AT&T, &c. & Co"),  # a lone ampersand
         ("&amp;quot; &amp;amp;", "&quot; &amp;"),  # decoded once
         ("&apos;&#8222;&#x201C;&nbsp;&auml;", "'„“\u00a0ä"),
-        ("&file; &nosuchthing; &#xyz;", "&file; &nosuchthing; &#xyz;"),  # nothing is read, nothing lost
+        ("&file; &nosuchthing; &#xyz;", "&file; &nosuchthing; &#xyz;"),  # no file is read, no text is lost
         ("&copy without end &notit;", "&copy without end &notit;"),
         ("a < b <i>c</i> 3 <4", "a < b <i>c</i> 3 <4"),
-        ("a&#10;b\tc  d", "a b c d"),  # a line stays a line
+        ("a&#10;b\tc  d", "a b c d"),  # a segment stays one line
         ("a\u2028b\u00a0", "a\u2028b\u00a0"),
         ("&#9999999;", "\ufffd"),
         ("", ""),
@@ -125,7 +125,7 @@ def test_is_sgm(text: str, found: bool) -> None:
 
 
 def test_a_hostile_file_takes_no_time() -> None:
-    """Neither many open brackets nor many segments cost more than their length."""
+    """Many open brackets or many segments take only time in proportion to their length."""
     hostile = "<doc " * 200_000 + "&a" * 200_000 + "<seg id=" * 100_000
     with pytest.raises(DataError, match="holds no segments"):
         parse(hostile)

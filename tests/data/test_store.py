@@ -26,7 +26,7 @@ def _side(sequences: list[list[int]]) -> Side:
 
 
 def _write(folder: Path, size: int = 100, sequences: list[list[int]] = _SEQUENCES) -> Store:
-    """Writes a store with one split, dev, in two chunks, whose two sides are equal."""
+    """Writes a store with one split, dev, in two chunks; its two sides are equal."""
     with StoreWriter(folder) as writer:
         facts: dict[str, object] = {"pairs": len(sequences), "dropped": 0, "text": True}
         for side in ("source", "target"):

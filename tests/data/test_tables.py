@@ -1,4 +1,4 @@
-"""Tables of pairs: .tsv, .csv and .jsonl, what they may look like, and what is said of a damaged row."""
+"""Tables of pairs: .tsv, .csv and .jsonl, the forms they may have, and the message for a damaged row."""
 
 import json
 import lzma

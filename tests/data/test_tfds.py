@@ -1,4 +1,4 @@
-"""Reading TensorFlow Datasets where it is not installed; the rest is in tests/system, by whole commands."""
+"""Reading TensorFlow Datasets when it is not installed; tests/system tests the rest with whole commands."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Beam search with caches against a plain one in NumPy without, and against trying every output."""
+"""Beam search with caches against a plain NumPy search without caches, and against trying every output."""
 
 import functools
 import itertools
@@ -33,10 +33,10 @@ TINY = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2)
 
 
 class _Searches(Searches):
-    """Those of a Transformer with random weights; the slow one is NumPy alone.
+    """Searches of a Transformer with random weights; the slow one is NumPy alone.
 
-    The decoder's output is of length sqrt(d_model) with any weights, so the table of the tied softmax decides how far
-    apart probabilities are: entries of `scale` / sqrt(d_model) make logits of deviation `scale`.
+    The decoder's output has length sqrt(d_model) with any weights, so the table of the tied softmax decides how far
+    apart probabilities are: entries of `scale` / sqrt(d_model) give logits a deviation of `scale`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class _Searches(Searches):
         self._answers: dict[tuple[tuple[int, ...], ...], np.ndarray] = {}
 
     def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
-        asked = (source, *prefixes)  # searches that differ in alpha alone ask for the same
+        asked = (source, *prefixes)  # searches that differ only in alpha ask for the same
         if asked not in self._answers:
             ids = np.array([source])
             if source not in self._memories:
@@ -103,7 +103,7 @@ def _rnn(seed: int = 4, **changes: Any) -> Rnn:
 def _convs2s() -> ConvS2S:
     sizes: dict[str, Any] = {"encoder_layers": "2x16x3", "decoder_layers": "16x3+12x2+12x1", "d_model": 16}
     model = ConvS2S.from_hparams(ConvS2SHParams(**sizes, d_out=16, dropout=0.0), V, V, True)
-    convs2s_reference.randomise(model, 4, 1.1)  # with more, its attention would show the last digits
+    convs2s_reference.randomise(model, 4, 1.1)  # a larger scale would let its attention enlarge rounding
     return model
 
 
@@ -127,7 +127,7 @@ _transformer_moe = functools.partial(
 
 
 def _ensemble() -> Ensemble:
-    """Of two states: one that is reordered, and one that is full and renewed."""
+    """An ensemble with two kinds of state: one that is reordered, and one that fills up and is renewed."""
     return Ensemble([_Searches().model, _rnn(5)])
 
 
@@ -169,7 +169,7 @@ def test_fast_equals_slow_for_a_state_that_is_reordered(other_searches: Searches
 
 
 def test_the_searches_compared_end_in_every_way(searches: _Searches) -> None:
-    # Without this the comparison above could be one of hypotheses that all stop at once, or never.
+    # Otherwise the comparison above might cover only hypotheses that all stop at once, or never.
     ids, _ = searches.fast(SOURCES, 4, 0.6, True)
     found = [hypothesis for row in ids for hypothesis in hypotheses(row)]
     lengths = [len(hypothesis) for hypothesis in found if hypothesis[-1] == EOS]
@@ -283,7 +283,7 @@ def test_padding_is_no_output_and_takes_no_candidates_place() -> None:
 def test_a_greedy_search_does_not_end_with_the_second_best_symbol() -> None:
     logits = np.zeros((6, 6))
     logits[0, [2, EOS]] = 5.0, 4.9
-    logits[2, 3] = 1.0  # an unlikely way on: the end in second place would score better
+    logits[2, 3] = 1.0  # an unlikely continuation: the second-best symbol, the end, would score better
     logits[3, EOS] = 1.0
     ids, _ = beam_search(_Chain(logits), np.array([[2, EOS]]), beam_size=1, alpha=0.6, extra_length=3)
     assert hypotheses(ids.numpy()[0]) == [(2, 3, EOS)]

@@ -62,7 +62,7 @@ def model() -> Transformer:
 
 
 def _ensemble() -> Ensemble:
-    """Of two states: one that has slots, one that is reordered in a beam search."""
+    """An ensemble with two kinds of state: one that has slots, one that is reordered in a beam search."""
     return Ensemble([_transformer(), _rnn()])
 
 
@@ -91,7 +91,7 @@ def test_a_sentence_has_its_samples_whatever_is_beside_it(model: Transformer) ->
     ids, scores = _samples(model, np.pad(SOURCES[::-1], ((0, 1), (0, 4))), 3)  # wider, and with an empty row
     rows = [hypotheses(row) for row in ids[-2::-1]]
     alone, values = _samples(model, SOURCES[4:5], 5)
-    assert hypotheses(alone[0])[:3] == rows[4]  # nor how many there are
+    assert hypotheses(alone[0])[:3] == rows[4]  # whatever the number of samples
     np.testing.assert_allclose(values[0, :3], scores[-6], rtol=1e-5)
     found = list(itertools.chain(*rows))
     assert len(set(found)) > 0.9 * len(found)
@@ -104,7 +104,7 @@ def test_a_sentence_has_its_samples_whatever_is_beside_it(model: Transformer) ->
 
 
 def _outputs(searches: Searches, source: tuple[int, ...], longest: int, power: float) -> dict[tuple[int, ...], float]:
-    """Every output and its probability, where each symbol but padding has its own to the power of `power`."""
+    """Every output and its probability, if the probability of each symbol but padding is raised to `power`."""
     found, alive = {}, {(): 1.0}
     for _ in range(longest):
         table = searches.logp(source, list(alive)) * power
@@ -118,7 +118,7 @@ def _outputs(searches: Searches, source: tuple[int, ...], longest: int, power: f
 
 
 def _chi_square(counts: Counter[tuple[int, ...]], probabilities: dict[tuple[int, ...], float]) -> tuple[float, int]:
-    """The statistic and the categories, of those that are expected at least 5 times; all others are one."""
+    """The statistic, and the number of outputs that are expected at least 5 times; all others are one category."""
     total = counts.total()
     often = [ids for ids, p in probabilities.items() if p * total >= 5]
     seen, wanted = [counts[ids] for ids in often], [probabilities[ids] * total for ids in often]
@@ -135,7 +135,7 @@ def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> Non
     assert categories >= 8
     assert statistic < categories + 4 * (2 * categories) ** 0.5
     other, _ = _chi_square(counts, _outputs(Searches(model), source, 4, 0.9 / temperature))
-    assert other > 3 * categories + 4 * (2 * categories) ** 0.5  # it would show
+    assert other > 3 * categories + 4 * (2 * categories) ** 0.5  # a wrong temperature would show
 
 
 def test_points_are_uniform() -> None:
@@ -147,6 +147,6 @@ def test_points_are_uniform() -> None:
     for bins in (2, 100):
         counts = np.histogram(points, bins, (0, 1))[0]
         assert ((counts - points.size / bins) ** 2 / (points.size / bins)).sum() < bins + 4 * (2 * bins) ** 0.5
-    for axis in range(3):  # neighbours have nothing to do with each other
+    for axis in range(3):  # neighbours are not correlated
         one, other = np.moveaxis(points, axis, 0)[:-1].ravel(), np.moveaxis(points, axis, 0)[1:].ravel()
         assert abs(np.corrcoef(one, other)[0, 1]) < 4 / one.size**0.5

@@ -1,4 +1,4 @@
-"""A small model, as a run has it and as an export."""
+"""A small model, as in a run and as an export."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="session")
 def export_base(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As t2t-lite-exporter writes it, but for the signatures that the page does not use."""
+    """An export as t2t-lite-exporter writes it, without the signatures that the page does not use."""
     base = tmp_path_factory.mktemp("export")
     model = ServedModel(translator, ("serving_default", "nbest", "attention"))
     tf.saved_model.save(model, str(base / "1"), signatures=model.signatures)

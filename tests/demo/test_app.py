@@ -1,4 +1,4 @@
-"""The requests of the page: what they answer, and whom they refuse."""
+"""The requests of the page: their answers, and the clients that are refused."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ def client(run: Run) -> Any:
 
 
 class _Model(Run):
-    """The model, but for what a test wants it to do first."""
+    """A model that first calls a function of the test."""
 
     def __init__(self, run: Run, before: Any) -> None:
         self.card, self._lines, self._before = run.card, run._lines, before
@@ -65,7 +65,7 @@ def test_attention_and_card(client: Any, run: Run) -> None:
     assert answer.json == json.loads(json.dumps(run.attention(LINES[1])))
     card = client.get("/card").json["card"]
     assert card == json.loads(json.dumps(CARD))
-    assert list(card) == list(CARD)  # in the card's own order
+    assert list(card) == list(CARD)  # the card's order is kept
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_strangers_are_refused(client: Any, headers: Mapping[str, str], status: 
     answer = client.post("/translate", data=b'{"text": ""}', headers={**standard, **headers})
     assert answer.status_code == status
     assert ("error" in answer.json) == (status != 200)
-    if "Host" in headers:  # the page itself, too
+    if "Host" in headers:  # the page itself as well
         assert client.get("/", headers=headers).status_code == status
 
 
@@ -158,7 +158,7 @@ def test_the_page_may_load_nothing_but_its_own_files(client: Any) -> None:
             "form-action 'none'; frame-ancestors 'none'"
         )
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert "://" not in answer.text.replace("http://www.w3.org/2000/svg", "")  # the name of a namespace
+        assert "://" not in answer.text.replace("http://www.w3.org/2000/svg", "")  # the SVG namespace is only a name
         assert "innerHTML" not in answer.text
     assert "drawAttention = " in client.get("/attention.js").text
 

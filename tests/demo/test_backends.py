@@ -1,4 +1,4 @@
-"""A run, its export and a server of that export give the page the same."""
+"""A run, its export and a server of that export give the page the same results."""
 
 from collections.abc import Iterator
 from pathlib import Path

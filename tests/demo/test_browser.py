@@ -1,5 +1,7 @@
-"""The page in a real browser: what it shows, what typing, the caret, clicks and errors change, and that nothing else
-is loaded."""
+"""The page in a real browser.
+
+Checks what the page shows, what typing, the caret, clicks and errors change, and that nothing else is loaded.
+"""
 
 import html
 import json
@@ -18,7 +20,7 @@ from t2t_lite.demo.app import MAX_CHARACTERS, make_app
 from t2t_lite.demo.backends import Run
 from tests.demo.conftest import CARD, LINES
 
-# Runs in the page after its own script, and leaves what it saw as JSON. Each answer takes at least 0.3 s.
+# Runs in the page after the page's own script and records what it sees as JSON. Each answer takes at least 0.3 s.
 PROBE = """
 const seen = {blocked: [], most: 0, sent: []};
 addEventListener("securitypolicyviolation", (event) => seen.blocked.push(event.violatedDirective));
@@ -94,7 +96,7 @@ def run(translator: Translator) -> Run:
 
 @pytest.fixture(scope="module")
 def seen(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What PROBE saw. It joins the page as a file of the same origin; the page's policy stays as it is."""
+    """What PROBE saw. The page loads it as a file of the same origin, so the page's policy is unchanged."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("there is no chromium")
@@ -130,7 +132,7 @@ def seen(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _rows(run: Run, line: str) -> list[list[str]]:
-    """The n-best list as the page shows it."""
+    """Returns the n-best list as the page shows it."""
     return [[h.text, f"{h.score:.3f}".replace("-", "−")] for h in run.translate([line])[0]]
 
 
@@ -161,7 +163,7 @@ def test_the_model_is_described(seen: dict[str, Any]) -> None:
 def test_only_the_newest_text_is_translated_and_one_request_is_under_way(seen: dict[str, Any], run: Run) -> None:
     both = f"{LINES[0]}\n{LINES[1]}"
     assert seen["most"] == 1
-    # The first text was typed over before it was sent; the second while it was under way.
+    # The first text was replaced before it was sent, the second while its request was under way.
     assert seen["sent"][:2] == [["translate", LINES[2]], ["translate", both]]
     assert seen["shown"] == [_best(run, LINES[0], LINES[1])]
 

@@ -1,4 +1,4 @@
-"""The whole command, with clients that want to keep others out or bring it down."""
+"""The whole command, with clients that try to block others or crash the server."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ _HALF = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicati
 
 @pytest.fixture(scope="module")
 def page(export_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a page, and the file of what the command says."""
+    """The address of the page, and the file of the command's error output."""
     folder = tmp_path_factory.mktemp("demo")
     out, err = folder / "out", folder / "err"
     os.mkfifo(out)
@@ -48,7 +48,7 @@ def _translated(url: str) -> int:
 
 
 def _drip(sockets: list[socket.socket], done: threading.Event) -> None:
-    """Sends another byte on each socket, again and again."""
+    """Sends a byte on each socket every 0.5 s until `done` is set."""
     while not done.wait(0.5):
         for connection in sockets:
             with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ def _drip(sockets: list[socket.socket], done: threading.Event) -> None:
 
 
 def test_connections_that_ask_nothing_keep_nobody_out_for_long(page: tuple[str, Path]) -> None:
-    """The server takes 100 connections at a time; here are 150, of which the last 50 send byte after byte."""
+    """The server takes 100 connections at a time. The test opens 150; the last 50 send one byte after another."""
     url, err = page
     done = threading.Event()
     with contextlib.ExitStack() as open_ones:

@@ -1,4 +1,4 @@
-"""The demo's page at three widths, light and dark: axe finds nothing, everything can be read and reached."""
+"""The demo page at three widths, light and dark: axe finds no faults, everything can be read and reached."""
 
 import threading
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_axe_finds_nothing_and_the_card_is_readable(
 
 
 def _contrast(page: Any, selector: str) -> float:
-    """Contrast of a node's text and its own background, by WCAG's formula."""
+    """Returns the contrast of a node's text and its own background, by WCAG's formula."""
     return page.eval_on_selector(
         selector,
         """node => {

@@ -1,4 +1,4 @@
-"""TF_CONFIG as TensorFlow's documentation has it, and what may be wrong with it; strategies that do not go together."""
+"""TF_CONFIG as TensorFlow documents it, and what may be wrong with it; strategies that cannot be combined."""
 
 import json
 from typing import Any

@@ -87,7 +87,7 @@ def test_workers_take_what_all_of_them_can_share(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_command_trains_on_as_many_devices_as_can_share(tmp_path: Path) -> None:
-    """Whole processes; logical CPUs stand in for three GPUs (tests/distributed/three_devices.py)."""
+    """Runs whole processes; logical CPUs stand in for three GPUs (tests/distributed/three_devices.py)."""
     corpus = write_corpus(tmp_path / "corpus", LARGE[:300], SMALL[:4])
     hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,train_steps=1,beam_size=1,extra_length=2"
     done = commands.run(

@@ -1,4 +1,4 @@
-"""t2t-lite-trainer on a machine that seems to have three devices, as one with three GPUs has; they are logical CPUs."""
+"""Runs t2t-lite-trainer with three logical CPUs as devices, as on a machine with three GPUs."""
 
 import tensorflow as tf
 

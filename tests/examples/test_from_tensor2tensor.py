@@ -1,4 +1,4 @@
-"""The page for people who come from tensor2tensor names commands, flags and settings: all of them exist."""
+"""The commands, flags and settings on the page for tensor2tensor users, docs/from_tensor2tensor.md, all exist."""
 
 import dataclasses
 import importlib
@@ -21,7 +21,7 @@ OURS = "t2t-lite"  # the column's title
 
 
 def _tables() -> list[tuple[str, list[str]]]:
-    """(last heading before it, our column's cells) of each table."""
+    """Returns (last heading before the table, cells of our column) for each table."""
     tables: list[tuple[str, list[str]]] = []
     heading, column = "", None
     for line in PAGE.split("\n"):
@@ -45,13 +45,13 @@ def _spans(text: str) -> list[str]:
 TABLES = _tables()
 CELLS = [cell for _, cells in TABLES for cell in cells]
 COMMAND_LINES = re.findall(r"^t2t-lite-.*(?:\\\n.*)*", "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)))
-# Running text speaks of both, so of its spans only those are ours that start with one of our commands.
+# Running text is about both projects, so only spans that start with one of our commands are ours.
 IN_TEXT = [span for span in _spans(PAGE) if span.startswith("t2t-lite-")]
 FLAGGED = sorted({span for cell in CELLS for span in _spans(cell) if "--" in span} | set(COMMAND_LINES) | set(IN_TEXT))
 
 
 def _flags(command: str) -> set[str]:
-    """All that one of our commands takes."""
+    """Returns all flags of one of our commands."""
     module = importlib.import_module(f"t2t_lite.bin.{module_of(command.removeprefix('t2t-lite-'))}")
     return set(module.make_parser()._option_string_actions)
 
@@ -93,7 +93,7 @@ def test_flags_exist() -> None:
     [("problem", registry.PROBLEMS), ("hparams_set", registry.HPARAMS), ("model", registry.MODELS)],
 )
 def test_registered_names_exist(flag: str, table: Any) -> None:
-    spans = [span for span in FLAGGED if not span.startswith("t2t-lite-query")]  # its --model is the server's
+    spans = [span for span in FLAGGED if not span.startswith("t2t-lite-query")]  # its --model names the server's model
     for name in sorted({name for span in spans for name in re.findall(rf"--{flag}=(\w+)", span)}):
         table.check(name)
 
@@ -115,7 +115,7 @@ def test_hparams_names_exist() -> None:
 
 def test_names_of_the_problem_class_exist() -> None:
     names = [name.partition("(")[0] for cell in _column("The same class, there and here") for name in _spans(cell)]
-    names = [name for name in names if not name.startswith("--")]  # flags: tested with those of the commands
+    names = [name for name in names if not name.startswith("--")]  # flags are tested with those of the commands
     assert len(names) >= 6
     assert [name for name in names if not hasattr(problem.Problem, name)] == []
     [metrics] = [line for line in PAGE.split("\n") if line.startswith("| `eval_metrics`")]
@@ -123,7 +123,7 @@ def test_names_of_the_problem_class_exist() -> None:
 
 
 def _rows() -> list[tuple[list[str], str]]:
-    """(tensor2tensor's names, our cell) of each row of the tables of flags, problems, recipes and decoding."""
+    """Returns (tensor2tensor's names, our cell) per row of the tables of flags, problems, recipes and decoding."""
     rows, heading = [], ""
     for line in PAGE.split("\n"):
         heading = line.lstrip("# ") if line.startswith("#") else heading
@@ -136,7 +136,7 @@ def _rows() -> list[tuple[list[str], str]]:
 
 @pytest.mark.parametrize("table", ["FLAGS", "PROBLEMS", "HPARAMS_SETS", "HPARAMS"])
 def test_the_messages_of_the_commands_say_what_the_page_says(table: str) -> None:
-    """What the commands answer stands on the page, in a row of the name or of its end, such as `h4`."""
+    """Each answer of the commands is on the page, in the row of the name or of the name's end, such as `h4`."""
     missing = []
     for name, (ours, _) in getattr(tensor2tensor_names, table).items():
         cells = [cell for names, cell in _rows() if any(name == n or name.endswith(f"_{n.lstrip('_')}") for n in names)]

@@ -1,4 +1,4 @@
-"""docs/import.md: its commands, run as they stand there, on a model that tensor2tensor trained and on one made up."""
+"""docs/import.md: its commands, run unchanged, on a model that tensor2tensor trained and on a made-up model."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def _corpus(folder: Path) -> None:
 
 
 def _run(folder: Path) -> dict[str, str]:
-    """Runs the page's commands in `folder`; returns the last output of each."""
+    """Runs the page's commands in `folder`; returns the last output of each command name."""
     printed = {}
     for name, *flags in COMMANDS:
         module = commands.module_of(name.removeprefix("t2t-lite-"))
@@ -49,7 +49,7 @@ def test_the_page_is_read_as_it_is_meant() -> None:
 
 
 def test_a_model_that_tensor2tensor_trained(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
-    """What the page shows is what is printed."""
+    """The commands print what the page shows, and translate as tensor2tensor did."""
     golden = shared_data("t2t_golden")
     shutil.copytree(golden / "m30k_tiny", tmp_path / "t2t_train")
     (tmp_path / "t2t_data").mkdir()

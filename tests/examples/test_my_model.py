@@ -1,4 +1,4 @@
-"""The example model, a GRU encoder-decoder without attention: its numbers, and all commands with it from --usr_dir."""
+"""The example model, a GRU encoder-decoder without attention: its outputs, and all commands with it by --usr_dir."""
 
 import json
 import re
@@ -34,7 +34,7 @@ HPARAMS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def example() -> Iterator[None]:
-    """The plug-in, found as --usr_dir finds it; this module's tests only see its names."""
+    """Loads the plug-in as --usr_dir does; only the tests of this module see its names."""
     with pytest.MonkeyPatch.context() as patch:
         for table in (registry.HPARAMS, registry.MODELS):
             table.load()
@@ -61,7 +61,7 @@ def test_the_model_is_short_and_keeps_the_contract() -> None:
 
 
 def _states(weights: dict[str, np.ndarray], side: str, ids: np.ndarray, h: np.ndarray) -> Iterator[np.ndarray]:
-    """z, r = sigmoid(W x + U h); h' = z h + (1 - z) tanh(W x + r U h)."""
+    """Yields the GRU states: z, r = sigmoid(W x + U h); h' = z h + (1 - z) tanh(W x + r U h)."""
     for symbol in ids:
         x, u = weights[f"{side}_table"][symbol] @ weights[f"{side}_W"], h @ weights[f"{side}_U"]
         z, r = (1 / (1 + np.exp(-(x + u)[at : at + UNITS])) for at in (0, UNITS))
@@ -85,7 +85,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(mo
 @pytest.mark.parametrize("beam", [1, 4])
 def test_beam_search_equals_the_slow_one(model: Any, beam: int) -> None:
     found = Searches(model).assert_equal(random_sources(V), beam, 0.6, True)
-    assert len({len(hypothesis) for hypothesis in found}) > 3  # sentences leave the batch one after the other
+    assert len({len(hypothesis) for hypothesis in found}) > 3  # sentences leave the batch at different steps
     assert len(set(found)) > len(found) / 2
 
 
@@ -94,7 +94,7 @@ def test_the_cost_is_that_of_the_products_in_the_graph(model: Any) -> None:
 
 
 def _run(command: str, *flags: object, status: int = 0, input: bytes = b"") -> str:
-    """Runs a command to its end; its output, or what it says where it fails."""
+    """Runs a command to its end; returns its output, or its error messages if a `status` other than 0 is expected."""
     done = commands.run(f"t2t_lite.bin.{command}", f"--usr_dir={USR_DIR}", *flags, input=input)
     assert done.returncode == status, done.stderr.decode()
     assert b"Traceback" not in done.stderr
@@ -112,7 +112,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bits(trained: Path, tmp_path: Path) -> None:
-    """Killed as the checkpoint of the last update is written, which tests/faults/sequences.py sees to."""
+    """tests/faults/sequences.py kills the run while it writes the checkpoint of the last update."""
     run = tmp_path / "run"
     flags = (f"--usr_dir={USR_DIR}", *RECIPE, f"--data_dir={trained / 'data'}", f"--output_dir={run}")
     killed = commands.run("tests.faults.sequences", int(signal.SIGKILL), "model-10", 1, "trainer", *flags)
@@ -160,7 +160,7 @@ def test_what_it_cannot_do_is_refused_in_a_sentence(
         request.getfixturevalue("int8_machine")
     folder = tmp_path / "other" if command == "trainer" else trained
     assert message in _run(command, f"--output_dir={folder}", *flags, status=2)
-    assert (folder / "hparams.json").exists() == (command != "trainer")  # a start that fails leaves no run
+    assert (folder / "hparams.json").exists() == (command != "trainer")  # a failed start leaves no run
 
 
 def test_a_run_whose_package_is_not_installed_says_what_is_missing(tmp_path: Path) -> None:

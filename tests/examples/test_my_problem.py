@@ -1,4 +1,4 @@
-"""The example plug-in: what its problem says, what its model computes; and the whole of it from two wheels."""
+"""The example plug-in: the pairs of its problem, the outputs of its model, and an installation from two wheels."""
 
 import argparse
 import dataclasses
@@ -34,7 +34,7 @@ TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1]], "int32")
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[Any]:
-    """The plug-in, found as --usr_dir finds it; this module's tests only see its names."""
+    """Loads the plug-in as --usr_dir does; only the tests of this module see its names."""
     with pytest.MonkeyPatch.context() as patch:
         for table in (registry.PROBLEMS, registry.HPARAMS, registry.MODELS):
             table.load()
@@ -88,7 +88,7 @@ def test_the_splits_share_no_sentence_and_are_the_same_each_time(example: Any) -
 
 
 def test_the_readme_shows_real_pairs(example: Any) -> None:
-    """Each pair of the README's table says what the problem says."""
+    """Each pair in the README's table is a pair of the problem's test set."""
     rows = re.findall(r"^\| ([a-z' ]+) \| (.+[.?]) \|$", README, re.MULTILINE)
     assert len(rows) >= 4
     test = dict(registry.problem("spoken_to_written").samples("test"))
@@ -121,7 +121,7 @@ def test_the_readme_names_what_is_registered(example: Any) -> None:
 
 @functools.cache
 def _model(norm: str) -> tuple[config.HParams, Any]:
-    """Three layers with the weights of two: 0, 1, 0."""
+    """A model of three layers that share the weights of two, in the order 0, 1, 0."""
     sizes = {"num_layers": 3, "unique_layers": 2, "d_model": 16, "d_ff": 24, "num_heads": 2}
     hparams = config.replace(registry.hparams("cyclic_tiny"), norm=norm, **sizes)
     model = registry.MODELS.get("cyclic_transformer").from_hparams(hparams, V, V, True)
@@ -175,7 +175,7 @@ def test_more_unique_layers_than_layers_are_refused(example: Any, unique: int, m
 
 
 def test_the_field_belongs_to_the_model(example: Any) -> None:
-    """A recipe of the Transformer does not have it, and becomes one that has where --model asks for it."""
+    """A Transformer recipe lacks the field; --model=cyclic_transformer converts it to a recipe that has it."""
     tiny = registry.hparams("tiny")
     with pytest.raises(UsageError, match="the model transformer does not read 'unique_layers', a setting of cyclic_tr"):
         config.override(tiny, "unique_layers=1")
@@ -192,7 +192,7 @@ Installed = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Runs a program of a fresh environment that holds the two wheels, and the checkout nowhere."""
+    """Runs a program of a fresh environment that has the two wheels installed and no access to the checkout."""
     folder = tmp_path_factory.mktemp("installed")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
 
@@ -210,7 +210,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    # Copies: a build writes into the tree it builds.
+    # The build uses copies, because it writes into its source tree.
     for name in ("t2t_lite", "problems", "hparams", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         source, copy = ROOT / name, folder / "source" / name
         if source.is_dir():
@@ -228,8 +228,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     call(sys.executable, "-m", "venv", "--without-pip", "env")
     python = folder / "env" / "bin" / "python"
     call(*pip, "--python", python, "install", *offline, *wheels)
-    # The other libraries are those of this interpreter. What a .pth file adds comes last, and .pth files there, such as
-    # that of an editable t2t-lite, are not read.
+    # The other libraries are those of this interpreter. A .pth file adds its paths last, and .pth files in those paths,
+    # such as that of an editable t2t-lite, are not read.
     here = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     libraries = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     (here / "libraries.pth").write_text("".join(f"{path}\n" for path in libraries), encoding="utf-8")
@@ -254,7 +254,7 @@ def test_its_names_are_listed(installed: Installed) -> None:
     lines = installed("t2t-lite-trainer", "--registry_help").split("\n")
     names = ("spoken_to_written", "cyclic_tiny", "cyclic_transformer")
     found = [line.split(maxsplit=1) for line in lines if line.split(maxsplit=1)[0:1] and line.split()[0] in names]
-    assert sorted(name for name, _ in found) == sorted(names)  # each with a line that says what it is
+    assert sorted(name for name, _ in found) == sorted(names)  # each has a description
 
 
 def test_three_steps_and_a_line_from_the_wheels(installed: Installed, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The serving example: its files parse and agree with each other, and its page shows what a server answers."""
+"""The serving example: its files parse and agree with each other, and its page shows real answers of a server."""
 
 import json
 import re
@@ -24,12 +24,12 @@ from tests.serving.server import Server, serve
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "serving"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 NAME = "ende"
-METRICS = "/monitoring/prometheus/metrics"  # the test server has none
+METRICS = "/monitoring/prometheus/metrics"  # the test server lacks this path
 
-pytestmark = pytest.mark.xdist_group("export")  # whose tests have made the export
+pytestmark = pytest.mark.xdist_group("export")  # the tests of this group make the export
 exported = export.exported
 
-# Each call with its status, if that is not 200, and its answer.
+# Each call, its status if that is not 200, and its answer.
 _CALL = re.compile(r"```sh\n(curl (?:(?!```).)*?)\n```\n\n(?:(\d{3}):\n\n)?```json\n(.*?)```", re.DOTALL)
 CALLS = _CALL.findall(README)
 
@@ -51,7 +51,7 @@ POD = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
 
 
 def _message(name: str, fields: dict[str, str]) -> Any:
-    """A message of these fields: the package of TensorFlow Serving's API does not have it."""
+    """Makes a message with these fields, as the package of TensorFlow Serving's API lacks it."""
     file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package="example", syntax="proto3")
     file.dependency.append(wrappers_pb2.DESCRIPTOR.name)
     message = file.message_type.add(name=name)
@@ -69,7 +69,7 @@ def _message(name: str, fields: dict[str, str]) -> Any:
 
 @pytest.fixture(scope="module")
 def batching() -> Any:
-    """batching.config, with the fields of BatchingParameters in session_bundle_config.proto."""
+    """batching.config, parsed with the fields of BatchingParameters in session_bundle_config.proto."""
     whole = "max_batch_size batch_timeout_micros max_enqueued_batches num_batch_threads max_execution_batch_size"
     fields = dict.fromkeys(whole.split(), "Int64Value") | {"enable_large_batch_splitting": "BoolValue"}
     parameters = _message("BatchingParameters", fields | {"pad_variable_length_inputs": "bool"})
@@ -88,7 +88,7 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def server(exported: export.Exported, batching: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The tests' export as the page's versions 1 and 2, with the labels of its first step."""
+    """Serves the tests' export as the page's versions 1 and 2, with the labels of the page's first step."""
     base = tmp_path_factory.mktemp("versions")
     for number in STEPS[1].model_version_policy.specific.versions:
         (base / str(number)).symlink_to(exported.version)
@@ -108,7 +108,7 @@ def _ask(server: Server, path: str, body: str | None = None) -> tuple[int, Any]:
 
 
 def _shape(value: Any) -> Any:
-    """Names and types of an answer, not its values and lengths."""
+    """Returns the names and types of an answer, without its values and lengths."""
     if isinstance(value, dict):
         return {name: _shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -129,7 +129,7 @@ def test_a_call_of_the_page_is_answered_as_shown(server: Server, command: str, s
     assert got == int(status or 200)
     shown = json.loads(answer)
     assert _shape(said) == _shape(shown)
-    assert not status or said == shown  # the same words of refusal
+    assert not status or said == shown  # a refusal has the same text
 
 
 def test_every_call_has_its_answer() -> None:
@@ -147,13 +147,13 @@ def test_links_of_the_page_lead_somewhere() -> None:
 
 
 def test_models_config_and_its_next_steps() -> None:
-    """A label that is in use moves only to a version that the step before has loaded."""
+    """A label in use moves only to a version that the previous step has loaded."""
     assert len(STEPS) == 3
     for model in STEPS:
         assert (model.name, model.base_path, model.model_platform) == (NAME, f"/models/{NAME}", "tensorflow")
         assert set(model.version_labels.values()) <= set(model.model_version_policy.specific.versions)
         assert "stable" in model.version_labels
-    for before, after in zip(STEPS, [*STEPS[1:], STEPS[1]], strict=True):  # the last goes back
+    for before, after in zip(STEPS, [*STEPS[1:], STEPS[1]], strict=True):  # the last step goes back
         loaded = set(before.model_version_policy.specific.versions)
         for label, version in after.version_labels.items():
             assert label not in before.version_labels or version in loaded
@@ -167,14 +167,14 @@ def test_models_config_and_its_next_steps() -> None:
 def test_batching_takes_what_the_client_and_the_warm_up_send(batching: Any) -> None:
     args = query.make_parser().parse(["--server=localhost:8501", f"--model={NAME}"])
     assert batching.max_batch_size.value >= max(BATCH_SIZE, args.batch_size, gate.MAX_TEXTS)
-    # A split request's parts are joined as if all had the first one's shape; padding ends the process.
+    # The parts of a split request are joined as if all had the shape of the first; padding ends the process.
     assert not batching.enable_large_batch_splitting.value
     assert not batching.HasField("max_execution_batch_size")
     assert not batching.pad_variable_length_inputs
     for name in ("max_batch_size", "batch_timeout_micros", "num_batch_threads", "max_enqueued_batches"):
         assert f"| `{name}` | {getattr(batching, name).value} |" in README
     threads = next(int(flag.split("=")[1]) for flag in SERVING["command"] if "rest_api_num_threads" in flag)
-    assert threads >= batching.num_batch_threads.value * batching.max_batch_size.value  # one that waits holds a thread
+    assert threads >= batching.num_batch_threads.value * batching.max_batch_size.value  # waiting requests hold threads
     assert str(batching.num_batch_threads.value) == CONTAINER["resources"]["limits"]["cpu"]
 
 

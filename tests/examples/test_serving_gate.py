@@ -1,4 +1,4 @@
-"""The gate of the serving example: what it lets through to a server, and what it refuses by itself."""
+"""The gate of the serving example: which requests it passes to a server, and which it refuses itself."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ PATH = "/v1/models/toy/labels/stable:predict"
 
 
 def load(name: str) -> Any:
-    """A script of the example as a module."""
+    """Returns a script of the example as a module."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

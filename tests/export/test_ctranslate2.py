@@ -1,4 +1,4 @@
-"""CTranslate2 on what we write for it: the probabilities and the search are ours, for every shape of model."""
+"""CTranslate2 with our exports: its probabilities and its search equal ours, for every shape of model."""
 
 import functools
 import json
@@ -110,7 +110,7 @@ def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path)
     ours = np.take_along_axis(reference.log_softmax(logits), rows[1].numpy()[..., None], -1)[..., 0]
     for found, wanted, ids in zip(theirs, ours, targets, strict=True):
         np.testing.assert_allclose(found.log_probs, wanted[: len(ids) + 1], atol=1e-4, rtol=0)
-    assert np.std(ours[:, :PIECES]) > 0.3  # they are far from all the same
+    assert np.std(ours[:, :PIECES]) > 0.3  # they differ widely
 
 
 def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
 
 
 def _be_sure_and_never_end(model: Any) -> None:
-    """Large differences between the logits, as after training; the last norm's first feature is 1, for a bias."""
+    """Makes logits differ widely, as after training. The last norm's first feature becomes 1 and acts as a bias."""
     norm = model.decoder.blocks[-1].feed_forward_residual.layer_norm
     gamma, beta, table = (weight.value.numpy() for weight in (norm.gamma, norm.beta, model.softmax.table))
     gamma *= 20.0
@@ -159,7 +159,7 @@ def test_a_version_has_all_it_takes(text: Text, tmp_path: Path) -> None:
     assert card == {"step": 7, "ctranslate2": {"version": ctranslate2.__version__, "precision": "float32"}}
     assert _engine(tmp_path / "2").compute_type.startswith("int8")
     for weight, value in zip(shared.model.weights, before, strict=True):
-        np.testing.assert_array_equal(weight.value, value)  # nothing was written into them
+        np.testing.assert_array_equal(weight.value, value)  # the export changed no weight
 
 
 def _names(folder: Path) -> set[str]:

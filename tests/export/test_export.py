@@ -27,7 +27,7 @@ from tests.serving.served_model import Version
 TEXT_OPS = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"}
 # Core ops that the server cannot run, or not in its default configuration.
 FORBIDDEN = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule", "XlaLaunch"}
-# What other processors than x86 do not have; an export of int8 weights alone needs one.
+# Ops that only x86 processors have; only an export of int8 weights needs one.
 X86_ONLY = {"_MklNativeFusedMatMul", "_QuantizedMatMul"}
 
 B, K, L, H = None, EXPORTED.beam_size, EXPORTED.num_layers, EXPORTED.num_heads
@@ -56,7 +56,7 @@ SIGNATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def test_no_signature_that_is_exported_unasked_has_an_open_size_but_the_first(exported: Exported) -> None:
-    """A server may cut and join answers of many requests along their first axis; others would have to agree."""
+    """A server may cut and join answers of many requests along their first axis; other sizes would have to agree."""
     served = ServedModel(exported.translator)
     assert tuple(served.signatures) == DEFAULT_SIGNATURES
     for name, function in served.signatures.items():
@@ -87,7 +87,7 @@ def test_the_signatures_are_as_documented(meta: Any) -> None:
     }
     assert found == SIGNATURES
     assert list(meta.meta_info_def.tags) == ["serve"]
-    # Nothing that Keras, which TensorFlow imports by itself, would have to bring to life.
+    # No object that Keras would have to restore; TensorFlow imports Keras by itself.
     assert [n for n in meta.object_graph_def.nodes if "keras" in n.user_object.identifier] == []
 
 
@@ -109,7 +109,7 @@ def test_no_op_is_one_that_the_server_cannot_run(meta: Any) -> None:
     assert ops & (FORBIDDEN | X86_ONLY) == set()
 
 
-# Runs with a folder, the export's ops and expected answers, and prints what it found; knows nothing of t2t_lite.
+# Gets a folder, the export's ops and lines to translate; prints what it finds; does not use t2t_lite.
 WITHOUT_US = """
 import concurrent.futures, json, sys
 import tensorflow as tf
@@ -287,7 +287,7 @@ def test_the_next_version_has_the_next_number_and_touches_no_other(exported: Exp
 def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # as on a full disk, the weights find no room
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # too small for the weights, as on a full disk
     try:
         with pytest.raises(DataError, match=r"could not be written to .*; make room, or give another --export_dir"):
             export(exported.served, tmp_path, {})

@@ -1,4 +1,4 @@
-"""An exported ensemble, also of models whose weights have the same names, in a session, as the server runs it."""
+"""An exported ensemble in a session, as the server runs it, also with models whose weights have the same names."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ RNN = RnnHParams(num_layers=1, d_model=12, share_embeddings=False)
 
 
 def _models(source: int, target: int) -> list[Any]:
-    """Two of one recipe but for their precision, and another."""
+    """Two models of one recipe with different precisions, and a model of another recipe."""
     recipes: tuple[tuple[Any, Any], ...] = (
         (Transformer, EXPORTED),
         (Transformer, config.replace(EXPORTED, precision="bfloat16")),

@@ -53,7 +53,7 @@ def test_matrices_are_stored_in_a_quarter_of_the_bytes(int8: Exported, exported:
     assert len(shapes) == len(stored) + vectors
     files = [of.version / "variables" / "variables.data-00000-of-00001" for of in (int8, exported)]
     eight, plain = (path.stat().st_size for path in files)
-    assert eight < 0.5 * plain  # so narrow a model has many vectors
+    assert eight < 0.5 * plain  # not a quarter: so narrow a model has many vectors
 
 
 def _run(version: Version, signature: str, inputs: list[str], *targets: list[str]) -> dict[str, np.ndarray]:
@@ -64,7 +64,7 @@ def _run(version: Version, signature: str, inputs: list[str], *targets: list[str
 def test_it_answers_as_the_translator_does_many_requests_at_once(int8: Exported, exported: Exported) -> None:
     version = Version(int8.version)
     lines = int8.lines
-    with concurrent.futures.ThreadPoolExecutor(6) as pool:  # the very first requests among them
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:  # also the very first requests
         alone = list(pool.map(lambda line: _run(version, "serving_default", [line]), lines * 2))
     wanted = [h[0] for h in int8.translator.translate(lines)] * 2
     assert [answer["outputs"][0].decode() for answer in alone] == [h.text for h in wanted]

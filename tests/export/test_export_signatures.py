@@ -1,4 +1,4 @@
-"""What an exported model answers, run by a session as the server runs it: the translator's outputs, row by row."""
+"""Answers of an exported model in a session, as the server runs it: the translator's outputs, row by row."""
 
 import concurrent.futures
 from typing import Any
@@ -56,7 +56,7 @@ def test_the_best_and_the_n_best_are_the_translators(exported: Exported, version
 
 
 def test_a_line_of_which_only_the_end_symbol_is_left_is_not_blank(exported: Exported) -> None:
-    """max_source_length=1, which the translator takes, too."""
+    """Checks max_source_length=1, which the translator accepts, too."""
     encoded = GraphText(exported.served.vocabularies[0]).encode(tf.constant([exported.lines[0], " "]), 1)
     assert encoded.to_list() == [[EOS], []]
 
@@ -76,7 +76,7 @@ def test_tokens_go_in_and_out(exported: Exported, version: Version) -> None:
     assert answer["ids"][3].tolist() == answer["ids"][0].tolist()  # with an end symbol or without
     assert not answer["ids"][4].any()
     assert answer["scores"][4] == 0
-    assert answer["ids"][5].tolist() == answer["ids"][6].tolist()  # ids that there are not count as unknown
+    assert answer["ids"][5].tolist() == answer["ids"][6].tolist()  # ids that do not exist count as unknown
     assert answer["ids"].shape[1] == EXPORTED.max_source_length + EXPORTED.extra_length
     with pytest.raises(RefusalError, match="not compatible with expected shape"):
         version.run("tokens", {"ids": np.array(rows, np.int32)[:, :-1]}, 60)
@@ -95,7 +95,7 @@ def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, ve
         assert tokens == ids.size
         np.testing.assert_allclose(log_prob, logp[np.arange(ids.size), ids[0]].sum(), rtol=1e-5)
     assert (answer["log_probs"][4], answer["tokens"][4]) == (0, 0)  # a blank input
-    # A blank target; the first position sees nothing of the second.
+    # A blank target. The first position does not see the second.
     batch = {"source": np.array([[*source.encode(lines[5]), EOS]]), "target": np.array([[EOS, EOS]])}
     logits = np.asarray(exported.translator.model(batch))[0, 0].astype(np.float64)
     assert answer["tokens"][5] == 1
@@ -151,7 +151,7 @@ def test_attention_is_refused_beyond_its_limits(exported: Exported, lines: list[
 
 
 def test_a_row_is_the_same_alone_and_in_any_company(exported: Exported, version: Version) -> None:
-    long = " ".join(exported.lines)  # cut, and it goes on to the last step
+    long = " ".join(exported.lines)  # is cut, and its search goes on to the last step
     lines = [long, *exported.lines[:5], ""]
     together = [_run(version, name, lines) for name in ("serving_default", "nbest")]
     for row, line in enumerate(lines):
@@ -223,7 +223,7 @@ def test_another_shape_is_refused(version: Version, signature: str, inputs: dict
     ],
 )
 def test_odd_bytes_harm_no_one(exported: Exported, version: Version, odd: bytes) -> None:
-    """What is no UTF-8 is read as U+FFFD; answers are UTF-8; the neighbour's answer stays."""
+    """Bytes that are not UTF-8 are read as U+FFFD; answers are UTF-8; the neighbour's answer does not change."""
     neighbour = exported.lines[0]
     answer = version.run("serving_default", {"inputs": np.array([odd, neighbour.encode()], object)}, 60)
     read_as = odd.decode("utf-8", "replace") if odd != b"\xed\xa0\x80" else "\ufffd" * 3

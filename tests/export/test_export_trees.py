@@ -1,4 +1,4 @@
-"""An exported parser: sentences in, trees out, the same as in Python; nothing of t2t-lite is needed for them."""
+"""An exported parser takes sentences and gives the same trees as Python, without code of t2t-lite."""
 
 import itertools
 from pathlib import Path
@@ -30,7 +30,7 @@ ODD = ["(", "  a ( b )\tc\r", "a\u00a0b c", "naïve 🌍 ?", "\x1c x", ". , ' ``
 
 @pytest.fixture(scope="module")
 def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """An export of a small parser with random weights: most of what it writes is no tree."""
+    """An export of a small parser with random weights: most of its outputs are not trees."""
     pairs = list(itertools.islice(registry.problem("toy_parsing").samples("train"), 300))
     counts = TagCounts(WSJ.deleted)
     sources, targets = (list(side) for side in zip(*counts.watch(pairs), strict=True))

@@ -29,7 +29,7 @@ _VOCABULARIES = [
 
 
 class Module(tf.Module):
-    """The three methods of what `GraphText` uses, as functions of a fixed signature."""
+    """The three methods that `GraphText` uses, as functions with fixed signatures."""
 
     def __init__(self, vocabulary: ImportedVocabulary) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ for path in sys.argv[1:]:
 
 
 def test_two_saved_models_in_a_process_without_this_code(tmp_path: Path) -> None:
-    """Each finds its own vocabulary; only operations of TensorFlow and TensorFlow Text, none of Python, are needed."""
+    """Each finds its own vocabulary, and needs only operations of TensorFlow and TensorFlow Text, no Python."""
     wanted = []
     for name, vocabulary in (("first", _VOCABULARIES[0]), ("second", SubwordVocabulary(file_of([*PIECES, "the_"])))):
         module = tf.Module()

@@ -1,4 +1,4 @@
-"""Tags repaired in a graph are those that text/tag_table.py repairs, for each set of tags; gold trees stay so."""
+"""A graph repairs tags as text/tag_table.py does, for each set of tags; gold trees stay as they are."""
 
 import itertools
 import random
@@ -20,7 +20,7 @@ UNSEEN = ["zebra", "a\u00a0b", "?!", "\u2026", "-RCB-", "*LSB*", "XX", "_", "\u0
 
 
 def learned(name: str) -> tuple[list[str], TagTable, list[tuple[str, str]]]:
-    """The symbols by id, the table, and all pairs of (words, symbols); of dev, too."""
+    """The symbols by id, the table, and all pairs of (words, symbols), dev included."""
     train, dev = (
         [as_pair(parse(line)) or ("", "") for line in lines] for lines in (TAG_SETS[name].train, TAG_SETS[name].dev)
     )
@@ -70,12 +70,12 @@ def test_any_symbols_over_any_words_give_the_tree_that_python_gives(name: str) -
 
 
 def test_marks_are_the_same_in_python_and_in_a_graph() -> None:
-    """Each character of the Basic Multilingual Plane that both know, alone."""
+    """Checks each single character of the Basic Multilingual Plane that both know."""
     characters = [chr(i) for i in range(1, 0x10000) if not 0xD800 <= i < 0xE000 and chr(i) not in " \t\n\r\f\v"]
     found = tf.strings.regex_full_match(tf.constant([c.encode() for c in characters]), MARK_RE2).numpy()
     differ = [c for c, mark in zip(characters, found, strict=True) if bool(mark) != bool(MARK.fullmatch(c))]
     assert len(differ) < 100
-    assert not any(c.isprintable() for c in differ)  # what the one Unicode has and the other has not
+    assert not any(c.isprintable() for c in differ)  # characters that only one of the two Unicode versions has
 
 
 @pytest.mark.parametrize("keys", [[], ["a"], ["b", "a", "\u3002", "c d"], [f"w{i}" for i in range(5000)]])

@@ -1,4 +1,4 @@
-"""Trees made in a graph are those that text/linearize.py makes, whatever a model writes and whatever the words are."""
+"""A graph makes the same trees as text/linearize.py, for any output of a model and any words."""
 
 import itertools
 import random
@@ -59,7 +59,7 @@ class Module(tf.Module):
 
 
 def making(run: Callable[..., Any]) -> Make:
-    """Returns what makes trees of ids of any lengths."""
+    """Returns a function that makes trees from ids of any lengths."""
 
     def make(ids: Sequence[Sequence[int]], texts: Sequence[str | bytes]) -> list[str]:
         padded = list(itertools.zip_longest(*ids, fillvalue=PAD))
@@ -143,14 +143,14 @@ def test_any_symbols_give_the_tree_of_repair(make: Make) -> None:
         ("(TOP NN )TOP NN", "a b", "(TOP (TOP (NN a)) (NN b))"),
         (")Q )S (VP )VP", "a ''", "(TOP (XX a) ('' ''))"),
         ("NN XX", ", ,", "(TOP (, ,) (, ,))"),
-        ("(S NN , NN )S", "a b '", "(S (NN a) (XX b) (NN '))"),  # ' is a mark or a word's end
+        ("(S NN , NN )S", "a b '", "(S (NN a) (XX b) (NN '))"),  # ' is punctuation or a word's end
     ],
 )
 def test_what_trees_look_like(make: Make, symbols: str, text: str, tree: str) -> None:
     ids = [ID[symbol] for symbol in symbols.split()]
     assert make([ids], [text]) == [tree]
     assert repaired(ids, text)[0] == tree
-    # What follows the end is not read, what says nothing is skipped, and no neighbour matters.
+    # Symbols after the end are not read, meaningless ones are skipped, and neighbours do not matter.
     odd = [i for real in ids for i in (PAD, UNK, real, ID["a b"])]
     assert make([[*odd, EOS, ID["(S"], EOS], [ID[")S"]] * 40], [text, "x"]) == [tree, "(TOP (XX x))"]
 
@@ -189,7 +189,7 @@ def test_sentences_are_as_a_parser_reads_them(module: Module, make: Make, text: 
 
 
 def test_long_sentences(make: Make) -> None:
-    """Flat, as deep as they are long, never closed, closed at once, and with nothing but brackets."""
+    """Checks trees that are flat, as deep as long, never closed, closed at once, or nothing but brackets."""
     size = 2000
     words = " ".join(f"w{i}" for i in range(size))
     deep = [ID["(NP"], ID["NN"]] * size

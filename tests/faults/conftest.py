@@ -35,7 +35,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two steps, not to be changed; its data lies inside."""
+    """A run of two steps, which tests must not change; its data lies inside."""
     from t2t_lite.bin import trainer
 
     folder = tmp_path_factory.mktemp("runs") / "run"

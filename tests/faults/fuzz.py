@@ -1,7 +1,8 @@
-"""python -m tests.faults.fuzz --cases=1000000 --seed=1: every parser of unchecked input, with damaged inputs.
+"""Runs every parser of unchecked input on damaged inputs: python -m tests.faults.fuzz --cases=1000000 --seed=1.
 
-Reports what came out other than a result or one of the package's own errors, what took longer than a second, and how
-much the memory grew. Case N of a parser is the same for a seed, whatever was run before it: --only=PARSER --first=N.
+It reports cases that give neither a result nor one of the package's own errors, cases that take longer than a second,
+and how much the memory grew. For a given seed, case N of a parser is always the same, whatever ran before it:
+--only=PARSER --first=N.
 """
 
 import argparse
@@ -21,12 +22,12 @@ from t2t_lite.errors import T2TError
 from tests.faults.mutation import mutated
 from tests.faults.parsers import Parser, make_parsers
 
-SECONDS = 1.0  # of the processor that a case may take
-_HANGS = 10.0  # such seconds after which a case is broken off
+SECONDS = 1.0  # processor time that a case may take
+_HANGS = 10.0  # seconds of processor time after which a case is aborted
 
 
 class Result(NamedTuple):
-    """What became of the cases of a parser; `faults` holds (case, input, what came out)."""
+    """The results of a parser's cases; `faults` holds (case, input, outcome)."""
 
     cases: int
     refused: int
@@ -78,7 +79,7 @@ def _peak_megabytes() -> float:
 
 
 def main() -> int:
-    """Prints a line a parser, and each fault; the exit status is 1 if there were any."""
+    """Prints a line for each parser, and the faults; the exit status is 1 if there were any."""
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("--cases", type=int, default=1_000_000)
     flags.add_argument("--seed", type=int, default=1)

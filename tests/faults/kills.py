@@ -1,10 +1,10 @@
-"""Kills small trainings at random moments, starts them again, and compares what they end with: how often is it wrong?
+"""Kills small trainings at random moments, starts them again, and counts how often their results are wrong.
 
 Usage: python -m tests.faults.kills --kills=100 --seed=1
 
 A training prepares its data, makes 40 updates with a checkpoint after every second one, evaluates, averages and scores.
-It is killed (SIGKILL: no farewell, no clean-up) after a time drawn evenly from 0 to what a whole one takes, and started
-again with the same command, up to five times, then left to its end.
+It is killed (SIGKILL: no clean-up) after a time drawn evenly from 0 to the time that a whole training takes. Then it is
+started again with the same command. This happens up to five times; after that, the training runs to its end.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _PER_RUN = 5
 
 @dataclasses.dataclass
 class StepResult:
-    """Results of the kills: how many by phase, and how many runs ended otherwise than the undisturbed one."""
+    """Results of the kills: how many by phase, and how many runs ended differently from the undisturbed one."""
 
     phases: collections.Counter[str]
     runs: int = 0
@@ -67,7 +67,7 @@ def try_kills(folder: Path, kills: int, seed: int) -> StepResult:
 
 
 def digest(run: Path) -> str:
-    """Of all numbers that a run ends with: weights, moments and step of each checkpoint, and the translations."""
+    """A digest of what a run ends with: weights, moments and step of each checkpoint, and the translations."""
     import tensorflow as tf
 
     found = hashlib.sha256()
@@ -101,7 +101,7 @@ def _kill(run: Path, corpus: list[str], after: float, outcome: StepResult) -> No
     process.join()
     if process.exitcode == -signal.SIGKILL:
         outcome.phases[_phase(run)] += 1
-    elif process.exitcode != 0:  # a run that had ended before its time was up is no failure
+    elif process.exitcode != 0:  # a run that ended before it could be killed is no failure
         outcome.failed_starts += 1
     steps = [int(line.partition('"step": ')[2].partition(",")[0]) for line in _metric_lines(run)]
     saved = [int(path.rpartition("-")[2]) for path in list_checkpoints(run / "checkpoints")]
@@ -109,7 +109,7 @@ def _kill(run: Path, corpus: list[str], after: float, outcome: StepResult) -> No
 
 
 def _phase(run: Path) -> str:
-    """Where a training was when it was killed, by what it has left."""
+    """The phase in which a training was killed, judged by the files that it has left."""
     if list(run.glob(".*.partial-*")):
         return "saving"
     if not (run / "data" / "text2text").exists():

@@ -1,4 +1,4 @@
-"""What the tests of faults share: a corpus, and what a folder holds."""
+"""Helpers that the tests of faults share: a corpus, and the contents of a folder."""
 
 import hashlib
 from pathlib import Path
@@ -17,6 +17,6 @@ def write_corpus(folder: Path, train: list[str], dev: list[str]) -> list[str]:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """The checksums of all files below a folder but for locks, which may be made and hold nothing."""
+    """The checksums of all files below a folder, except locks: commands may create them, and they are empty."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

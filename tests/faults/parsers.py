@@ -1,7 +1,7 @@
-"""What reads input that nobody has checked: each parser with valid inputs, and a call that uses all it gives.
+"""The parsers of unchecked input: each has valid inputs, and a call that uses everything it returns.
 
-A call may end with one of the package's own errors, which say what is wrong. Any other exception is a fault, and so is
-a result that breaks the parser's promise, for which an AssertionError stands here.
+A call may end with one of the package's own errors, which say what is wrong. Any other exception is a fault. A result
+that breaks the parser's promise is also a fault; here it raises an AssertionError.
 """
 
 import functools
@@ -87,7 +87,7 @@ REFUSALS = [b'{"error": "Servable not found for request: Latest(x)"}', b"<html><
 
 
 class Parser(NamedTuple):
-    """`share`: how many of all cases it gets, by what one of them costs. `size`: inputs are made this long."""
+    """`share`: its share of all cases, by the cost of one case. `size`: inputs are cut or padded to this length."""
 
     name: str
     share: int
@@ -125,7 +125,7 @@ def make_parsers(folder: Path) -> list[Parser]:
 
 
 def _text(data: bytes) -> str:
-    # Half a surrogate pair comes from the command line, and stands for a byte that is no UTF-8.
+    # On the command line, a byte that is not UTF-8 becomes half a surrogate pair.
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -222,7 +222,7 @@ def _file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], None]
 
 
 class _Canned(Rest):
-    """A client whose server has answered already."""
+    """A client with a given answer in place of a server."""
 
     def __init__(self, status: int, data: bytes) -> None:
         super().__init__(_TARGET)
@@ -279,7 +279,7 @@ def _store_parsers(folder: Path) -> list[Parser]:
         call = _restored(path, lambda path: _read_store(prepare(problem, folder / "data")))
         return Parser(f"store, {name}", share, [data], call, len(data) if sized else None)
 
-    # Of another size a file is refused before it is read, but for the manifest.
+    # A file of another size is refused before it is read, except the manifest.
     names = ("dev.source.ids", "dev.source.offsets", "dev.target.txt", "vocabulary.model")
     return [parser("manifest.json", 10, sized=False), *(parser(name, 2, sized=True) for name in names)]
 
@@ -297,7 +297,7 @@ def _read_store(store: Store) -> None:
 
 
 def _restored(path: Path, read: Callable[[Path], None]) -> Callable[[bytes], None]:
-    """A call that reads with another file in the place of a good one, which is then put back."""
+    """A call that overwrites a good file, reads, and puts the good file back."""
     good = path.read_bytes()
 
     def call(data: bytes) -> None:

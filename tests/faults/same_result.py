@@ -2,9 +2,9 @@
 
 Usage: python -m tests.faults.same_result --source_dir=multi30k --languages=en-de
 
-30 updates of 4 micro-batches each with dropout, on one process with 1, 2 and 4 devices, on two processes with 1 and 2
-devices each; these are logical CPUs. The differences are to one process with one device: losses relative, weights
-absolute.
+Each training makes 30 updates of 4 micro-batches each, with dropout: on one process with 1, 2 and 4 devices, and on two
+processes with 1 and 2 devices each. The devices are logical CPUs. The differences are those from one process with one
+device: relative for losses, absolute for weights.
 """
 
 import argparse

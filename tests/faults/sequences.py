@@ -1,12 +1,12 @@
-"""Sequences of signals aimed at the moments that matter, and what the runs end with.
+"""Sends sequences of signals at critical moments, and compares what the runs end with.
 
 Usage: python -m tests.faults.sequences --runs=200 --seed=1
 
 A small training (tests/faults/kills.py) gets SIGTERM, SIGINT or SIGHUP as an evaluation begins and is started again.
 Then it is killed (SIGKILL) at a system call that it makes while it writes the best weights, the mean, a checkpoint,
-the metrics or another of its files; once more, perhaps; then it runs to its end. Every second run is exported, killed
-in that, and exported again. The seed of a run decides all of this. Its end is compared with that of an undisturbed
-run, bit for bit.
+the metrics or another of its files. It may be killed in this way a second time. Then it runs to its end. Every second
+run is exported, killed during the export, and exported again. The seed of a run decides all of this. The result of the
+run is compared with that of an undisturbed run, bit for bit.
 
 The signals come from an audit hook of the process itself, so that they hit the call they are meant for.
 """
@@ -29,10 +29,11 @@ from tests import commands
 from tests.faults.kills import FLAGS, digest
 from tests.faults.material import LARGE, SMALL, write_corpus
 
-# An evaluation begins by reading dev, twice: its checksum is compared. There are up to five, with those at the end.
+# An evaluation begins by reading dev twice, because its checksum is compared. There are up to five evaluations,
+# including those at the end.
 EVALUATION, EVALUATIONS = "/text2text/dev.source.txt", 10
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-# What a process is killed in: the part of a path that its system calls name, and how many such calls it makes.
+# What a process writes when it is killed: part of a path that its system calls name, and how many such calls it makes.
 TARGETS = {
     "best": (".best.partial", 6),
     "best, in place": ("/best", 12),
@@ -54,7 +55,7 @@ MODULE = "tests.faults.sequences"
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """One start of a command: `signal` comes at call number `call` that names `path`; 0: it is left alone."""
+    """One start of a command: `signal` comes at call number `call` that names `path`; if that is 0, none comes."""
 
     signal: int = 0
     path: str = ""
@@ -63,7 +64,7 @@ class Start:
 
 @dataclasses.dataclass
 class StepResult:
-    """Counts over all sequences; `faults` are all that went wrong."""
+    """Counts over all sequences; `faults` counts everything that went wrong."""
 
     kills: collections.Counter[str]
     runs: int = 0
@@ -74,7 +75,7 @@ class StepResult:
 
 
 def plan(seed: int) -> Iterator[tuple[str, Start]]:
-    """Yields (what is aimed at, start) of the trainer, but for the last start, which is left alone."""
+    """Yields (target, start) for each start of the trainer except the last, which gets no signal."""
     draw = random.Random(seed)
     yield "evaluation", Start(draw.choice(STOPS), EVALUATION, draw.randint(1, EVALUATIONS))
     for _ in range(draw.randint(1, 2)):
@@ -96,9 +97,9 @@ def try_sequences(folder: Path, seeds: range) -> StepResult:
 
 
 def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str], outcome: StepResult) -> None:
-    """Makes the run of a seed, and its exports; `digests` are those of undisturbed runs, by how often they evaluate."""
+    """Makes the run of a seed, and its exports; `digests` holds those of undisturbed runs, by their eval_every."""
     run = folder / str(seed) / "run"
-    every = (15, 40)[seed // 2 % 2]  # where there is one evaluation, its weights are the best ones
+    every = (15, 40)[seed // 2 % 2]  # if there is only one evaluation, its weights are the best ones
     flags = [*corpus, *(flag.replace("eval_every=15", f"eval_every={every}") for flag in FLAGS)]
     if every not in digests:
         undisturbed = folder / f"every{every}" / "run"
@@ -122,7 +123,7 @@ def _try_one(folder: Path, corpus: list[str], seed: int, digests: dict[int, str]
 
 
 def _export(run: Path, seed: int, outcome: StepResult) -> None:
-    """Exports the run, killed at one of its calls, and once more; there is one whole version then, or two."""
+    """Kills an export of the run at one of its calls, and exports again; then there are one or two whole versions."""
     call = random.Random(seed).randint(1, EXPORT[1])
     killed = _run("exporter", run, [], Start(signal.SIGKILL, EXPORT[0], call)) == -signal.SIGKILL
     outcome.kills["export"] += killed
@@ -153,7 +154,7 @@ def _run(command: str, run: Path, flags: list[str], start: Start) -> int | None:
 
 
 def aimed(number: int, path: str, call: int) -> None:
-    """Has this process get the signal at the call that is number `call` of those that name `path`."""
+    """Makes this process receive the signal at call number `call` of those that name `path`."""
     seen = 0
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
@@ -169,7 +170,7 @@ def aimed(number: int, path: str, call: int) -> None:
 
 
 def main() -> None:
-    """The command; see the module. With other arguments, a command of t2t_lite that is aimed at."""
+    """The command; see the module. With other arguments, it runs a command of t2t_lite that gets a signal."""
     if len(sys.argv) > 4 and sys.argv[1].isdecimal():
         import importlib
 
@@ -181,7 +182,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next one has the next")
     args = parser.parse_args()
-    # As a background job, or under nohup, both are ignored, and what is started here would ignore them, too.
+    # A background job or nohup ignores both signals, and the processes started here would ignore them, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Files of a run that are damaged, missing or of another run: the file is named, and nothing goes on otherwise."""
+"""Files of a run that are damaged, missing or of another run: the file is named, and no command goes on with it."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def _decode(run: Run, folder: Path) -> tuple[int, str]:
 
 
 def _flags(trained: Path, recipe: str = RECIPE) -> list[str]:
-    """What the run was started with."""
+    """The flags that the run was started with."""
     corpus = trained.parent / "corpus"
     data = ["--problem=text2text", f"--source_dir={corpus}", "--languages=en-de", "--vocab_size=300"]
     return [*data, "--hparams_set=tiny", f"--hparams={recipe}"]
@@ -50,7 +50,7 @@ def test_a_flipped_bit_in_the_vocabulary_is_named(run: Run, copy: Path) -> None:
 
 
 def test_a_vocabulary_of_another_run_is_not_taken(run: Run, copy: Path) -> None:
-    """Its checksum may be right in problem.json; the checkpoints hold theirs as well."""
+    """problem.json may hold its checksum, but the checkpoints hold the checksum of their own vocabulary as well."""
     from t2t_lite.runs.run_checksums import sealed
 
     path = copy / "problem.json"
@@ -116,7 +116,7 @@ def test_without_hparams_json_a_run_goes_on_only_with_the_settings_of_its_checkp
 
 
 def _make_old(folder: Path) -> None:
-    """Takes from a run what versions before checksums did not write."""
+    """Removes from a run what versions before checksums did not write."""
     import tensorflow as tf
 
     for name in ("hparams.json", "problem.json"):

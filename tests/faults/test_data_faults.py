@@ -1,6 +1,7 @@
-"""Data that is damaged, changed or odd: the command says what is wrong, and what was good before is as it was.
+"""Data that is damaged, changed or odd: the command says what is wrong, and what was good before does not change.
 
-Of corpora: also tests/problems and tests/system/test_errors.py. Of checkpoints: tests/runs/test_damaged_checkpoint.py.
+Faults of corpora are also tested in tests/problems and tests/system/test_errors.py, and faults of checkpoints in
+tests/runs/test_damaged_checkpoint.py.
 """
 
 import json
@@ -20,7 +21,7 @@ Run = Callable[..., tuple[int, str]]
 
 
 def edit(**changes: object) -> Callable[[Path], None]:
-    """Damage: other values in the manifest, by names separated by two underscores."""
+    """Damage: other values in the manifest; two underscores separate nested names."""
 
     def damage(folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
@@ -95,7 +96,7 @@ def test_a_store_that_is_damaged(name: str, run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_an_id_of_no_piece_is_named_where_it_is_read(run: Run, copy: Path, split: str) -> None:
-    """Its checksum is compared with --verify only; a GPU would take zeros for the piece."""
+    """Only --verify compares the file's checksum; a GPU would use zeros for such a piece."""
     path = copy / "data" / "text2text" / f"{split}.target.ids"
     content = bytearray(path.read_bytes())
     content[1::2] = b"\xff" * (len(content) // 2)
@@ -156,7 +157,7 @@ ODD = {
 
 
 def test_a_corpus_with_all_that_text_can_hold(run: Run, tmp_path: Path) -> None:
-    """Lines stay lines, beside their translations, and come back from the store as they are."""
+    """Lines are not split, stay beside their translations, and come back from the store as they are."""
     lines = ["first", *ODD.values(), *SMALL]
     sources = [f"{i} {line}".strip() for i, line in enumerate(lines)]
     corpus = tmp_path / "corpus"
@@ -172,7 +173,7 @@ def test_a_corpus_with_all_that_text_can_hold(run: Run, tmp_path: Path) -> None:
         for i, line in enumerate(sources):
             # NUL is the one character that no vocabulary holds.
             same = store.source_vocabulary.decode(split.source[i]) == line.replace("\0", " ⁇ ")
-            assert same, f"line {i}: {line[:40]!r}"  # without the whole lines, of a megabyte
+            assert same, f"line {i}: {line[:40]!r}"  # not the whole line, which may have a megabyte
             assert store.source_vocabulary.decode(split.target[i]) == f"Zeile {i}"
 
 

@@ -1,6 +1,6 @@
-"""Disks that are full, read-only or gone: the command says so, and what was good before is as it was.
+"""Disks that are full, read-only or gone: the command says so, and what was good before does not change.
 
-The same while a model is exported: tests/export/test_export.py.
+tests/export/test_export.py tests the same while a model is exported.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ Run = Callable[..., tuple[int, str]]
 
 
 def mount(folder: Path, options: str) -> None:
-    """Mounts a file system in memory, or changes it; skips the test where that is not allowed."""
+    """Mounts a file system in memory, or changes its options; skips the test if that is not allowed."""
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here; that needs to be root")
@@ -46,7 +46,7 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
 
 
 class Disk:
-    """A folder and what makes it full but for some bytes, or as if it were; `reason` is what the system says then."""
+    """A folder that can be filled except for some bytes, or limited as if it were; `reason` is the system's message."""
 
     def __init__(self, folder: Path, real: bool) -> None:
         self.folder, self.real = folder, real
@@ -54,7 +54,7 @@ class Disk:
 
     @contextlib.contextmanager
     def full(self, left: int) -> Iterator[None]:
-        """Leaves `left` bytes, or lets no file become larger than that."""
+        """Leaves `left` bytes free, or lets no file become larger than that."""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         filler = self.folder / "filler"
         if not self.real:
@@ -73,13 +73,13 @@ class Disk:
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Disk:
-    """A folder whose files cannot grow at will, which needs no rights."""
+    """A folder with a limit on file size, which needs no special rights."""
     return Disk(tmp_path, real=False)
 
 
 @pytest.fixture
 def small(mounted: Path) -> Disk:
-    """A small disk of its own, where one can be mounted."""
+    """A separate small disk, if one can be mounted."""
     return Disk(mounted, real=True)
 
 
@@ -119,7 +119,7 @@ def test_a_full_disk_while_saving_a_checkpoint(run: Run, limited: Disk, trained:
     assert {name.partition("/")[0] for name in after.keys() - before.keys()} <= {"tensorboard"}
 
 
-# command and flags: {disk} is read-only, {run} is a run that is not.
+# command and flags: {disk} is read-only, {run} is a run that can be written to.
 READ_ONLY: dict[str, tuple[str, ...]] = {
     "trainer": ("trainer", "--problem=toy_reverse", "--output_dir={disk}/new"),
     "trainer's own folder": ("trainer", "--output_dir={disk}/run"),
@@ -132,7 +132,7 @@ READ_ONLY: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture
 def read_only(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], Path]:
-    """Gives read_only(folder): a copy that nobody can write to."""
+    """Returns a function read_only(folder), which makes a copy that nobody can write to."""
 
     def make(folder: Path) -> Path:
         if os.geteuid():
@@ -140,7 +140,7 @@ def read_only(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path]
             for path in (copy, *copy.rglob("*")):
                 path.chmod(path.stat().st_mode & ~0o222)
             return copy
-        disk: Path = request.getfixturevalue("mounted")  # root may write to any folder, but not to any disk
+        disk: Path = request.getfixturevalue("mounted")  # root may write to any folder, but not to a read-only disk
         shutil.copytree(folder, disk, dirs_exist_ok=True)
         mount(disk, "remount,ro")
         return disk
@@ -160,12 +160,12 @@ def test_read_only_folders_are_reported_before_any_work(
         assert (status, said.count("\n")) == (2, 1), said
         assert said.startswith("error: --")
         assert " cannot be written to." in said
-    # To average needs nothing else than to read, until the very end.
+    # Averaging only reads, until the very end.
     status, said = run("avg_checkpoints", f"--output_dir={disk / 'run'}", "--last=2")
     assert (status, said.count("\n")) == (1, 1), said
     assert said.startswith(f"error: The checkpoint of step 2 could not be written to {disk / 'run' / 'averaged'}: ")
     assert (contents(disk), contents(trained)) == before
-    assert len(prepare(read_run(trained).make_problem(), disk / "run" / "data").split("dev")) == 20  # what only reads
+    assert len(prepare(read_run(trained).make_problem(), disk / "run" / "data").split("dev")) == 20  # reading works
 
 
 def test_a_file_that_could_not_be_written_leaves_the_one_before(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_folders_that_vanish_while_preparing(name: str, tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize("inodes", [16, 24, 29])
 def test_a_disk_without_inodes_is_named_wherever_they_end(tmp_path: Path, inodes: int) -> None:
-    """While preparing, in the curves, in a checkpoint."""
+    """The inodes end while preparing, in the curves, or in a checkpoint."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount(folder, f"size=64m,nr_inodes={inodes}")
@@ -235,7 +235,7 @@ exec "$@"
 
 
 def test_no_folder_for_temporary_files_is_needed(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As in a container whose root is read-only."""
+    """The decoder works without one, as in a container whose root is read-only."""
     if shutil.which("unshare") is None or trained.is_relative_to("/dev/shm"):
         pytest.skip("no unshare")
     home = Path.home() / f".t2t-lite-test-{os.getpid()}"  # not below /tmp, which vanishes

@@ -1,4 +1,4 @@
-"""A short run of `python -m tests.faults.fuzz`, and that it finds what is put in its way."""
+"""A short run of `python -m tests.faults.fuzz`, and a check that it finds planted faults."""
 
 import random
 from pathlib import Path
@@ -16,14 +16,14 @@ SEED = 20261121
 
 @pytest.fixture(scope="module")
 def parsers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Parser]:
-    """All of them, by name."""
+    """All parsers, by name."""
     return {parser.name: parser for parser in make_parsers(tmp_path_factory.mktemp("parsers"))}
 
 
 def test_damaged_input_gives_a_result_or_one_of_our_errors(
     parsers: dict[str, Parser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # no name that a case makes up is there
+    monkeypatch.chdir(tmp_path)  # an empty folder: no file that a case names exists
     for parser, cases in zip(parsers.values(), shares([*parsers.values()], CASES), strict=True):
         result = fuzz(parser, max(cases, 10), SEED)
         faults = "\n".join(
@@ -36,11 +36,11 @@ def test_damaged_input_gives_a_result_or_one_of_our_errors(
 def test_every_parser_takes_its_valid_inputs(parsers: dict[str, Parser]) -> None:
     for parser in parsers.values():
         for seed in parser.seeds:
-            if parser.name not in ("sgm", "answers, refusals"):  # compared with another file; an error by itself
+            if parser.name not in ("sgm", "answers, refusals"):  # need another file; are errors by themselves
                 parser.call(seed)
 
 
-# Inputs that once ended in an error of Python, found by fuzzing or by reading; repaired since.
+# Inputs that once ended in a Python error, found by fuzzing or by reading; fixed since.
 FOUND = [
     ("parameters of EVALB", b"CUTOFF_LEN " + b"9" * 5000),
     ("vocabulary, file", None),
@@ -68,7 +68,7 @@ FOUND = [
 @pytest.mark.parametrize(("name", "data"), FOUND)
 def test_what_was_found(name: str, data: bytes | None, parsers: dict[str, Parser]) -> None:
     parser = parsers[name]
-    # A piece whose bytes are no UTF-8.
+    # None stands for a vocabulary with a piece that is not UTF-8.
     given = data if data is not None else parser.seeds[0].replace(b"cat", b"c\xffb")
     assert given != parser.seeds[0]
     with pytest.raises(T2TError):

@@ -15,7 +15,7 @@ from t2t_lite.errors import T2TError
 from tests.faults.material import SMALL, write_corpus
 from tests.faults.workers import Job, free_addresses
 
-ENDS = 60  # seconds that are enough for what should take one
+ENDS = 60  # seconds, a generous limit for what should take one second
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_a_stranger_at_the_chiefs_address_is_named_and_at_the_chief_is_left_out(
 
 @pytest.mark.parametrize(("host", "note"), [("no.such.invalid", "unknown here: "), ("198.51.100.7", "none of this ")])
 def test_an_own_address_that_is_not_ours_is_named(host: str, note: str) -> None:
-    own, other = free_addresses(2)  # a port of its own: the look-up of a name may hold one beyond its test
+    own, other = free_addresses(2)  # separate ports: the look-up of a name may hold one after its test
     own = own.replace("127.0.0.1", host)
     with pytest.raises(T2TError, match=r"did not come within 1 second\.") as error:
         join(Cluster((own, other), 0), 1, 1)

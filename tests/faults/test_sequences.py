@@ -1,11 +1,12 @@
-"""Signals aimed at one system call each; `python -m tests.faults.sequences` makes more of such runs."""
+"""Signals aimed at one system call each; `python -m tests.faults.sequences` makes more such runs."""
 
 import signal
 from pathlib import Path
 
 from tests.faults.sequences import plan, try_sequences
 
-# Stopped as the only evaluation begins, started again, killed while the best weights are written, started again.
+# This run is stopped as the only evaluation begins, started again, killed while it writes the best weights, and
+# started again.
 SEED = 542
 
 

@@ -75,7 +75,7 @@ def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> N
 
 
 def test_workers_with_different_numbers_of_devices_say_so(flags: list[str], tmp_path: Path) -> None:
-    """Sums over the workers would wait for ever, so they must not get that far."""
+    """Sums over such workers would wait for ever, so the workers must stop before that."""
     job = Job(tmp_path / "run", 2, *flags, own=("--devices=1", "--devices=2"))
     assert job.end(120) == [2, 2], job.errors()
     for errors in job.errors():

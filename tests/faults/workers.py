@@ -14,15 +14,15 @@ TRAINER = "t2t_lite.bin.trainer"
 
 
 class Job:
-    """t2t-lite-trainer in several processes, which TF_CONFIG makes one job; started when made.
+    """t2t-lite-trainer in several processes, joined to one job by TF_CONFIG; the constructor starts it.
 
     Args:
         run: the run's folder; the processes' output is written beside it.
         workers: how many; 1: without TF_CONFIG.
-        flags: the same for all, beside --output_dir.
-        own: one more flag for each, if they are to differ.
-        missing: how many more the cluster has, which never come.
-        addresses: of all workers, if not free ones.
+        flags: the same for all workers, in addition to --output_dir.
+        own: one more flag for each worker, if they are to differ.
+        missing: how many more workers the cluster has that never come.
+        addresses: of all workers; by default free ones.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Job:
             )
 
     def reach(self, run: Path, step: int) -> None:
-        """Returns when this job has logged `step` of the run; what one before has logged does not count."""
+        """Returns when this job has logged `step` of the run; what an earlier job logged does not count."""
         end = time.monotonic() + 300
         while _identity(run) == self._before or not any(line["step"] >= step for line in metrics(run)):
             assert all(process.exitcode is None for process in self.processes), self.errors()
@@ -87,19 +87,19 @@ class Job:
 
 
 def metrics(run: Path) -> list[dict[str, float]]:
-    """The whole lines of a run's metrics.jsonl."""
+    """The complete lines of a run's metrics.jsonl."""
     path = run / "metrics.jsonl"
     return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
 
 def _identity(run: Path) -> int | None:
-    """A trainer that goes on writes a new file of metrics."""
+    """The inode of a run's metrics file; a trainer that goes on writes a new file."""
     path = run / "metrics.jsonl"
     return path.stat().st_ino if path.exists() else None
 
 
 def free_addresses(number: int) -> list[str]:
-    """ "host:port" of this machine, whose ports nobody uses."""
+    """Addresses "host:port" of this machine whose ports nobody uses."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))

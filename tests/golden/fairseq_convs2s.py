@@ -6,15 +6,15 @@
     tar xzf fairseq/fairseq-0.12.2.tar.gz -C fairseq
     fairseq/bin/python tests/golden/fairseq_convs2s.py fairseq/fairseq-0.12.2
 
-What computes here is fairseq's own, read from its files: FConvEncoder, FConvDecoder and their modules, on torch's
-weight_norm, in float64 (but for scores of attention, which it makes float32), with random weights and without dropout.
-Its packages import modules that do not build for this Python, so `without_packages` imports only those needed. Weights
-and gradients are stored under the names of our checkpoints. What differs, and what is done about it:
+The computation is fairseq's own code, read from its files: FConvEncoder, FConvDecoder and their modules, on torch's
+weight_norm. It runs in float64 (except attention scores, which fairseq makes float32), with random weights and without
+dropout. fairseq's packages import modules that do not build for this Python, so `without_packages` imports only those
+needed. Weights and gradients are stored under the names of our checkpoints. These differences are handled as follows:
 
-    start         fairseq's targets begin with the end symbol, ours with a zero vector: here another symbol begins
-                  them, whose vector is zeros
-    positions     fairseq's begin in the row behind padding's: rows from there on are stored
-    attention     fairseq returns the mean over the layers: each layer's is caught before
+    start         fairseq's targets begin with the end symbol, ours with a zero vector: here they begin with another
+                  symbol, whose vector is zeros
+    positions     fairseq's begin in the row after padding's: rows from there on are stored
+    attention     fairseq returns the mean over the layers: the weights of each layer are caught before that
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ CASES: dict[str, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {  # cha
 SOURCE = [[5, 9, 3, 12, 7, 1], [7, 7, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0], [4, 6, 8, 10, 1, 0]]
 TARGET = [[4, 8, 2, 1, 0, 0, 0], [6, 5, 4, 3, 9, 10, 1], [1, 0, 0, 0, 0, 0, 0], [7, 2, 2, 1, 0, 0, 0]]
 PUBLISHED = {"fconv_wmt_en_de": 42_000, "fconv_wmt_en_fr": 44_000, "fconv_iwslt_de_en": 10_000}
-_PART = re.compile(r"\[\((\d+), (\d+)\)\] \* (\d+)")  # of fairseq's lists of layers
+_PART = re.compile(r"\[\((\d+), (\d+)\)\] \* (\d+)")  # one entry of fairseq's lists of layers
 
 
 class Dictionary:
-    """As much of fairseq's Dictionary as a model asks for, with our ids."""
+    """The part of fairseq's Dictionary that a model needs, with our ids."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -56,7 +56,7 @@ class Dictionary:
 
 
 def without_packages(root: Path) -> Any:
-    """Returns fairseq's models/fconv.py, imported without what its packages import beside it."""
+    """Returns fairseq's models/fconv.py, imported without the other imports of its packages."""
     for name in ("fairseq", "fairseq.models", "fairseq.modules"):
         package: Any = types.ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split(".")))]
@@ -87,7 +87,7 @@ def make_model(fconv: Any, encoder: Any, decoder: Any, sizes: tuple[int, int, in
     """FConvModel's two parts, built as its `build_model` builds them.
 
     Args:
-        sizes: of the source vocabulary, the target vocabulary, embeddings, what the softmax multiplies, positions.
+        sizes: of the source vocabulary, the target vocabulary, the embeddings, the softmax's input, the positions.
     """
     source, target, d_model, d_out, positions = sizes
     same = {"embed_dim": d_model, "max_positions": positions, "dropout": 0.0}
@@ -100,9 +100,10 @@ def make_model(fconv: Any, encoder: Any, decoder: Any, sizes: tuple[int, int, in
 
 
 def randomise(model: torch.nn.ModuleDict) -> None:
-    """Other gains than the directions' lengths, other biases than zero, in float64; and a symbol that begins targets.
+    """Randomises gains and biases, in float64, and adds a symbol that begins targets.
 
-    Vectors get ten times as long, or positions and symbols would hardly matter.
+    Gains then differ from the lengths of the directions, and biases from zero. Embedding vectors become ten times as
+    long; otherwise positions and symbols would hardly matter.
     """
     model.double().eval()
     for name, weight in model.named_parameters():
@@ -112,7 +113,7 @@ def randomise(model: torch.nn.ModuleDict) -> None:
             weight.data.normal_(0, 0.3)
         elif "embed" in name:
             weight.data *= 10
-        weight.data = weight.data.float().double()  # as it is stored
+        weight.data = weight.data.float().double()  # rounded as in the file
     decoder = model["decoder"]
     table = torch.cat([decoder.embed_tokens.weight.data, torch.zeros(1, D_MODEL, dtype=torch.float64)])
     decoder.embed_tokens = torch.nn.Embedding.from_pretrained(table, freeze=False, padding_idx=PAD)
@@ -179,7 +180,7 @@ def ours(model: torch.nn.ModuleDict, theirs: dict[str, np.ndarray]) -> dict[str,
 
 
 def parameters(fconv: Any, arch: str, size: int) -> int:
-    """Of one of fairseq's own recipes."""
+    """The number of parameters of one of fairseq's own recipes."""
     args = types.SimpleNamespace()
     getattr(fconv, arch)(args)
     parts = [_PART.findall(text) for text in (args.encoder_layers, args.decoder_layers)]
@@ -201,7 +202,7 @@ def main() -> None:
         model = make_model(fconv, encoder, decoder, (SOURCE_SIZE, TARGET_SIZE, D_MODEL, D_OUT, POSITIONS))
         randomise(model)
         logits, weights = teacher_forced(model, source, target)
-        (logits * factors).sum().backward()  # whose gradients are stored
+        (logits * factors).sum().backward()  # the gradients of this sum are stored
         with torch.no_grad():
             found = [greedy(model, row) for row in SOURCE]
         longest = len(SOURCE[0]) + EXTRA

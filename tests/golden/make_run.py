@@ -3,7 +3,7 @@
     git worktree add --detach ../old 295e56e
     python tests/golden/make_run.py ../old tests/golden/run_295e56e
 
-Every command is that commit's own; it runs in today's environment (TensorFlow 2.21, Keras 3.15). Written are
+Every command is that commit's own; it runs in today's environment (TensorFlow 2.21, Keras 3.15). The script writes
 `runs.tar.xz` (a corpus, and for each recipe a run and its export) and `expected.json` (what the same commit decodes,
 scores and exports, and the losses of the next updates).
 """
@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-STEPS, NEXT_STEPS = 300, 5  # updates of a run, and after it was continued
-# The same for both: some 5,000 parameters, dropout, two checkpoints to average.
+STEPS, NEXT_STEPS = 300, 5  # updates of a run, and further updates when it is continued
+# Common to both recipes: some 5,000 parameters, dropout, two checkpoints to average.
 COMMON = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.05,label_smoothing=0.05,batch_tokens=512,max_length=16,"
     f"warmup_steps=60,learning_rate_factor=1,train_steps={STEPS},log_every=1,eval_every=150,save_every=50,"
@@ -34,7 +34,7 @@ RECIPES = {
 FLAGS = {"post": [], "window": ["--separate_vocabularies"]}
 ENGLISH = "one two three four five six seven eight nine ten".split()
 GERMAN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()
-# float32 as it is computed; the commands print four decimals.
+# Prints the scores as computed, in float32; the commands print only four decimals.
 SCORES = """
 import json, sys, tensorflow as tf, tensorflow_text
 signature = tf.saved_model.load(sys.argv[1]).signatures["nbest"]
@@ -49,7 +49,7 @@ Run = Callable[..., str]
 
 def main(tree: str, out: str) -> None:
     """Makes the files of `out` with the code in `tree`; prints each command."""
-    # -m and -c look into the working folder first, so that has to be the tree.
+    # -m and -c look in the working folder first, so the working folder has to be the tree.
     where: Any = {"cwd": tree, "env": {**os.environ, "PYTHONPATH": str(Path(tree).resolve())}}
 
     def run(*arguments: object, input: str = "") -> str:
@@ -73,7 +73,7 @@ def main(tree: str, out: str) -> None:
 
 
 def _write_corpus(folder: Path) -> None:
-    """Numbers, word by word: what so small a model learns in seconds."""
+    """Writes numbers, translated word by word; so small a model learns this in seconds."""
     draw, german = random.Random(1), dict(zip(ENGLISH, GERMAN, strict=True))
     for split, count in (("train", 600), ("dev", 8), ("test", 8)):
         rows = [draw.choices(ENGLISH, k=draw.randint(2, 6)) for _ in range(count)]
@@ -117,7 +117,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without what differs each time: times and owners."""
+    """Removes what differs each time: times and owners."""
     info.mtime, info.uid, info.gid, info.uname, info.gname, info.mode = 0, 0, 0, "", "", 0o644
     return info
 

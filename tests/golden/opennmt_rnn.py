@@ -5,18 +5,19 @@
     opennmt/bin/pip install --no-deps OpenNMT-py==3.5.1
     opennmt/bin/python tests/golden/opennmt_rnn.py
 
-What computes here is OpenNMT-py's own: RNNEncoder, InputFeedRNNDecoder, StdRNNDecoder and GlobalAttention, on torch's
+The computation is OpenNMT-py's own code: RNNEncoder, InputFeedRNNDecoder, StdRNNDecoder and GlobalAttention, on torch's
 LSTM, in float64, with random weights and without dropout. The weights are stored under the names of our checkpoints.
-What differs between the two, and what is done about it:
+These differences are handled as follows:
 
-    forget gate   ours adds 1 to its input: 1 is taken from the bias that is stored
+    forget gate   ours adds 1 to its input: 1 is subtracted from the stored bias
     biases        torch has two for each gate: their sum is stored
     embeddings    ours multiplies them by sqrt(units): they are stored divided by it. Symbol 0, which begins a
                   target, is the zero vector in ours: row 0 is set to zeros here
-    softmax       ours has it in the model: `generator`, a linear layer, is its table and bias
-    general       OpenNMT multiplies the query, (W q) . m, ours the memory, q . (U m): U m = m W for a row m, the same
-    additive      OpenNMT calls it "mlp", with biases for W q and W_c, which are set to zeros here, and without the tanh
-                  of the attentional vector, which is put behind W_c
+    softmax       ours is part of the model: its table and bias are those of `generator`, a linear layer
+    general       OpenNMT multiplies the query, (W q) . m; ours multiplies the memory, q . (U m). The results are the
+                  same, since U m = m W for a row m
+    additive      OpenNMT calls it "mlp". Its biases for W q and W_c are set to zeros here. It has no tanh of the
+                  attentional vector: one is added after W_c
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def teacher_forced(model: torch.nn.ModuleDict, source: torch.Tensor, target: tor
     outputs, attention = model["decoder"](shifted[:, :, None], memory, src_len=lengths)
     weights = attention["std"]
     if model["decoder"].__class__.__name__ == "InputFeedRNNDecoder":
-        weights = weights.transpose(0, 1)  # [T, B, S], as its steps are stacked
+        weights = weights.transpose(0, 1)  # it was [T, B, S]: this decoder stacks its steps
     return model["generator"](outputs), weights
 
 

@@ -1,13 +1,13 @@
-"""Writes opennmt_transformer.npz: checkpoints of OpenNMT-tf 2.32, their logits and what they translate.
+"""Writes opennmt_transformer.npz: checkpoints of OpenNMT-tf 2.32, their logits and their translations.
 
 Needs OpenNMT-tf 2.32 (TensorFlow 2.13, Python 3.10), not this package:
 
     PYTHON_OF_OPENNMT tests/golden/opennmt_transformer.py FOLDER
 
-Its own command trains each model in FOLDER, on made-up sentences: each word has a translation, some have two. Then its
-own command translates. What the file has of each model, as NAME/...: "values" and "shapes", the variables of the
-checkpoint; "graph", its description of objects; "description", model_description.py; vocabularies; ids and logits;
-"lines" and "nbest", what it wrote for them, one by one: four each, the score before it.
+OpenNMT-tf's own command trains each model in FOLDER on made-up sentences: each word has a translation, some have two.
+Then its own command translates. For each model, the file holds, as NAME/...: "values" and "shapes", the variables of
+the checkpoint; "graph", its description of objects; "description", model_description.py; vocabularies; ids and logits;
+"lines", which were translated one by one; and "nbest", four translations of each line, each after its score.
 """
 
 import json
@@ -41,7 +41,7 @@ WORDS, LINES, STEPS = 14, 16, 500
 
 
 def sentence(generator: random.Random, target_prefix: str) -> tuple[str, str]:
-    """A source and its translation: word for word, the last two words of longer ones the other way round."""
+    """A source and its translation: word for word, but with more than four words the last two are swapped."""
     ids = [generator.randrange(WORDS) for _ in range(generator.randint(1, 9))]
     translated = [(i + 5) % WORDS if i % 4 or generator.random() < 0.6 else (i + 6) % WORDS for i in ids]
     if len(translated) > 4:
@@ -146,7 +146,7 @@ def make(name: str, folder: Path) -> dict[str, Any]:
     reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(config["model_dir"]))
     shapes = dict(sorted(reader.get_variable_to_shape_map().items()))
     del shapes["_CHECKPOINTABLE_OBJECT_GRAPH"]
-    if name != "shared":  # one with the optimizer's is enough
+    if name != "shared":  # one model with the optimizer's variables is enough
         shapes = {path: shape for path, shape in shapes.items() if path[:6] == "model/" and ".OPTIMIZER" not in path}
     found = logits_of(folder, config, lines[-8:], outputs[-8:])
     values = [np.float32(reader.get_tensor(path)).ravel() for path in shapes]

@@ -5,9 +5,9 @@ In the environment of tensor2tensor_step.py, which has TensorFlow 1.15:
     tensor2tensor/bin/pip install --no-deps --target=t2t_2017 tensor2tensor==1.2.9
     PYTHONPATH=t2t_2017 tensor2tensor/bin/python tests/golden/tensor2tensor_2017.py
 
-It is the last release whose attention has biases. The model, its hparams sets and its loss are tensor2tensor's own; 60
-updates of Adam on random pairs make no bias and no norm trivial. Of each model the variables, by their names, and the
-logits of a batch are stored.
+It is the last release whose attention has biases. The model, its hparams sets and its loss are tensor2tensor's own.
+After 60 updates of Adam on random pairs, no bias and no norm is trivial. For each model, the script stores the
+variables, by name, and the logits of a batch.
 """
 
 # ruff: noqa: B905 (zip has no `strict` in Python 3.7)
@@ -84,7 +84,7 @@ def main() -> None:
     """Writes the file beside this one."""
     tf.logging.set_verbosity(tf.logging.ERROR)
     name_scope = tf.name_scope
-    tf.name_scope = lambda name, values=None: name_scope(name)  # later releases take the values by name only
+    tf.name_scope = lambda name, values=None: name_scope(name)  # later releases take `values` only as a keyword
     arrays: dict[str, Any] = {}
     for name in CASES:
         arrays.update(make(name))

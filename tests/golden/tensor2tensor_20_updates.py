@@ -2,10 +2,10 @@
 
     tensor2tensor/bin/python tests/golden/tensor2tensor_20_updates.py
 
-tensor2tensor_step.py says how that environment is made, and has model, loss, learning rate and optimizer, which are
-tensor2tensor's own. Here 400 updates are made, on eight batches in turn, and everything in the graph is stored
-("before"); then 20 more, of which batches, losses and learning rates are stored, and everything at their end ("after").
-tests/importers/test_t2t_continued.py makes the same 20 updates.
+tensor2tensor_step.py says how to make that environment. It also has the model, loss, learning rate and optimizer, which
+are tensor2tensor's own. This script makes 400 updates, on eight batches in turn, and stores everything in the graph
+("before"). Then it makes 20 more; it stores their batches, losses and learning rates, and everything in the graph after
+them ("after"). tests/importers/test_t2t_continued.py makes the same 20 updates.
 """
 
 # ruff: noqa: B905 (Python 3.7: zip has no `strict`)

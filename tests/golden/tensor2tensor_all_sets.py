@@ -3,10 +3,10 @@
     tensor2tensor/bin/python tests/golden/tensor2tensor_all_sets.py FOLDER
     python -m tests.importers.all_sets FOLDER
 
-tensor2tensor_step.py says how that environment is made, and has the model and its training. The first command writes,
-for each set, FOLDER/SET with a checkpoint after three updates, hparams.json, and pairs with their logits; sets of other
-models than `transformer` lack a setting that it asks for, and are named. It takes a quarter of an hour. The second
-imports them all; nothing of this is stored here.
+tensor2tensor_step.py says how to make that environment, and has the model and its training. For each set, the first
+command writes FOLDER/SET with a checkpoint after three updates, hparams.json, and pairs with their logits. Sets of
+models other than `transformer` lack a setting that it needs; the command prints their names. It takes a quarter of an
+hour. The second command imports them all. Nothing of this is stored here.
 """
 
 # ruff: noqa: B905 (Python 3.7: zip has no `strict`)
@@ -28,7 +28,7 @@ CHANGES = {**SMALL, "num_encoder_layers": 0, "num_decoder_layers": 0}
 
 
 def make(name: str, folder: Path) -> None:
-    """Writes what there is of a set."""
+    """Writes all files of a set."""
     with tf.Graph().as_default(), tf.Session() as session:
         made = training(name, CHANGES)
         session.run(tf.global_variables_initializer())
@@ -44,9 +44,9 @@ def make(name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Makes all sets, and names those that are of another model."""
+    """Makes all sets, and prints the names of those of another model."""
     tf.logging.set_verbosity(tf.logging.ERROR)
-    with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):  # it makes the building of the graph twenty times as long
+    with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):  # with AutoGraph, building the graph takes 20 times as long
         for name in registry.list_hparams():
             if name.startswith("transformer_"):
                 try:

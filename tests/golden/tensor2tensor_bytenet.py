@@ -2,11 +2,12 @@
 
     tensor2tensor/bin/python tests/golden/tensor2tensor_bytenet.py
 
-tensor2tensor_step.py says how to install tensor2tensor. What computes here is its own: its hparams set at a small size,
-its embeddings, network and softmax layer, and TensorFlow's gradients. Weights and gradients are stored under the names
-of our checkpoints. Before its network begins, it pads the source to half again as many symbols, then both sides to a
-multiple of 50; all of these columns are read. Only with sources of one length has a sentence the same columns alone,
-so all are of 5 symbols here, and of 50 columns. What is then padded or longer cannot be compared.
+tensor2tensor_step.py says how to install tensor2tensor. The computation is tensor2tensor's own: its hparams set at a
+small size, its embeddings, network and softmax layer, and TensorFlow's gradients. Weights and gradients are stored
+under the names of our checkpoints. Before its network begins, tensor2tensor pads the source to one and a half times as
+many symbols, then both sides to a multiple of 50. The network reads all of these columns. A sentence has the same
+columns alone as in a batch only if all sources have one length, so here all sources have 5 symbols, and 50 columns.
+Sources that are padded or longer cannot be compared.
 """
 
 # ruff: noqa: B905 (zip has no `strict` in Python 3.7)
@@ -52,7 +53,7 @@ def make_logits(hparams_changes: dict[str, Any], vocab_size: int, sides: list[An
 
 
 def our_name(name: str) -> str:
-    """Of a variable, such as byte_net/body/bytenet/encoder/repeat_0/lnorm/layer_norm_scale."""
+    """Our name for a variable such as byte_net/body/bytenet/encoder/repeat_0/lnorm/layer_norm_scale."""
     parts = name.split("/")
     for theirs, ours in EMBEDDINGS.items():
         if theirs in parts:

@@ -4,8 +4,9 @@ In the environment of tensor2tensor_step.py, which has TensorFlow 1.15:
 
     tensor2tensor/bin/python tests/golden/tensor2tensor_moe.py
 
-`noisy_top_k_gating` and `cv_squared` are tensor2tensor's own; the noise is given to them. Of each case the inputs,
-gates, load, the loss sum(gates * values) + cv_squared(importance) + cv_squared(load), and its gradients are stored.
+`noisy_top_k_gating` and `cv_squared` are tensor2tensor's own; the noise is given to them. For each case, the script
+stores the inputs, gates, load, the loss sum(gates * values) + cv_squared(importance) + cv_squared(load), and its
+gradients.
 """
 
 from __future__ import annotations

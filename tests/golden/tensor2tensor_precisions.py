@@ -2,9 +2,9 @@
 
     tensor2tensor/bin/python tests/golden/tensor2tensor_precisions.py
 
-tensor2tensor_step.py says how that environment is made, and has model, loss, learning rate and optimizer, which are
-tensor2tensor's own. After 60 updates everything in the graph is stored, with the type of each variable, and then the
-logits of a batch; for "long" the weights alone, and the logits of one pair of a thousand symbols.
+tensor2tensor_step.py says how to make that environment. It also has the model, loss, learning rate and optimizer, which
+are tensor2tensor's own. After 60 updates, this script stores everything in the graph, with the type of each variable,
+and the logits of a batch. For "long" it stores only the weights, and the logits of one pair of a thousand symbols.
 tests/importers/test_t2t_precisions.py imports these models.
 """
 

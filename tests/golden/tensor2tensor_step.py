@@ -10,11 +10,11 @@
         oauth2client "google-api-python-client<2" "numpy<1.19" "protobuf<3.21"
     tensor2tensor/bin/python tests/golden/tensor2tensor_step.py
 
-What computes here is tensor2tensor's own: its hparams sets at small sizes, its model in training with all dropout at 0,
-its loss, its learning rate and what its `optimize` makes of them (contrib's optimize_loss with LazyAdam or Adafactor).
-After two updates everything in the graph is stored ("before"), then the loss and the gradients of one batch, then
-everything as it is after the update with them ("after"): of each a list of [variable's name, shape], and all numbers
-in a row.
+The computation is tensor2tensor's own: its hparams sets at small sizes, its model in training with all dropout at 0,
+its loss, its learning rate and its `optimize` (contrib's optimize_loss with LazyAdam or Adafactor). The script makes
+two updates and stores everything in the graph ("before"). Then it stores the loss and the gradients of one batch, and
+everything in the graph after the update with that batch ("after"). Each of these is a list of [variable's name, shape],
+and all numbers in a row.
 """
 
 # ruff: noqa: B905, UP006, UP035 (Python 3.7: zip has no `strict`, and a NamedTuple no list[...])
@@ -55,7 +55,7 @@ CASES = {
 
 
 def batch(draw: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-    """Five pairs of 1 to 6 symbols, their end symbol and padding; no symbol above 15, so that some rows rest."""
+    """Five pairs of 1 to 6 symbols, their end symbol and padding; no symbol is above 15, so some rows are not used."""
     sides = []
     for _ in range(2):
         rows = np.zeros((5, 7), np.int32)
@@ -150,7 +150,7 @@ def write(script: str, make: Callable[[str], Dict[str, Any]], cases: Iterable[st
     """Writes the arrays of all cases beside a script."""
     tf.logging.set_verbosity(tf.logging.ERROR)
     arrays: Dict[str, Any] = {}
-    with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):  # it makes the building of the graph twenty times as long
+    with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):  # with AutoGraph, building the graph takes 20 times as long
         for name in cases:
             arrays.update(make(name))
     np.savez_compressed(Path(script).with_suffix(".npz"), **arrays)

@@ -4,18 +4,18 @@
     torch/bin/pip install torch==2.13.0 numpy
     torch/bin/python tests/golden/torch_rnn.py
 
-A second implementation, from the equations, of torch's own modules: nn.LSTM on packed sequences (of both directions
-where they are read both ways), nn.LSTMCell where attention feeds the next position, nn.Linear, nn.Embedding, autograd;
-in float64, with random weights and without dropout. The bi-directional encoder is torch's, of one layer ("gnmt") or of
-two stacks ("both_ways"). The weights are stored under the names of our checkpoints, and their gradients of the sum of
--log p of all symbols of the target. What differs between the two, and what is done about it:
+This is a second implementation, written from the equations with torch's own modules: nn.LSTM on packed sequences (in
+both directions where they are read both ways), nn.LSTMCell where attention feeds the next position, nn.Linear,
+nn.Embedding and autograd. It runs in float64, with random weights and without dropout. The bi-directional encoder is
+torch's, with one layer ("gnmt") or two stacks ("both_ways"). The weights are stored under the names of our checkpoints.
+So are the gradients of the sum of -log p over all target symbols. These differences are handled as follows:
 
-    forget gate   ours adds 1 to its input: 1 is taken from the bias that is stored
-    biases        torch has two for each gate: their sum is stored, whose gradient is that of either
-    embeddings    ours multiplies them by sqrt(units): they are stored divided by it, their gradients multiplied.
+    forget gate   ours adds 1 to its input: 1 is subtracted from the stored bias
+    biases        torch has two for each gate: their sum is stored. Its gradient equals that of either one
+    embeddings    ours multiplies them by sqrt(units): they are stored divided by it, their gradients multiplied by it.
                   Symbol 0, which begins a target, is the zero vector in both (padding_idx)
-    context       what the decoder's cells are given of it are columns of their input matrices; of the bottom layer
-                  ours has them as decoder/feed
+    context       the decoder's cells read it through columns of their input matrices. Ours stores the columns of the
+                  bottom layer as decoder/feed
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 UNITS, SOURCE_SIZE, TARGET_SIZE = 6, 13, 11
 SOURCE = [[5, 9, 3, 12, 7, 1], [7, 7, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0], [4, 6, 8, 10, 1, 0]]
 TARGET = [[4, 8, 2, 1, 0, 0, 0], [6, 5, 4, 3, 9, 10, 1], [1, 0, 0, 0, 0, 0, 0], [7, 2, 2, 1, 0, 0, 0]]
-# layers; fed: the bottom layer is given the context of the position before
+# fed: the bottom layer is given the context of the previous position
 CASES: dict[str, dict[str, Any]] = {
     "mlperf": {"kind": "gnmt", "layers": 4, "fed": False, "late": False, "normed": True},
     "gnmt": {"kind": "gnmt", "layers": 3, "fed": True, "late": True, "normed": False},
@@ -75,7 +75,7 @@ class Model(nn.Module):
             for i, lstm in enumerate(self.encoder):
                 y, (h, c) = _packed(lstm, x, lengths)
                 x = x + y if i >= 2 else y
-                states.append((h[-1], c[-1]))  # of two directions the second is the backward one
+                states.append((h[-1], c[-1]))  # with two directions, the second is the backward one
             return x, states
         turned = torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, lengths, strict=True)])
         if self.kind == "parser":

@@ -26,7 +26,7 @@ def test_the_model_has_the_published_size() -> None:
 
 
 def test_initial_weights_are_fairseqs() -> None:
-    """For d_ff = 2 d_model: W_1 within d_model^-0.5 is 2^-0.5 times Glorot's, W_2 within d_ff^-0.5 is 0.5 times."""
+    """If d_ff = 2 d_model, W_1 (within d_model^-0.5) is 2^-0.5 times Glorot's; W_2 (within d_ff^-0.5) is 0.5 times."""
 
     def spreads(initial_weights: str) -> list[float]:
         hparams = config.replace(RECIPE, num_layers=1, initial_weights=initial_weights)

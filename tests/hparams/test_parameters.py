@@ -1,7 +1,7 @@
-"""The number of parameters of every recipe, to the unit, beside the number that the paper prints.
+"""The exact number of parameters of every recipe, compared with the number that the paper prints.
 
-A row at V = 40,960, the vocabulary of its authors' English-German code (tensor2tensor 3d9c62f2,
-data_generators/problem_hparams.py:388), and at V = 37,000, which the paper says.
+Each recipe is counted at V = 40,960, the vocabulary of the authors' English-German code (tensor2tensor 3d9c62f2,
+data_generators/problem_hparams.py:388), and at V = 37,000, which the paper states.
 """
 
 import re
@@ -38,7 +38,7 @@ COUNTS: dict[str, tuple[int, int, int | None]] = {
     "big": (218_226_688, 214_171_648, 213),
     "big_single_gpu": (218_226_688, 214_171_648, None),
     "big_enfr": (218_226_688, 214_171_648, None),
-    "t2t_base": (65_075_712, 63_048_192, None),  # pre-norm has two more normalisations, at the ends; and a vector
+    "t2t_base": (65_075_712, 63_048_192, None),  # pre-norm: two more normalisations, at the ends; also a vector
     "t2t_big": (218_231_808, 214_176_768, None),
     "t2t_big_enfr": (402_830_336, 390_665_216, None),
     "t2t_relative": (65_138_688, 63_111_168, None),
@@ -50,7 +50,7 @@ MISSED = {
 
 
 def _count(hparams: config.HParams, vocab_size: int) -> int:
-    """From the paper's formulas: attention without bias terms, equation (2) with them, a norm around each sub-layer."""
+    """Counts by the paper's formulas: no biases in attention, biases in equation (2), a norm around each sub-layer."""
     d, heads = hparams.d_model, hparams.num_heads
     attention = 2 * d * heads * ((hparams.d_k or d // heads) + (hparams.d_v or d // heads))
     feed_forward = 2 * d * hparams.d_ff + hparams.d_ff + d
@@ -61,7 +61,7 @@ def _count(hparams: config.HParams, vocab_size: int) -> int:
     last_norms = 2 * norm if hparams.norm == "pre" else 0
     vector = d if hparams.source_vector else 0
     distances = 2 * hparams.max_relative_position + 1 if hparams.max_relative_position else 0
-    relative = 2 * distances * ((hparams.d_k or d // heads) + (hparams.d_v or d // heads))  # of two layers
+    relative = 2 * distances * ((hparams.d_k or d // heads) + (hparams.d_v or d // heads))  # of both layers
     positions = 2 * hparams.max_positions * d if hparams.positions == "learned" else 0
     return tables + hparams.num_layers * (encoder_layer + decoder_layer + relative) + last_norms + positions + vector
 
@@ -98,7 +98,7 @@ def test_with_the_vocabulary_that_the_paper_says_no_count_is_the_published_one()
 
 
 def test_the_recipes_of_english_french() -> None:
-    """With 32,000 pieces as in section 5.1; and as tensor2tensor's code has it, 32,768 rows three times: 377.7M."""
+    """With 32,000 pieces, as in section 5.1; with three tables of 32,768 rows, as in tensor2tensor's code: 377.7M."""
     assert _count(registry.hparams("big_enfr"), 32000) == 209_051_648
     assert _count(registry.hparams("t2t_big_enfr"), 32768) == 377_664_512
 
@@ -113,7 +113,7 @@ def test_the_recipes_of_english_french() -> None:
     ],
 )
 def test_the_formula_is_that_of_the_models_which_are_built(name: str, overrides: str, vocab_size: int) -> None:
-    """A whole base is built in tests/bin/test_trainer.py::test_describe_with_vocab_size_needs_no_data: 63,045,632."""
+    """tests/bin/test_trainer.py::test_describe_with_vocab_size_needs_no_data builds a whole base: 63,045,632."""
     hparams = config.override(registry.hparams(name), overrides)
     model = Transformer.from_hparams(hparams, vocab_size, vocab_size, True)
     assert model.count_params() == _count(hparams, vocab_size)

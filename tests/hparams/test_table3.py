@@ -5,7 +5,7 @@ import pytest
 from t2t_lite import config, registry
 
 BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3, "train_steps": 300000}
-AVERAGED = {"keep_checkpoints": 20, "average_checkpoints": 20}  # section 6.1, of big
+AVERAGED = {"keep_checkpoints": 20, "average_checkpoints": 20}  # of big, in section 6.1
 ROWS: dict[str, dict[str, object]] = {  # what a row changes in base; numbers of parameters: test_parameters.py
     "base": {},
     "base_single_gpu": {"micro_batches": 2},
@@ -41,7 +41,7 @@ def test_a_row_changes_what_the_table_says_and_nothing_else(name: str) -> None:
 
 
 def test_base_is_the_papers() -> None:
-    """Sections 3, 5.3, 5.4 and 6.1, and the row "base"."""
+    """The values are those of sections 3, 5.3, 5.4 and 6.1, and of the row "base"."""
     base = registry.hparams("base")
     assert (base.num_layers, base.d_model, base.d_ff, base.num_heads) == (6, 512, 2048, 8)
     assert (base.dropout, base.attention_dropout, base.relu_dropout, base.label_smoothing) == (0.1, 0, 0, 0.1)

@@ -1,4 +1,4 @@
-"""The recipes of tensor2tensor's users beside the paper's: what differs, and nothing else."""
+"""The recipes of tensor2tensor's users, compared with the paper's: what differs, and nothing else."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.schedules.noam import Noam
 
-V3 = {  # against base
+V3 = {  # changes to base
     "positions": "tensor2tensor",
     "source_vector": True,
     "norm": "pre",
@@ -37,7 +37,7 @@ def test_a_recipe_changes_what_its_source_says_and_nothing_else(name: str) -> No
 
 
 def test_the_peak_of_the_learning_rate_is_tensor2tensors() -> None:
-    """9.88e-4: the factor 2 over the longer warm-up makes it sqrt(2) times the paper's."""
+    """The peak is 9.88e-4: with the factor 2 and the longer warm-up it is sqrt(2) times the paper's."""
     hparams = registry.hparams("t2t_base")
     rate = Noam(hparams.d_model, hparams.warmup_steps, hparams.learning_rate_factor)(8000)
     assert rate == pytest.approx(9.88e-4, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Imports of a small model of each of tensor2tensor's hparams sets: which are equal, and which are refused.
+"""Imports a small model of each of tensor2tensor's hparams sets; reports which are equal and which are refused.
 
 Usage: python -m tests.importers.all_sets FOLDER
 
@@ -19,11 +19,11 @@ CLOSE, SPACE = 2e-5, 5
 
 
 def outcome(folder: Path) -> str:
-    """What comes of one set."""
+    """The outcome for one set, as text."""
     try:
         try:
             imported = tensor2tensor.read([folder], target_space_id=SPACE)
-        except UsageError:  # it has no target space
+        except UsageError:  # the model has no target space
             imported = tensor2tensor.read([folder])
     except DataError as error:
         return re.sub(r"=\S+ \(only .*", "", f"refused: {error}")
@@ -36,7 +36,7 @@ def outcome(folder: Path) -> str:
 
 
 def main() -> None:
-    """Prints outcomes, the most frequent first, with the sets of each."""
+    """Prints the outcomes, the most frequent first, each with its sets."""
     found = collections.defaultdict(list)
     for folder in sorted(Path(sys.argv[1]).iterdir()):
         found[outcome(folder)].append(folder.name)

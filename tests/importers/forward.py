@@ -1,4 +1,4 @@
-"""tensor2tensor's Transformer in float64 NumPy, on imported weights: what an import is compared with.
+"""tensor2tensor's Transformer in float64 NumPy, on imported weights: the reference for imports.
 
 Legend: B batch, S source, T target, D = d_model, H heads, V vocabulary.
 """
@@ -22,7 +22,7 @@ def signal(length: int, d_model: int) -> Array:
 
 
 class Forward:
-    """Calls with int [B, S] and [B, T], padded with 0, give logits [B, T, V]."""
+    """A call with int [B, S] and [B, T], padded with 0, returns logits [B, T, V]."""
 
     def __init__(self, imported: Imported) -> None:
         self.described = imported.description
@@ -73,7 +73,7 @@ class Forward:
         return feed_forward(x, *(self.weights[f"{start}/feed_forward/{name}"] for name in names))
 
     def _attention(self, name: str, memory: Array | None, allowed: Array) -> Any:
-        """Scaled dot products; with Shaw et al.'s vectors of clipped distances, where there are any."""
+        """Scaled dot-product attention, with Shaw et al.'s vectors of clipped distances if the weights have them."""
 
         def attend(start: str, x: Array) -> Array:
             weights = {key: self.weights.get(f"{start}/{name}/{key}") for key in (*_MATRICES, *_RELATIVE)}

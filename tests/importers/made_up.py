@@ -25,7 +25,7 @@ HPARAMS = {
 def variables(
     seed: int = 0, scope: str = "transformer/body/", layers: tuple[int, int] = (2, 2), rows: int = V
 ) -> dict[str, Any]:
-    """Name -> array of a pre-norm Transformer; the table of `rows` has shards of unequal size."""
+    """Returns {name: array} of a pre-norm Transformer; the table of `rows` rows has shards of unequal size."""
     generator = np.random.default_rng(seed)
     found = {}
 
@@ -57,7 +57,7 @@ def variables(
 
 
 def save(prefix: Path, arrays: dict[str, Any], hparams: dict[str, Any] | None = HPARAMS) -> str:
-    """Writes a checkpoint as TensorFlow 1 lays it out, and hparams.json beside it; returns its prefix."""
+    """Writes a checkpoint in TensorFlow 1's format, and hparams.json beside it; returns its prefix."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     names = list(arrays)
     tf.raw_ops.SaveV2(

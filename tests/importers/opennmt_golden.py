@@ -1,4 +1,4 @@
-"""Checkpoints of OpenNMT-tf that tests/golden/opennmt_transformer.py made, as files again."""
+"""Restores, as files, the OpenNMT-tf checkpoints that tests/golden/opennmt_transformer.py stored."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import tensorflow as tf
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "opennmt_transformer.npz"
 NAMES = ("shared", "separate", "relative", "learned")
-SOURCE_END = ("separate",)  # whose data had source_sequence_controls with an end
+SOURCE_END = ("separate",)  # models whose data had source_sequence_controls with an end
 SINES = "SinusoidalPositionEncoder"
-ALL_SETTINGS = f"num_heads=2,ffn_activation=relu,position_encoder_class={SINES}"  # that change the outputs
+ALL_SETTINGS = f"num_heads=2,ffn_activation=relu,position_encoder_class={SINES}"  # all settings that change outputs
 
 
 def golden(name: str) -> dict[str, Any]:
-    """Ids, logits, lines and what was written for them; "variables" by name."""
+    """Ids, logits, lines and the output for them; "variables" by name."""
     with np.load(GOLDEN, allow_pickle=False) as file:
         found = {path.partition("/")[2]: file[path] for path in file if path.startswith(f"{name}/")}
     variables, at = {}, 0

@@ -1,8 +1,9 @@
 """OpenNMT-tf's beam search in NumPy, on a model of ours: finished hypotheses stay among the K of a sentence.
 
-It ranks by log-probability over ((5 + length) / 6)^alpha, end symbol counted, and one more once it has ended. Its
-release 2.32 has a fault: the log-probability of a finished hypothesis is that of the one which had the same rank
-before (utils/decoding.py, dynamic_decode). It is done here as there, or the lists would not be the same.
+It ranks by log-probability over ((5 + length) / 6)^alpha. The length counts the end symbol, and one more once the
+hypothesis has ended. Release 2.32 has a fault: a finished hypothesis gets the log-probability of the hypothesis that
+had the same rank before (utils/decoding.py, dynamic_decode). This search repeats the fault; otherwise the lists would
+differ.
 
 Legend: B sentences, K hypotheses of each, V ids.
 """
@@ -20,8 +21,8 @@ _NEVER = -1e30
 def search(
     model: Any, source: np.ndarray, beam_size: int, alpha: float, longest: int = 24
 ) -> tuple[np.ndarray, np.ndarray]:
-    """int [B, S] -> ids [B, K, T], ended by 1, and log-probabilities [B, K], the best first."""
-    if len(source) > 1:  # it goes on with sentences that are done as long as others of the batch are not
+    """Maps int [B, S] to ids [B, K, T], which end with 1, and log-probabilities [B, K], the best first."""
+    if len(source) > 1:  # a batch would go on with finished sentences until all are finished
         alone = [search(model, row[None], beam_size, alpha, longest) for row in source]
         return tuple(np.concatenate(found) for found in zip(*alone, strict=True))
     batch = len(source)
@@ -30,7 +31,7 @@ def search(
     logp = np.tile([0.0] + [_NEVER] * (beam_size - 1), (batch, 1))
     finished, lengths = np.zeros((batch, beam_size), bool), np.zeros((batch, beam_size))
     for at in range(longest):
-        target = ids.reshape(batch * beam_size, longest)  # what is behind is not seen
+        target = ids.reshape(batch * beam_size, longest)  # later positions are not seen
         logits = np.array(model({"source": repeated, "target": target}), np.float64)[:, at]
         steps = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         steps = steps.reshape(batch, beam_size, -1)

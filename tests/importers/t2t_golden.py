@@ -1,4 +1,4 @@
-"""What scripts of tests/golden stored of tensor2tensor's graphs, as arrays again."""
+"""Reads what scripts of tests/golden stored of tensor2tensor's graphs, as arrays."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ FOLDER = Path(__file__).resolve().parents[1] / "golden"
 
 
 def read(file: Path, name: str) -> dict[str, Any]:
-    """What is stored of a case."""
+    """All stored arrays of a case, by name."""
     with np.load(file, allow_pickle=False) as stored:
         return {path.partition("/")[2]: stored[path] for path in stored if path.startswith(f"{name}/")}
 
 
 def arrays(golden: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Variables by name: of the types that are stored, or float32 but for the step."""
+    """Variables by name, in their stored types; without stored types, all are float32 except the step, int64."""
     shapes = json.loads(str(golden[f"{kind}/shapes"]))
     types = golden.get("types", ["int64" if path == "global_step" else "float32" for path, _ in shapes])
     found, at = {}, 0

@@ -1,4 +1,4 @@
-"""OpenNMT-tf's checkpoints in a `Transformer`; tests/golden/opennmt_transformer.py made the numbers."""
+"""OpenNMT-tf's checkpoints as a `Transformer`; tests/golden/opennmt_transformer.py made the numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tup
 
 
 def _ours(ids: np.ndarray) -> np.ndarray:
-    """The end symbol has id 1 here, and the start symbol 2."""
+    """Maps OpenNMT-tf's ids to ours, where the end symbol has id 1 and the start symbol id 2."""
     return np.array([0, 2, 1, *range(3, 99)], np.int32)[ids]
 
 
@@ -40,7 +40,7 @@ def test_logits_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
     found = golden(name)
     imported, _ = _read(tmp_path, found, name)
     source, target = _ours(found["source"]), _ours(found["target"])
-    if name not in SOURCE_END:  # here each sentence has an end symbol
+    if name not in SOURCE_END:  # here each source sentence has an end symbol
         source = np.pad(source, ((0, 0), (0, 1)))
         source[np.arange(len(source)), found["source_length"]] = 1
     model = t2t_model.build(imported, run_folder.recipe(imported, {}))
@@ -73,7 +73,10 @@ def test_what_the_models_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_n_best_lists_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
-    """Its search on our model finds its lists and its scores; our search most of them, and nearly all best ones."""
+    """OpenNMT-tf's search on our model finds the same lists and scores as OpenNMT-tf.
+
+    Our search finds at least half of the lists, and all but at most two of the best translations.
+    """
     found = golden(name)
     imported, (source, target) = _read(tmp_path, found, name)
     model = t2t_model.build(imported, run_folder.recipe(imported, {}))
@@ -118,7 +121,7 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
 
 
 def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
-    """What is not said is not compared with the checkpoint, and dropouts are said to be assumed."""
+    """Settings that nothing states are not compared with the checkpoint; the report calls such dropouts assumed."""
     found = golden("shared")
     save(tmp_path, found)
     file = tmp_path / "model_description.py"
@@ -161,7 +164,7 @@ def test_an_activation_that_nothing_says_is_assumed_and_said(tmp_path: Path) -> 
 
 
 def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
-    """OpenNMT-tf adds them unless position_encoder_class is None; where nothing says it, it has to be given."""
+    """OpenNMT-tf adds sinusoids unless position_encoder_class is None; if nothing states it, the user must give it."""
     found = golden("relative")
     save(tmp_path, found)
     assert opennmt.read([tmp_path]).description.positions == "none"
@@ -184,7 +187,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     def read(**settings: Any) -> Any:
         return opennmt.read([tmp_path], **settings)
 
-    # What the description of the folder says, and what a name of the catalog says in its place.
+    # First the description in the folder, then a name of the catalog that replaces it.
     named = {"hparams_set": "TransformerBase", "hparams": "num_units=16"}
     assert [read(**given).description.num_heads for given in ({}, named)] == [2, 8]
     for settings, error, said in (

@@ -1,4 +1,4 @@
-"""model_description.py of OpenNMT-tf, which is read and never run."""
+"""model_description.py of OpenNMT-tf: it is read and never run."""
 
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def test_the_description_is_read_and_not_run(tmp_path: Path, text: str, wanted: 
     ],
 )
 def test_what_only_running_the_description_would_tell(tmp_path: Path, text: str, given: str, said: str) -> None:
-    """Nothing that changes outputs is taken for its default there; a value that is given will do."""
+    """No setting that changes outputs is assumed to have OpenNMT-tf's default; a given value is accepted."""
     (tmp_path / "model_description.py").write_text(f"model = lambda: {text}\n")
     with pytest.raises(DataError, match=said):
         opennmt_settings.read(tmp_path, None, None)

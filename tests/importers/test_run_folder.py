@@ -1,4 +1,4 @@
-"""What an import makes of recipes and vocabularies; vocabularies that are not the model's are refused."""
+"""Recipes and vocabularies of an import; vocabularies that do not fit the model are refused."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ from tests.subword_files import PIECES, file_of
 
 
 def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
-    """tensor2tensor gives them one; the outputs are the same."""
+    """tensor2tensor has one table for both vocabularies; the outputs are the same."""
     imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(rows=len(PIECES)))])
     vocabularies = [SubwordVocabulary(file_of(pieces)) for pieces in (PIECES, [*PIECES[:2], *PIECES[:1:-1]])]
     hparams, outputs = run_folder.recipe(imported, {"beam_size": 1, "extra_length": 3}), []
@@ -37,7 +37,7 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
 
 
 def test_learned_positions_limit_the_inputs(shared_data: Callable[[str], Path]) -> None:
-    """tensor2tensor has none past its table."""
+    """tensor2tensor has no positions beyond its table, so inputs may not be longer."""
     imported = tensor2tensor.read([shared_data("t2t_golden") / "positions_learned"], target_space_id=0)
     values = config.to_dict(run_folder.recipe(imported, {"extra_length": 10}))
     assert (values["max_positions"], values["max_source_length"], values["max_length"]) == (40, 30, 40)
@@ -101,7 +101,7 @@ def test_vocabularies_that_do_not_fit(
 
 
 def test_the_kind_of_a_file_is_seen(tmp_path: Path) -> None:
-    letters = [*map(chr, range(33, 127)), "a@@", "the", "UNK"]  # so that each of these could be cut into subwords
+    letters = [*map(chr, range(33, 127)), "a@@", "the", "UNK"]  # with these letters, each could be cut into subwords
     files = {
         "vocab.bpe.100": ("".join(f"{token}\n" for token in ["<pad>", "<EOS>", *letters]).encode(), TokenVocabulary),
         "vocab.encs.32768": (file_of(PIECES), SubwordVocabulary),

@@ -18,7 +18,7 @@ ATTENTION = "body/encoder/layer_1/self_attention/multihead_attention"
 
 
 def _golden(name: str) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Any]]:
-    """Ids and logits; the variables; the hparams."""
+    """Returns the ids and logits, the variables, and the hparams."""
     with np.load(GOLDEN, allow_pickle=False) as file:
         golden = {path.partition("/")[2]: file[path] for path in file if path.startswith(f"{name}/")}
     arrays, at = {}, 0

@@ -1,8 +1,8 @@
-"""Twenty updates that go on with a training of tensor2tensor, beside its own twenty.
+"""Twenty updates that continue a training of tensor2tensor, compared with its own twenty.
 
-tests/golden/tensor2tensor_20_updates.py made these: what its graph held after 400 updates, and then batches, losses,
-learning rates and what it held at their end. Here that checkpoint is imported with its optimizer, and 20 updates of the
-same batches are made. Dropout is 0.
+tests/golden/tensor2tensor_20_updates.py stored the contents of its graph after 400 updates. It also stored the batches,
+losses and learning rates of 20 more updates, and the contents of the graph after them. Here that checkpoint is imported
+with its optimizer, and 20 updates on the same batches follow. Dropout is 0.
 """
 
 import dataclasses
@@ -29,10 +29,10 @@ from tests.importers.made_up import save
 
 GOLDEN = t2t_golden.FOLDER / "tensor2tensor_20_updates.npz"
 V, STEP, UPDATES = 23, 400, 20
-SPACES = {"adam": 5, "adafactor": None}  # of target spaces
-LOSS = {"adam": 5e-6, "adafactor": 2e-5}  # nats per token
-MOVED = {"adam": 2e-4, "adafactor": 2e-3}  # of how far a weight has moved
-SLOTS = {"adam": 5e-5, "adafactor": 2e-5}  # of a slot's largest number; seen were 2.3e-5 and 7e-6
+SPACES = {"adam": 5, "adafactor": None}  # ids of target spaces
+LOSS = {"adam": 5e-6, "adafactor": 2e-5}  # tolerances, in nats per token
+MOVED = {"adam": 2e-4, "adafactor": 2e-3}  # tolerances, as a share of the largest move of the weight
+SLOTS = {"adam": 5e-5, "adafactor": 2e-5}  # as a share of the slot's largest number; measured: 2.3e-5 and 7e-6
 
 
 def _save(golden: dict[str, Any], kind: str, folder: Path) -> str:
@@ -41,7 +41,7 @@ def _save(golden: dict[str, Any], kind: str, folder: Path) -> str:
 
 
 def _imported(golden: dict[str, Any], folder: Path) -> Path:
-    """The run that the command makes."""
+    """The run that the import command makes."""
     prefix = _save(golden, "before", folder / "there")
     words = ["<pad>", "<EOS>", "UNK", *(f"w{i}" for i in range(3, V))]
     (folder / "vocab.tokens").write_text("".join(f"{word}\n" for word in words))
@@ -52,7 +52,7 @@ def _imported(golden: dict[str, Any], folder: Path) -> Path:
 
 
 class Continued:
-    """The training goes on here: losses of its updates, without the labels' entropy, which tensor2tensor subtracts."""
+    """The training, continued here; its losses lack the labels' entropy, because tensor2tensor subtracts it."""
 
     def __init__(self, run: Path, golden: dict[str, Any]) -> None:
         spec = read_run(run)
@@ -92,7 +92,10 @@ class Continued:
 
 @pytest.mark.parametrize("name", ["adam", "adafactor"])
 def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
-    """tensor2tensor's count begins at 0, so that its update has the learning rate of ours before."""
+    """Losses, weights and slots are tensor2tensor's, at its learning rates.
+
+    tensor2tensor's count of updates begins at 0, so each of its updates has the learning rate of our previous one.
+    """
     golden = t2t_golden.read(GOLDEN, name)
     run = _imported(golden, tmp_path)
     there = Continued(run, golden)
@@ -123,7 +126,10 @@ def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) ->
 
 
 def test_its_learning_rates_and_ours(tmp_path: Path) -> None:
-    """The run's own schedule gives them, one update earlier; losses differ little for that, and less in later steps."""
+    """The run's own schedule gives tensor2tensor's learning rates one update earlier.
+
+    This changes the losses little, and less in later steps.
+    """
     golden = t2t_golden.read(GOLDEN, "adam")
     here = Continued(_imported(golden, tmp_path), golden)
     rates = [here.schedule(step) for step in range(STEP, STEP + UPDATES + 1)]

@@ -1,4 +1,4 @@
-"""What a tensor2tensor checkpoint's shapes do not say: asked for, named as assumed, or refused."""
+"""Settings that the shapes of a tensor2tensor checkpoint do not show: asked for, named as assumed, or refused."""
 
 import json
 import math
@@ -96,7 +96,7 @@ def test_a_set_that_hparams_json_contradicts_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_schedules_as_products_of_factors(schedule: str, rate: Any) -> None:
-    """utils/learning_rate.py, learning_rate_factor; hidden_size 64."""
+    """Schedules as in tensor2tensor's utils/learning_rate.py, learning_rate_factor; hidden_size is 64."""
     hparams = {"learning_rate_schedule": schedule, "learning_rate_warmup_steps": 80, "learning_rate_constant": 2.0}
     recipe = run_folder.TransformerHParams(d_model=64, **t2t_training.recipe(hparams))
     ours = make_schedule(recipe, 64)
@@ -121,7 +121,7 @@ def test_schedules_and_optimizers_that_cannot_go_on() -> None:
 
 
 def _with_slots(folder: Path, *ends: str, moved: list[int], initial: float = 0.0) -> str:
-    """A checkpoint with slots, of which rows of the target space were moved."""
+    """A checkpoint with slots that show which rows of the target space were `moved`."""
     arrays = variables()
     slots = {f"training/{name}/{end}": 0 * array for name, array in arrays.items() if array.ndim for end in ends}
     for end in ends:

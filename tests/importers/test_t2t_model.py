@@ -1,4 +1,4 @@
-"""tensor2tensor's checkpoints in a `Transformer`: its logits, its n-best lists, and a recipe that says what it is."""
+"""tensor2tensor's checkpoints as a `Transformer`: its logits, its n-best lists, and a recipe that describes a model."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ from t2t_lite.importers.imported import Imported
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.searches import search_graph
 
-EXTRA = 12  # of the golden searches
+EXTRA = 12  # extra length of the golden searches
 
 
 def _import(folder: Path) -> Imported:
@@ -45,7 +45,10 @@ def _cut(ids: np.ndarray) -> list[int]:
 
 @pytest.mark.parametrize("name", ["base", "base_unshared", "base_v1", "parsing_base", "relative", "variables_3d"])
 def test_n_best_lists_are_those_of_tensor2tensor(shared_data: Callable[[str], Path], name: str) -> None:
-    """Each sentence alone and all in one batch; where there are fewer hypotheses than beams, it puts -1e7."""
+    """Compares each sentence alone and all in one batch.
+
+    If there are fewer hypotheses than beams, tensor2tensor gives the missing ones the score -1e7; they are left out.
+    """
     folder = shared_data("t2t_golden") / name
     model, decoded = t2t_model.build(_import(folder)), np.load(folder / "decoded.npz")
     inputs = np.load(folder / "golden.npz")["inputs"]
@@ -107,7 +110,7 @@ def test_the_recipe_of_a_model_says_what_it_is(shared_data: Callable[[str], Path
 
 @pytest.mark.parametrize(("name", "ours"), [("base", "t2t_base"), ("big", "t2t_big"), ("relative", "t2t_relative")])
 def test_our_recipes_are_those_of_its_hparams(shared_data: Callable[[str], Path], name: str, ours: str) -> None:
-    """In model, optimizer, schedule and loss; the golden models have small sizes."""
+    """Our recipes equal its hparams in model, optimizer, schedule and loss; the golden models have small sizes."""
     imported = _import(shared_data("t2t_golden") / name)
     recipe, registered = t2t_model.recipe(imported.description, imported.hparams), registry.hparams(ours)
     sizes = {"num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_relative_position"}

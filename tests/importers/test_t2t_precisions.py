@@ -1,4 +1,4 @@
-"""Models that tensor2tensor trained in other precisions than float32, and one on a thousand symbols.
+"""Models that tensor2tensor trained in precisions other than float32, and one model on a thousand symbols.
 
 tests/golden/tensor2tensor_precisions.py made them.
 """
@@ -29,7 +29,8 @@ from tests.importers.made_up import save
 GOLDEN = t2t_golden.FOLDER / "tensor2tensor_precisions.npz"
 SPACE = 5
 BYTES = vocabulary_kinds.load("bytes")
-# Name: largest difference of logits up to 3; where tensor2tensor rounds to 8 or 11 bits, that is what it rounds.
+# Name: largest allowed difference between logits, which are up to 3. The larger values are for tensor2tensor's rounding
+# to 8 or 11 bits.
 CASES = {
     "bfloat16_weights": 2e-5,
     "bfloat16": 3e-2,
@@ -41,7 +42,7 @@ CASES = {
 
 
 def _golden(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was stored of a case, and the arrays of its checkpoint."""
+    """The stored data of a case, and the arrays of its checkpoint."""
     golden = t2t_golden.read(GOLDEN, name)
     return golden, t2t_golden.arrays(golden, "variables")
 
@@ -64,7 +65,7 @@ def test_logits_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
 
 
 def test_the_report_says_what_is_computed_otherwise(tmp_path: Path) -> None:
-    """By hparams.json, and by the names of sets where it is not there."""
+    """The report knows it from hparams.json, or from the name of the set if that file is missing."""
 
     def said(name: str) -> str | None:
         imported = _read(_save(tmp_path / name, name)[1])
@@ -97,7 +98,7 @@ def test_scales_of_losses_are_left_out(tmp_path: Path) -> None:
 def test_the_mean_of_weights_in_bfloat16_is_that_of_what_they_mean(tmp_path: Path) -> None:
     golden, arrays = _golden("bfloat16_weights")
     hparams = json.loads(str(golden["hparams"]))
-    # 2^-8 of what is stored are 2^-1 of what it means.
+    # A stored value times 2^-8 means a weight times 2^-1.
     halved = {k: v if v.dtype != tf.bfloat16 else (np.float32(v) / 256).astype(v.dtype) for k, v in arrays.items()}
     prefixes = [save(tmp_path / f"model.ckpt-{i}", made, hparams) for i, made in enumerate((arrays, halved))]
     first = _read(prefixes[0]).weights
@@ -122,7 +123,7 @@ def test_how_bfloat16_is_meant_has_to_be_known(tmp_path: Path) -> None:
 
 
 def test_slots_of_the_optimizer(tmp_path: Path) -> None:
-    """With scales of losses they are Adam's, in units of the loss; those of several batches cannot go on."""
+    """With loss scaling, the slots are Adam's, in units of the loss. Slots of multistep_adam cannot be continued."""
     for name in ("float16", "automatic"):
         slots = t2t_slots.needed(_read(_save(tmp_path / name, name)[1]))
         assert (slots.optimizer, slots.step) == ("adam", 60)

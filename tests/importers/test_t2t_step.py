@@ -1,7 +1,8 @@
-"""A training step of tensor2tensor, and ours: tests/golden/tensor2tensor_step.py stored its third one.
+"""A training step of tensor2tensor, compared with ours: tests/golden/tensor2tensor_step.py stored its third one.
 
-Loss, gradients, learning rate, weights and slots after the update, all without dropout. The checkpoint before it is
-imported as any other is, slots and all, and the update that follows is the one that tensor2tensor made.
+Compared are loss, gradients, learning rate, and the weights and slots after the update, all without dropout. The
+checkpoint from before the update is imported like any other, with its slots. The update that follows must be the one
+that tensor2tensor made.
 """
 
 import json
@@ -30,7 +31,7 @@ NAMES = ("adam", "unshared", "relative", "adafactor")
 
 
 class Case(NamedTuple):
-    """A case: scalars and ids, the import before the update, that of the gradients and that after the update."""
+    """A case: scalars and ids, and imports of the state before the update, the gradients and the state after it."""
 
     golden: dict[str, np.ndarray]
     before: Imported
@@ -52,7 +53,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def _gradients(case: Case) -> tuple[Any, float, list[Any]]:
-    """The model, its loss and gradients, dropout at 0."""
+    """Returns the model, its loss and its gradients, with dropout at 0."""
     model = t2t_model.build(case.before)
     hparams = t2t_model.recipe(case.before.description, case.before.hparams)
     batch = {side: tf.constant(case.golden[side]) for side in ("source", "target")}
@@ -63,7 +64,7 @@ def _gradients(case: Case) -> tuple[Any, float, list[Any]]:
 
 
 def _entropy(smoothing: float, vocab_size: int) -> float:
-    """Of the smoothed labels, which tensor2tensor subtracts from its loss."""
+    """The entropy of the smoothed labels, which tensor2tensor subtracts from its loss."""
     others = smoothing / (vocab_size - 1)
     return -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(others)
 
@@ -82,7 +83,7 @@ def test_loss_and_gradients(case: Case) -> None:
 
 
 def test_the_update_with_its_slots(case: Case) -> None:
-    """Also the slots that it leaves; those of the target space are another matter with Adafactor."""
+    """Weights and slots after the update are tensor2tensor's; with Adafactor, the target space is not compared."""
     model, _, gradients = _gradients(case)
     hparams = t2t_model.recipe(case.before.description, case.before.hparams)
     slots, wanted_slots = t2t_slots.read(case.before), t2t_slots.read(case.after)
@@ -111,7 +112,7 @@ def test_the_update_with_its_slots(case: Case) -> None:
 
 
 def test_the_learning_rate_is_that_of_the_update_before(case: Case) -> None:
-    """tensor2tensor's count of updates begins at 0, so its first update changes nothing; our first one is number 1."""
+    """tensor2tensor counts updates from 0, so its first update changes nothing; our first one is number 1."""
     hparams = t2t_model.recipe(case.before.description, case.before.hparams)
     assert case.golden["step"] == 2
     if hparams.schedule == "noam":
@@ -122,7 +123,7 @@ def test_the_learning_rate_is_that_of_the_update_before(case: Case) -> None:
 
 
 def test_only_relative_positions_have_gradients_of_rows(case: Case) -> None:
-    """So LazyAdam, which moves only the rows that a gradient names, is Adam for all other weights."""
+    """No other weights have them. LazyAdam moves only the rows that a gradient names, so for the others it is Adam."""
     sparse = case.golden["sparse"].tolist()
     assert all("relative_positions" in name for name in sparse)
     assert len(sparse) == (4 if case.before.description.relative_positions else 0)

@@ -1,4 +1,4 @@
-"""tensor2tensor's checkpoints: imported weights compute what it computed; all else is refused by name."""
+"""tensor2tensor's checkpoints: imported weights compute the same as there; all else is refused by name."""
 
 import json
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_each_variable_is_used_once_and_shards_are_in_order(tmp_path: Path) -> N
 
 
 def test_a_softmax_beside_one_table_for_both_sides(tmp_path: Path) -> None:
-    """shared_embedding=True: the table goes to source and target."""
+    """With shared_embedding=True, source and target get the same table, and the softmax its own."""
     arrays = variables()
     softmax = {name.replace("/shared/", "/softmax/"): -array for name, array in arrays.items() if "/shared/" in name}
     imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", arrays | softmax)])
@@ -106,7 +106,7 @@ def test_slots_are_listed_and_left_out(tmp_path: Path) -> None:
 
 
 def test_several_checkpoints_are_averaged(tmp_path: Path) -> None:
-    """The folder's file names a newest one of before a move; a later one is left out."""
+    """The file `checkpoint` names the newest one, by its path from before a move; a later checkpoint is left out."""
     several = [variables(seed) for seed in range(4)]
     for step, arrays in enumerate(several):
         arrays[_SPACE][:] = 0.0

@@ -1,4 +1,4 @@
-"""A small model with weights far from equal, and sentences that would harm a careless page."""
+"""A small model with very unequal weights, and sentences that would break a careless page."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="session")
 def rnn_sentence(translator: Translator) -> Sentence:
-    """A line through a model that has attention to the source alone."""
+    """A line through a model that only has attention to the source."""
     vocabulary = translator.source_vocabulary
     hparams = RnnHParams(num_layers=1, d_model=16, dropout=0.0, beam_size=3, extra_length=4)
     model = Rnn.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
@@ -49,5 +49,5 @@ def sentence(sentences: list[Sentence], request: pytest.FixtureRequest) -> Sente
 
 @pytest.fixture(scope="session")
 def plain(translator: Translator) -> Sentence:
-    """A line whose translation is given, so that both sides are long enough to look at."""
+    """A line with a given translation, so that both sides are long enough to test."""
     return attend(translator, LINES[:1], LINES[1])[0]

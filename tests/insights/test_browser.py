@@ -16,7 +16,7 @@ import pytest
 from t2t_lite.insights.page import attention_page
 from t2t_lite.insights.sentence import Sentence
 
-# Runs in the page after its own script, and leaves what it saw as JSON.
+# Runs in the page after the page's own script and records what it sees as JSON.
 SCRIPT = """
 const seen = {}, blocked = [];
 addEventListener("securitypolicyviolation", (event) => blocked.push(event.violatedDirective));
@@ -61,7 +61,7 @@ result.id = "seen"; result.textContent = JSON.stringify(seen); document.body.app
 
 @pytest.fixture(scope="module")
 def seen(plain: Sentence, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What SCRIPT saw; its hash joins the page's policy, which otherwise stays as it is."""
+    """What SCRIPT saw. Its hash is added to the page's policy, which is otherwise unchanged."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("there is no chromium")
@@ -80,7 +80,7 @@ def seen(plain: Sentence, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def _strong(weights: np.ndarray) -> int:
-    """Weights that are drawn as lines, rounded as the page has them."""
+    """Returns the number of weights that are drawn as lines, rounded as on the page."""
     return int((weights.astype(np.float64).round(3) >= 0.02).sum())
 
 

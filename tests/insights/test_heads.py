@@ -1,4 +1,4 @@
-"""The numbers of heads against weights whose entropy and distance are known, and against plain loops."""
+"""The statistics of attention heads: for weights of known entropy and distance, and against plain loops."""
 
 import math
 

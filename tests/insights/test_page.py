@@ -1,4 +1,4 @@
-"""The page is one file that loads nothing, and text in it stays text."""
+"""The page is one file that loads nothing, and its text is never read as markup."""
 
 import base64
 import hashlib
@@ -15,11 +15,11 @@ import pytest
 from t2t_lite.insights.page import SCRIPTS, STYLES, attention_page
 from t2t_lite.insights.sentence import Sentence, Translation
 
-SVG = "http://www.w3.org/2000/svg"  # the name of a namespace; nothing is loaded from there
+SVG = "http://www.w3.org/2000/svg"  # a namespace name; nothing is loaded from it
 
 
 class _Elements(HTMLParser):
-    """All elements as (tag, attributes, text)."""
+    """Collects all elements of a page as (tag, attributes, text)."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class _Elements(HTMLParser):
             self.found[-1] = (tag, attributes, text + data)
 
     def handle_endtag(self, tag: str) -> None:
-        self.found.append(("", {}, ""))  # what follows is no longer the element's
+        self.found.append(("", {}, ""))  # following text belongs to no element
 
     def texts(self, tag: str) -> list[str]:
         return [text for name, _, text in self.found if name == tag]
@@ -90,7 +90,7 @@ def test_installations_have_every_file_of_the_page(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_long_sentence_makes_a_page_of_a_few_megabytes() -> None:
-    """6 layers, 8 heads, 40 tokens, 4 translations; all weights equal, which none of them rounds to 0."""
+    """6 layers, 8 heads, 40 tokens and 4 translations take less than 4 MB; equal weights, so that none rounds to 0."""
     layers, heads, length = 6, 8, 40
     full = np.full((layers, heads, length, length), 0.025, np.float32)
     pieces = ["▁word"] * length

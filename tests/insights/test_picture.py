@@ -1,4 +1,4 @@
-"""Pictures for papers: the weights they draw, the files they make."""
+"""Pictures for papers: the weights that they show, and their files."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ START = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 @pytest.mark.parametrize("kind", START)
 def test_files_begin_as_their_kind_does(sentence: Sentence, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Signs that the font lacks (emoji) are named in a warning; dollar signs are no formula."""
+    """A warning names characters that the font lacks (emoji); dollar signs do not start a formula."""
     figure = attention_figure(sentence, "memory", layer=1, head=0, style="lines")
     with caplog.at_level(logging.WARNING):
         data = attention_picture(figure, kind)

@@ -1,4 +1,4 @@
-"""What the page and the pictures show is what the model computes."""
+"""The page and the pictures show what the model computes."""
 
 import json
 from types import SimpleNamespace

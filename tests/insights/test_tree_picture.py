@@ -1,4 +1,4 @@
-"""Trees as pictures: every word, tag and label is there, each below what it is part of, and nothing overlaps."""
+"""Trees as pictures: every word, tag and label is there, each below its parent, and nothing overlaps."""
 
 import itertools
 import xml.etree.ElementTree as ElementTree
@@ -25,7 +25,7 @@ def test_all_is_there_from_left_to_right() -> None:
     assert [text for text, _, _ in _texts(svg, "phrase")] == ["S", "NP", "VP", "NP"]
     words = _texts(svg, "word")
     for (left, x, _), (right, next_x, _) in itertools.pairwise(words):
-        assert next_x - x > 4 * (len(left) + len(right))  # of at least 8 pixels a character
+        assert next_x - x > 4 * (len(left) + len(right))  # at least 8 pixels per character
 
 
 def test_phrases_stand_above_the_middle_of_what_they_hold() -> None:
@@ -33,7 +33,7 @@ def test_phrases_stand_above_the_middle_of_what_they_hold() -> None:
     places = {text: (x, y) for kind in ("word", "tag") for text, x, y in _texts(svg, kind)}
     (_, s_x, s_y), (_, np_x, np_y), (_, vp_x, vp_y), (_, it_x, it_y) = _texts(svg, "phrase")
     assert s_y < np_y == vp_y < it_y == places["DT"][1] < places["the"][1]
-    assert np_x == pytest.approx((places["DT"][0] + places["("][0]) / 2, abs=0.2)  # coordinates have one digit
+    assert np_x == pytest.approx((places["DT"][0] + places["("][0]) / 2, abs=0.2)  # coordinates have one decimal
     assert it_x == places["PRP"][0] == places["<it>"][0]
     assert vp_x == pytest.approx((places["VBZ"][0] + it_x) / 2, abs=0.2)
     assert np_x < s_x < places["."][0]

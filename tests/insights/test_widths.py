@@ -1,4 +1,4 @@
-"""The page of attention at three widths, light and dark: axe finds nothing, each token can be reached."""
+"""The attention page at three widths, light and dark: axe finds no faults, each token can be reached."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -57,7 +57,7 @@ def test_masked_scores_count_as_minus_infinity() -> None:
     bias = np.where(allowed, 0, ILLEGAL).astype("float32")[:, None]
     got = layer(x, memory, bias=bias)
     reference.assert_close(got, _wanted(layer, x, memory, allowed), 1e-5)
-    hidden = np.where(allowed.any(1)[:, :, None], memory, 1e3)  # what no query may see does not matter
+    hidden = np.where(allowed.any(1)[:, :, None], memory, 1e3)  # positions that no query sees must not matter
     np.testing.assert_array_equal(layer(x, hidden.astype("float32"), bias=bias), got)
 
 
@@ -76,7 +76,7 @@ def test_bfloat16_is_within_its_rounding() -> None:
     layer, x, memory = _layer("mixed_bfloat16"), _draw(B, T, D).astype("bfloat16"), _draw(B, S, D).astype("bfloat16")
     got = layer(x, memory)
     assert got.dtype == "bfloat16"
-    # 8 bits: each of the four products in a row rounds by up to 2^-9 of its numbers; 2^-6 leaves room for their sums.
+    # 8 bits: each of the four successive products rounds its numbers by up to 2^-9; 2^-6 leaves room for their sums.
     reference.assert_close(np.float32(got), _wanted(layer, x, memory, None), 2**-6)
 
 
@@ -127,7 +127,7 @@ def test_relative_positions_and_biases_equal_their_equations(reach: int) -> None
 
 
 def test_biases_of_keys_and_values_are_in_those_of_queries_and_output() -> None:
-    """b_K adds q b_K to all scores of a query, which a softmax does not see; b_V adds b_V W_O to the output."""
+    """b_K adds q b_K to all scores of a query, which does not change the softmax; b_V adds b_V W_O to the output."""
     x, draw = np.float64(_draw(B, T, D)), np.random.default_rng(3)
     matrices = [draw.standard_normal(shape) for shape in ((D, H * K), (D, H * K), (D, H * V), (H * V, D))]
     b_q, b_k, b_v, b_o = (draw.standard_normal(matrix.shape[1]) for matrix in matrices)
@@ -185,7 +185,7 @@ def test_the_variance_of_a_dot_product_is_d_k() -> None:
 
 
 def test_scaling_undoes_what_a_large_d_k_does_to_the_softmax() -> None:
-    """Section 3.2.1: unscaled products of many components leave the softmax where its gradients are small."""
+    """Section 3.2.1: unscaled products of many components push the softmax to where its gradients are small."""
     x = _draw(1, 64, 64)
     largest: dict[str, float] = {}
     for score in ("scaled", "dot"):

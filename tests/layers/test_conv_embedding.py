@@ -1,4 +1,4 @@
-"""Vectors of symbols plus those of positions."""
+"""ConvEmbedding: the sum of symbol vectors and position vectors."""
 
 import numpy as np
 import pytest

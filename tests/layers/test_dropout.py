@@ -1,4 +1,4 @@
-"""Dropout by seed: the same seed draws the same mask, and no two places share one."""
+"""Dropout by seed: the same seed draws the same mask, and no two places share a seed."""
 
 import functools
 import math
@@ -69,7 +69,7 @@ def test_fold_in_keeps_none_and_the_runs_seed() -> None:
 
 @pytest.fixture
 def seeds_of_sites(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """TensorFn (seed) -> uint32 [SITES, 2]: what each Dropout of a 6-layer model is given in a real call."""
+    """A function (seed) -> uint32 [SITES, 2]: the seed that each Dropout of a 6-layer model gets in a real call."""
     hparams = TransformerHParams(d_model=8, d_ff=8, num_heads=2, dropout=0.1, attention_dropout=0.1, relu_dropout=0.1)
     model = Transformer.from_hparams(hparams, 10, 10, True)
     seen: list[np.ndarray] = []
@@ -95,7 +95,7 @@ def test_no_two_sites_steps_or_parts_of_a_batch_share_a_seed(seeds_of_sites: Any
     here = seeds_of_sites(_seed(1, 5))
     assert here.shape == (SITES, 2)
     assert len(np.unique(here, axis=0)) == SITES
-    assert (here[:, 0] == 1).all()  # another run seed shares none of them
+    assert (here[:, 0] == 1).all()  # the run's seed is kept, so another run seed shares none of them
 
     # A site's seed is a * seed + b modulo 2^32. Read a and b off three real calls, then look at many steps at once.
     offset, next_one, far = (seeds_of_sites(_seed(1, n))[:, 1].astype(np.uint64) for n in (0, 1, 12345))
@@ -110,7 +110,7 @@ def test_no_two_sites_steps_or_parts_of_a_batch_share_a_seed(seeds_of_sites: Any
     some = of_parts(np.arange(1, 101, dtype="int32"), 8)
     seeds = (some[:, None] * factor + offset) % modulus
     assert len(np.unique(seeds)) == seeds.size == 100 * 8 * SITES
-    # One site, over all steps of the big model with 8 parts each: factors are odd, so what differs stays different.
+    # One site, all steps of the big model, 8 parts each: factors are odd, so different seeds stay different.
     assert (factor % np.uint64(2) == 1).all()
     every = of_parts(np.arange(1, 300_001, dtype="int32"), 8)
     assert len(np.unique(every)) == every.size

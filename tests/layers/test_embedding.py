@@ -21,7 +21,7 @@ def test_rows_are_scaled_by_the_root_of_d_model_and_padding_is_zero() -> None:
     got = layer(IDS)
     reference.assert_close(got, reference.embed(IDS, np.asarray(layer.table, np.float64)), 1e-5)
     assert not np.asarray(got)[IDS == 0].any()
-    assert np.asarray(layer.table)[0].any()  # zero is what the layer makes of it, not a row that training would move
+    assert np.asarray(layer.table)[0].any()  # the layer makes padding zero; training would move a row of zeros
 
 
 def test_bfloat16_is_within_its_rounding() -> None:
@@ -29,7 +29,7 @@ def test_bfloat16_is_within_its_rounding() -> None:
     assert layer.table.dtype == "float32"
     got, table = layer(IDS), np.asarray(layer.table, np.float64)
     assert got.dtype == "bfloat16"
-    reference.assert_close(np.float32(got), reference.embed(IDS, table), 2**-7)  # the table and the product round
+    reference.assert_close(np.float32(got), reference.embed(IDS, table), 2**-7)  # both table and product are rounded
 
 
 def test_vectors_and_logits_start_at_unit_variance() -> None:

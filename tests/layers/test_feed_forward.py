@@ -12,7 +12,7 @@ def _layer(**options: object) -> FeedForward:
     layer = FeedForward(F, **options)
     layer.build((None, None, D))
     draw = np.random.default_rng(3).standard_normal
-    layer.bias_1.assign(draw(F))  # zero at first, which would hide them
+    layer.bias_1.assign(draw(F))  # biases start at zero, which would hide errors in them
     layer.bias_2.assign(draw(D))
     return layer
 
@@ -60,7 +60,7 @@ def test_dropout_is_on_the_inner_activations() -> None:
     layer.kernel_1.assign(np.zeros((D, F)))
     layer.bias_1.assign(np.ones(F))
     layer.bias_2.assign(np.zeros(D))
-    layer.kernel_2.assign(np.eye(F, D))  # shows the first D inner activations: 1 each
+    layer.kernel_2.assign(np.eye(F, D))  # the output is the first D inner activations, 1 each
     seen = np.unique(np.asarray(layer(x, seed=np.array([1, 1], "int32"))))
     np.testing.assert_array_equal(seen, [0, 2])
     np.testing.assert_array_equal(np.unique(np.asarray(layer(x))), [1])

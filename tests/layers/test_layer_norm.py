@@ -1,4 +1,4 @@
-"""Layer normalisation against Keras' own, and its gradients against those that are derived from the equation."""
+"""Layer normalisation against Keras' own, and its gradients against those derived from the equation."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Restricted self-attention in blocks against equation (1) with a mask, and that it never makes an [n, n] matrix."""
+"""Restricted self-attention in blocks equals equation (1) with a mask, and never makes an [n, n] matrix."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 from tests import reference
 
 B, H, K, V, D = 2, 3, 5, 4, 12
-# n, r: one block, no multiple of a block, a multiple, r > n, odd r, neighbours, oneself alone, blocks longer than 16.
+# n, r: one block, not a multiple of a block, a multiple, r > n, odd r, neighbours, only itself, blocks longer than 16.
 SIZES = [(7, 4), (37, 6), (32, 32), (48, 4), (5, 64), (41, 7), (33, 2), (33, 1), (100, 42), (80, 40), (1, 8)]
 
 
@@ -52,7 +52,7 @@ def test_equals_masked_full_attention(n: int, r: int, causal: bool) -> None:
     for kind in ("full", "padded", "packed"):
         segments = _segments(kind, n)
         allowed = _allowed(segments, r, causal)
-        seen = allowed.any(-1)[:, None, :, None]  # a query of padding sees nothing, and what it gives is not used
+        seen = allowed.any(-1)[:, None, :, None]  # a padding query sees nothing, and its output is not used
         np.testing.assert_array_equal(seen[:, 0, :, 0], segments > 0)
         window = Window(r, causal, segments)
         np.testing.assert_array_equal(np.asarray(window.full_bias())[:, 0] == 0, allowed)
@@ -130,7 +130,7 @@ def test_memory_grows_with_n_times_r() -> None:
 def test_dropout_is_on_the_weights() -> None:
     n, r = 70, 20
     q, k, _ = _inputs(n)
-    ones = np.ones((B, H, n, V), "float32")  # so that a head is the sum of the weights that are left
+    ones = np.ones((B, H, n, V), "float32")  # a head is then the sum of the weights that dropout keeps
     window = Window(r, True, _segments("full", n))
 
     def drop(seed: int) -> Any:
@@ -155,7 +155,7 @@ def test_multi_head_attention_with_a_window(dtype: str, relative: float) -> None
     got = layer(x, x, bias=Window(r, True, segments))
     assert got.dtype == x.dtype
     reference.assert_close(np.float32(got) * real, wanted, relative)
-    # Pictures show the weights of all pairs of positions, so whoever watches gets the whole matrix.
+    # Attention maps show the weights of all pairs of positions, so a watcher gets the whole matrix.
     seen: list[Any] = []
     layer.watch = seen.append
     watched = layer(x, x, bias=Window(r, True, segments))

@@ -86,7 +86,7 @@ def test_padding_changes_no_state(reverse: bool) -> None:
 def test_one_position_after_the_other_is_the_whole() -> None:
     layer = _layer()
     outputs, (h, c) = layer(X, lengths=np.array([5, 5]))
-    state = np.zeros((2, 3, U), "float32"), np.zeros((2, 3, U), "float32")  # three hypotheses of each
+    state = np.zeros((2, 3, U), "float32"), np.zeros((2, 3, U), "float32")  # three hypotheses of each sentence
     for t in range(5):
         state = layer.after(layer.of_input(np.repeat(X[:, t : t + 1], 3, 1)), state)
         for k in range(3):

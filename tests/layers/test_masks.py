@@ -31,5 +31,5 @@ def test_pairs_of_a_packed_row_are_apart() -> None:
 def test_an_illegal_score_has_no_weight_at_all() -> None:
     # Minus infinity in the paper (section 3.2.3): in float32 the weight is 0, also next to a very small score.
     assert np.exp(np.float32(NO) - np.float32(-1e4)) == 0
-    # Two masks add up (causal and segments): still a number, also in bfloat16's range.
+    # The sum of two masks (causal and segments) is still finite, also in bfloat16's range.
     assert np.isfinite(np.float32(NO) + np.float32(NO))

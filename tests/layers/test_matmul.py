@@ -1,4 +1,4 @@
-"""Products with weights that are arrays; those with prepared ones are in tests/ops."""
+"""Products with weights that are plain arrays; tests/ops checks products with prepared weights."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Mixtures of experts against NumPy; none of the positions is dropped, and the form without XLA gives the same."""
+"""Mixtures of experts against NumPy: no position is dropped, and the form without XLA gives the same."""
 
 import contextlib
 from typing import Any
@@ -19,7 +19,7 @@ SEED = np.array([3, -4], "int32")
 
 
 class _Model:
-    """What has layers."""
+    """Stands for a model: an object that has layers."""
 
     def __init__(self, layer: MixtureOfExperts) -> None:
         self._flatten_layers = lambda: [layer]
@@ -71,7 +71,7 @@ def test_one_by_one_with_blocks_and_under_xla_it_is_the_same(layer: MixtureOfExp
 
 
 def _kept_bytes(layer: MixtureOfExperts, x: Any, in_blocks: bool) -> int:
-    """Bytes of what the backward pass in the graph is given by the forward pass; weights and views of them left out."""
+    """Bytes that the forward pass in the graph hands to the backward pass, without weights and views of them."""
     kept: dict[Any, Any] = {}
     left_out = ("Const", "Placeholder", "ReadVariableOp", "Unpack", "AddN")  # sums of gradients are AddN
 

@@ -77,7 +77,7 @@ def test_noise_is_normal_and_a_function_of_the_seed_alone() -> None:
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_no_draw_is_infinite(monkeypatch: pytest.MonkeyPatch, jit: bool) -> None:
-    """One value of millions would be: a whole training ends by it."""
+    """Checks the extreme draws; otherwise one value in millions would be infinite, which ends a whole training."""
 
     def ends(like: Any, levels: int, seed: Any) -> Any:
         return tf.constant([0, 1, levels // 2, levels - 2, levels - 1])
@@ -101,4 +101,4 @@ def test_the_coefficient_of_variation() -> None:
     wanted = np.array([[moe_reference.cv_squared(row) for row in rows] for rows in x])
     reference.assert_close(cv_squared(x.astype("float32")), wanted, 1e-5)
     assert float(cv_squared(np.zeros(4, "float32"))) == 0
-    assert float(cv_squared(np.float32([1, 0, 0, 0]))) == pytest.approx(3)  # all for one of n: n - 1
+    assert float(cv_squared(np.float32([1, 0, 0, 0]))) == pytest.approx(3)  # all on one of n: n - 1

@@ -25,7 +25,7 @@ def test_sines_and_cosines_alternate() -> None:
 def test_equals_the_equation(d_model: int) -> None:
     positions = np.arange(1024)
     got = np.asarray(sinusoids(positions, d_model), np.float64)
-    # An angle of 1024 is known to 2^-14 in float32, and its rate to some 2^-23.
+    # In float32 an angle of 1024 is accurate to 2^-14, and its rate to about 2^-23.
     error = np.abs(got - reference.sinusoids(positions, d_model)).max(-1)
     assert (error <= 1e-6 + positions * 2.0**-22).all()
     assert error[:32].max() < 1e-5
@@ -52,7 +52,7 @@ def test_float32_also_where_the_policy_is_bfloat16() -> None:
         keras.config.set_dtype_policy(before)
     assert got.dtype == "float32"
     reference.assert_close(got, reference.sinusoids([256, 257], D), 1e-4)
-    # bfloat16 knows no 257: it would have made the two rows equal.
+    # bfloat16 cannot represent 257, so it would make the two rows equal.
     assert np.abs(np.asarray(got[0]) - np.asarray(got[1])).max() > 0.1
 
 
@@ -81,7 +81,7 @@ def test_tensor2tensors_equal_their_equation(d_model: int) -> None:
 
 
 def test_tensor2tensors_are_those_that_it_computed(shared_data: Callable[[str], Path]) -> None:
-    """Up to position 1,023, every 37th row; exp, sin and cos of TensorFlow 1.15 round in another way."""
+    """Checks every 37th row up to position 1,023; exp, sin and cos of TensorFlow 1.15 round differently."""
     golden = np.load(shared_data("t2t_golden") / "positions.npz")
     assert len(golden) >= 3
     for name, wanted in golden.items():

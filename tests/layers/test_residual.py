@@ -11,7 +11,7 @@ B, T, D = 2, 3, 16
 
 
 def _weights(layer: Residual) -> tuple[np.ndarray, np.ndarray]:
-    """Sets scale and offset to other numbers than their first, 1 and 0, and returns them in float64."""
+    """Changes scale and offset from their initial 1 and 0, and returns them in float64."""
     draw = np.random.default_rng(4).standard_normal
     layer.layer_norm.gamma.assign(1 + 0.3 * draw(D))
     layer.layer_norm.beta.assign(0.3 * draw(D))

@@ -1,4 +1,4 @@
-"""Products with weights of normalised rows against the equation, in training and as a search makes them."""
+"""Products with weights of normalised rows against the equation, in training and in a search."""
 
 from typing import Any
 

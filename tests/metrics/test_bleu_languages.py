@@ -1,4 +1,4 @@
-"""BLEU of languages without blanks between words: as sacreBLEU's own command has it with -l."""
+"""BLEU of languages without spaces between words: the same as from sacreBLEU's own command with -l."""
 
 import importlib.util
 import os

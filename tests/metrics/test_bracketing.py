@@ -14,7 +14,7 @@ from t2t_lite.metrics.evalb_report import SentenceScore, Status
 from t2t_lite.text import trees
 
 COLLINS = Parameters(quote_label=())
-# What new.prm, which came with the expected results of the bug set, has besides COLLINS.prm.
+# COLLINS.prm with the additions of new.prm, which came with the expected results of the bug set.
 NEW = dataclasses.replace(
     COLLINS,
     delete_label=(*COLLINS.delete_label, "S1", "?", "!"),
@@ -32,7 +32,7 @@ def score(gold: str, test: str, parameters: Parameters | None = None) -> Sentenc
 
 
 def test_evalbs_sample_set(shared_data: Callable[[str], Path]) -> None:
-    """Every number of sample.rsl but three, which SOURCES.md names as faults of the old version that wrote it."""
+    """All numbers are those of sample.rsl, except three faults of its old version of EVALB (see SOURCES.md)."""
     folder = shared_data("evalb") / "sample"
     parameters = read_parameters(read_lines(folder / "sample.prm"), "sample.prm")
     gold, test, expected = (list(read_lines(folder / f"sample.{name}")) for name in ("gld", "tst", "rsl"))
@@ -41,13 +41,13 @@ def test_evalbs_sample_set(shared_data: Callable[[str], Path]) -> None:
     for ours, theirs in zip(found[3:27], expected[3:27], strict=True):
         if numbers(theirs)[2] == "0":
             assert ours == theirs
-        else:  # 1: the old version shows the words of a sentence in error; newer ones 0
+        else:  # 1: the old version shows the words of a sentence in error; newer ones show 0
             assert numbers(ours) == [*numbers(theirs)[:9], "0", *numbers(theirs)[10:]]
     assert found[27] == expected[27]
     total, old_total = numbers(found[28]), numbers(expected[28])
     assert total == [*old_total[:5], "1", *old_total[6:]]  # 2: the old version does not add up the crossings
     assert old_total[5] == "16"
-    without_f = [line for line in found[29:] if "FMeasure" not in line]  # 3: it has no F
+    without_f = [line for line in found[29:] if "FMeasure" not in line]  # 3: the old version has no F
     assert without_f == expected[29:]
     assert [line for line in found if "FMeasure" in line] == [
         "Bracketing FMeasure       =  89.12",
@@ -56,7 +56,7 @@ def test_evalbs_sample_set(shared_data: Callable[[str], Path]) -> None:
 
 
 def test_evalbs_bug_set(shared_data: Callable[[str], Path]) -> None:
-    """Every number of bug.rsl-new but the total of crossings, which its version does not add up."""
+    """All numbers are those of bug.rsl-new, except the total of crossings, which that version does not add up."""
     folder = shared_data("evalb") / "bug"
     gold, test, expected = (list(read_lines(folder / f"bug.{name}")) for name in ("gld", "tst", "rsl-new"))
     evaluation = bracketing.evaluate(gold, test, NEW)
@@ -71,7 +71,7 @@ def test_evalbs_bug_set(shared_data: Callable[[str], Path]) -> None:
 
 
 def test_evalbs_bug_set_without_quotation_marks_put_back(shared_data: Callable[[str], Path]) -> None:
-    """bug.rsl-old: every sentence is in error; it was made with full stops counted."""
+    """In bug.rsl-old every sentence is in error; that file was made with full stops counted."""
     folder = shared_data("evalb") / "bug"
     gold, test, lines = (list(read_lines(folder / f"bug.{name}")) for name in ("gld", "tst", "rsl-old"))
     parameters = dataclasses.replace(COLLINS, delete_label=COLLINS.delete_label[:-1])
@@ -118,11 +118,11 @@ def test_counts(gold: str, test: str, expected: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("gold", "test", "expected"),
     [
-        # matched, gold, test: EVALB pushes every bracket, and only those whose label is to be deleted do not count
+        # matched, gold, test: EVALB pushes every bracket, and then leaves out only those with a label to delete
         (f"( {GOLD} )", f"( {GOLD} )", (6, 6, 6)),
         (f"({GOLD})", f"(TOP{GOLD})", (5, 6, 5)),
         (f"(({GOLD}))", f"({GOLD})", (6, 7, 6)),
-        (f"(=2 {GOLD})", f"(-SBJ {GOLD})", (6, 6, 6)),  # a label that is cut off is empty, too
+        (f"(=2 {GOLD})", f"(-SBJ {GOLD})", (6, 6, 6)),  # a label that is cut off completely is empty, too
         (f"( (-NONE- *) ) {GOLD}", GOLD, (5, 5, 5)),  # a bracket without words
     ],
 )
@@ -134,7 +134,7 @@ def test_unlabelled_brackets_count_where_they_are_asked_to(gold: str, test: str,
 
 
 def test_evalbs_sample_set_in_unlabelled_brackets(shared_data: Callable[[str], Path]) -> None:
-    """Each sentence of sample.rsl that counts has one bracket more that matches; with the default, none."""
+    """Each valid sentence of sample.rsl gets one more matching bracket; with the default, none."""
     folder = shared_data("evalb") / "sample"
     parameters = read_parameters(read_lines(folder / "sample.prm"), "sample.prm")
     gold, test, expected = (list(read_lines(folder / f"sample.{name}")) for name in ("gld", "tst", "rsl"))
@@ -210,7 +210,7 @@ def test_quotation_marks_are_put_back(gold: str, test: str) -> None:
 
 
 def direct(gold: str, test: str, parameters: Parameters) -> tuple[int, ...]:
-    """EVALB's rules the long way: matched, gold, test and crossing brackets of two trees over the same words."""
+    """EVALB's rules, applied naively: matched, gold, test and crossing brackets of two trees over the same words."""
     sides = []
     for line in (gold, test):
         tree = trees.parse(line)
@@ -321,7 +321,7 @@ def test_reads_parameter_files() -> None:
 
 
 def test_brackets_in_brackets_in_brackets_take_no_longer_than_others() -> None:
-    """Removing one layer of empty brackets after the other would take an hour."""
+    """Removing empty brackets layer by layer would take an hour."""
     found = bracketing.evaluate([GOLD], ["(A " * 100_000 + ")" * 100_000 + GOLD])
     assert found.total.as_dict() == bracketing.evaluate([GOLD], [GOLD]).total.as_dict()
 

@@ -14,7 +14,7 @@ from t2t_lite.metrics import bleu
 from t2t_lite.metrics.paper_bleu import LANGUAGES, PaperBleu
 
 PAIRS = {"de": "newstest2014.deen.de", "fr": "newstest2014.fren.fr"}
-# What Moses writes for these characters, the ampersand last to be read back.
+# What Moses writes for these characters. The ampersand is last because it must be replaced last on reading back.
 ESCAPES = {
     "|": "&#124;",
     "<": "&lt;",
@@ -40,12 +40,12 @@ def raw(shared_data: Data, language: str) -> list[str]:
 
 
 def moses(shared_data: Data, language: str) -> list[str]:
-    """The same lines as Moses' tokenizer.perl left them."""
+    """The same lines, tokenised by Moses' tokenizer.perl."""
     return read(shared_data("moses") / f"{PAIRS[language]}.tok.gz")
 
 
 def damaged(lines: Sequence[str]) -> list[str]:
-    """Every 11th word lost, every 7th of the others moved before its neighbour; counted over all lines."""
+    """Drops every 11th word and moves every 7th of the others before its neighbour; counted over all lines."""
     found, number = [], 0
     for line in lines:
         words: list[str] = []
@@ -76,7 +76,7 @@ def count_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[fl
 
 
 def split_compounds(line: str) -> str:
-    """A hyphen inside a token becomes a token, unless the character before it ended a compound just split."""
+    """Makes a hyphen inside a token a token, unless the last split used up the character before it."""
     out, start, i = [], 0, 1
     while i < len(line) - 1:
         if line[i] == "-" and " " not in (line[i - 1], line[i + 1]):
@@ -89,15 +89,15 @@ def split_compounds(line: str) -> str:
 
 @pytest.mark.parametrize(("language", "tokens"), [("de", 63_078), ("fr", 81_194)])
 def test_the_tokens_are_those_of_moses_line_by_line(shared_data: Data, language: str, tokens: int) -> None:
-    """All 3,003 lines, none excepted; German low quotes stand in many."""
+    """All 3,003 lines have Moses' tokens, without exception; many lines have German low quotes."""
     expected = moses(shared_data, language)
     assert sum(len(line.split()) for line in expected) == tokens
-    # The file was made of the text as it is, so without what replaces unicode punctuation before.
+    # The file was made from the unchanged text, without the step that replaces unicode punctuation first.
     from sacremoses import MosesTokenizer
 
     tokenize = MosesTokenizer(lang=language).tokenize
     assert [tokenize(line, return_str=True) for line in raw(shared_data, language)] == expected
-    # Where there is none to replace, the metric's own tokens are the same.
+    # In lines without such punctuation, the metric's own tokens are the same.
     metric, odd = PaperBleu(language), set("“”„’…")
     plain = [(line, tok) for line, tok in zip(raw(shared_data, language), expected, strict=True) if not odd & {*line}]
     assert len(plain) > 2500
@@ -121,7 +121,7 @@ def test_the_published_token_counts_of_newstest2014(shared_data: Data) -> None:
     ],
 )
 def test_the_score_is_what_multi_bleu_prints(shared_data: Data, language: str, value: float, detail: str) -> None:
-    """Moses' multi-bleu.perl printed these; perl split the compounds, for German of Moses' own tokenised reference."""
+    """Moses' multi-bleu.perl printed these; for German, perl split the compounds of Moses' own tokenised reference."""
     lines = raw(shared_data, language)
     score = bleu.score("bleu_paper", damaged(lines), lines, language)
     assert round(score.value, 2) == value
@@ -142,7 +142,7 @@ def test_the_score_is_that_of_an_independent_count_on_moses_own_tokens(shared_da
     score = bleu.score("bleu_paper", readable, raw(shared_data, "de"), "de")
     assert 30 < value < 60
     assert reference_length == 64496
-    # "Assn." loses the small letter after it, and with it, when it is tokenised again, its full stop.
+    # "Assn." loses the lower-case word after it, so its full stop becomes a token when it is tokenised again.
     assert f"hyp_len = {length + 1} " in score.detail
     assert score.value == pytest.approx(value, abs=0.01)
 
@@ -180,7 +180,7 @@ def test_the_low_quote_of_a_translation_counts_as_wrong_and_the_ascii_one_as_rig
 
 
 def test_no_smoothing_and_case_matters() -> None:
-    """sacreBLEU smooths where no 4-gram is right, multi-bleu says 0."""
+    """If no 4-gram is right, sacreBLEU smooths and multi-bleu gives 0."""
     hypotheses, references = ["a b c x e f"], ["a b c d e f"]
     assert bleu.score("bleu_paper", hypotheses, references, "de").value == pytest.approx(0, abs=1e-9)
     assert bleu.score("bleu", hypotheses, references).value > 10

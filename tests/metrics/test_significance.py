@@ -48,7 +48,7 @@ def test_a_clear_difference_is_significant_and_noise_is_not(name: str) -> None:
 
 
 def test_the_probability_is_that_of_a_bootstrap_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole corpora drawn with replacement and scored from their text, with the seed's own draws."""
+    """The reference draws whole corpora with replacement, with the same seed, and scores their text."""
     monkeypatch.setattr(significance, "RESAMPLES", 200)
     metric = bleu.bleu(tokenize="none")
     found = paired_bootstrap(metric, BETTER, PEER, REFERENCES)
@@ -80,7 +80,7 @@ def test_the_numbers_are_those_of_sacrebleus_command(tmp_path: Path) -> None:
 
 
 def test_the_same_output_twice_is_no_difference() -> None:
-    """sacreBLEU's own count calls it as significant as can be."""
+    """Here p is 1; sacreBLEU's own count would give the highest possible significance."""
     found = paired_bootstrap(bleu.bleu(), BETTER, list(BETTER), REFERENCES)
     assert (found.difference, found.p_value) == (0, 1)
 

@@ -1,4 +1,4 @@
-"""The weights that pictures show are those of the equations, and looking changes nothing."""
+"""Attention maps: their weights equal the equations, and reading them does not change the model."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The contract of a model: what breaks it is named, what it leaves open has a default."""
+"""The contract of a model: errors name what breaks it, and optional members have defaults."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from t2t_lite.models.transformer import Transformer
 
 
 class _Whole(Model):
-    """All that a model must have."""
+    """Has all members that a model must have."""
 
     @classmethod
     def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> "_Whole":

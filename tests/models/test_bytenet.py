@@ -23,7 +23,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "even": {"kernel_width": 2, "unfold_factor": 1.0, "unfold_extra": 1},
     "tensor2tensor": {**T2T, "unfold_factor": 1.5},
-    "no_width": {"kernel_width": 1, "num_layers": 1},  # a state of nothing
+    "no_width": {"kernel_width": 1, "num_layers": 1},  # an empty state
 }
 
 
@@ -76,7 +76,7 @@ def test_a_later_target_changes_no_earlier_logits(model: ByteNet) -> None:
 
 
 def test_columns_end_with_those_of_a_sentence() -> None:
-    """n symbols have 1.2 n columns, rounded up, whatever the batch; 5 are 6, not 7 by a rounding error."""
+    """n symbols have 1.2 n columns, rounded up, in any batch; 5 have 6, not 7 through a rounding error."""
     model = _model()
     columns = np.asarray(model.encode({"source": np.pad(SOURCE, ((0, 0), (0, 5)))}))
     assert columns.shape == (3, 12, 12)
@@ -86,7 +86,7 @@ def test_columns_end_with_those_of_a_sentence() -> None:
 
 
 def test_a_decoder_position_reads_the_column_at_it() -> None:
-    """With convolutions of width 1, a symbol of the source changes the logits at its own position alone."""
+    """With convolutions of width 1, a symbol of the source changes only the logits at its own position."""
     model = _model(config.replace(TINY, kernel_width=1))
     changed = SOURCE.copy()
     changed[0, 2] = 14
@@ -132,7 +132,7 @@ def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
 
 
 def _body(hparams: ByteNetHParams) -> int:
-    """Parameters of all blocks, and of what joins and ends them; of all but the three tables."""
+    """Number of parameters without the three tables: the blocks, and the layers that join and end them."""
     d, n, k = hparams.d_model, hparams.num_layers, hparams.kernel_width
     if hparams.wiring == "paper":
         return 2 * n * ((4 + k) * d**2 + 12 * d) + 2 * 4 * d  # and a norm of 2 d at the end of each side
@@ -149,14 +149,14 @@ def test_the_number_of_parameters_is_the_formulas(hparams: ByteNetHParams, model
     ("name", "body", "whole"),
     [
         ("bytenet", 60 * 4_489_600 + 2 * 4 * 800, 274_182_400),  # 7 d^2 + 12 d a block; 1,000 symbols
-        ("t2t_bytenet", 60_225_024, 62_529_024),  # what tensor2tensor 1.15.7 reports of 1,000 symbols
+        ("t2t_bytenet", 60_225_024, 62_529_024),  # what tensor2tensor 1.15.7 reports for 1,000 symbols
     ],
 )
 def test_recipes_have_the_published_numbers_of_parameters(name: str, body: int, whole: int) -> None:
     hparams = registry.hparams(name)
     assert isinstance(hparams, ByteNetHParams)
     assert _body(hparams) == body
-    with tf.Graph().as_default():  # whose weights are shapes
+    with tf.Graph().as_default():  # in a graph, weights are only shapes
         model = ByteNet.from_hparams(hparams, 1000, 1000, True)
     assert model.count_params() == body + 3 * 1000 * model.encoder.channels == whole
 

@@ -23,7 +23,7 @@ BATCH = {"source": SOURCE, "target": TARGET}
 VARIANTS: dict[str, dict[str, Any]] = {
     "one_size": {},
     "sizes": {"encoder_layers": "8x3+12x4+6x1", "decoder_layers": "8x2+12x3+12x1+6x4", "max_positions": 4},
-    "no_width": {"encoder_layers": "4x1", "decoder_layers": "4x1"},  # a state of nothing
+    "no_width": {"encoder_layers": "4x1", "decoder_layers": "4x1"},  # an empty state
 }
 
 
@@ -94,7 +94,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(mo
 def test_the_gradient_of_the_encoders_output_is_divided_by_twice_the_layers_that_read_it() -> None:
     model = _model()
     embedded, there = np.ones((1, 3, 10), "float32"), np.ones((1, 3, 1), "float32")
-    bias = model.encoder.output_projection.bias  # of z alone
+    bias = model.encoder.output_projection.bias  # a part of z alone
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model.encoder(embedded, there)[0])
     np.testing.assert_allclose(tape.gradient(loss, bias.value), np.full(10, 3 / (2 * 2)), rtol=1e-6)

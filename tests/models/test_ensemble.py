@@ -60,7 +60,7 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Ensemble) -> None:
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, _mean(logits), rtol=0, atol=2e-6)
     np.testing.assert_allclose(np.exp(got.astype(np.float64)).sum(-1), 1, atol=1e-6)
-    for one, other in itertools.combinations(logits, 2):  # of members alike, any mean would be right
+    for one, other in itertools.combinations(logits, 2):  # if members were alike, any mean would be right
         assert np.abs(np.asarray(one) - np.asarray(other)).max() > 0.5
 
 

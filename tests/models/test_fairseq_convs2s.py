@@ -1,4 +1,4 @@
-"""The convolutional encoder-decoder against fairseq's, with its weights.
+"""The convolutional encoder-decoder against fairseq's, with fairseq's weights.
 
 tests/golden/fairseq_convs2s.py wrote the numbers.
 """
@@ -22,7 +22,7 @@ CASES = {
     "sizes": {"encoder_layers": "8x3+12x4+6x1", "decoder_layers": "8x2+12x3+12x1+6x3"},
 }
 EXTRA = 6
-RECIPES = {"convs2s_ende": 42_000, "convs2s_enfr": 44_000, "convs2s_small": 10_000}  # and vocabularies
+RECIPES = {"convs2s_ende": 42_000, "convs2s_enfr": 44_000, "convs2s_small": 10_000}  # with sizes of vocabularies
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -72,7 +72,7 @@ def test_gradients_are_those_of_fairseq(case: tuple[ConvS2S, dict[str, np.ndarra
     for weight, gradient in zip(model.trainable_weights, gradients(), strict=True):
         wanted = golden[f"gradients/{weight.path.removeprefix(f'{model.name}/')}"]
         assert np.abs(wanted).max() > 0
-        reference.assert_close(gradient, wanted, 5e-5)  # of sums in float32 that almost cancel; most differ by 6e-6
+        reference.assert_close(gradient, wanted, 5e-5)  # sums in float32 that almost cancel; most differ by 6e-6
 
 
 def test_a_greedy_search_finds_what_that_of_fairseq_finds(case: tuple[ConvS2S, dict[str, np.ndarray]]) -> None:
@@ -85,7 +85,7 @@ def test_a_greedy_search_finds_what_that_of_fairseq_finds(case: tuple[ConvS2S, d
 @pytest.mark.parametrize(("name", "at"), [(name, i) for i, name in enumerate(RECIPES)])
 def test_recipes_have_as_many_parameters_as_fairseqs(name: str, at: int) -> None:
     hparams, size = registry.hparams(name), RECIPES[name]
-    with tf.Graph().as_default():  # whose weights are shapes
+    with tf.Graph().as_default():  # in a graph, weights are only shapes
         count = ConvS2S.from_hparams(hparams, size, size, True).count_params()
     with np.load(GOLDEN, allow_pickle=False) as file:
         assert count == file["parameters"][at]

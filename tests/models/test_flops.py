@@ -51,7 +51,7 @@ def test_the_count_is_that_of_the_products_in_the_graph(overrides: str) -> None:
 
 
 def test_stacks_of_different_depth_add_up() -> None:
-    """12 + 6 layers: as 12 + 12 and 6 + 6, halved; also with remat, which keeps each layer's inputs."""
+    """12 + 6 and 6 + 12 layers cost as much as 12 + 12 and 6 + 6; also with remat, which keeps each layer's inputs."""
 
     def sizes(encoder: int, decoder: int, remat: bool) -> Sizes:
         more = {"num_decoder_layers": decoder, "remat": remat, "target_vocab_size": 0}

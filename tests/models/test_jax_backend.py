@@ -95,7 +95,7 @@ def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:
 
 
 def _assert_runs(script: str, stored: dict[str, np.ndarray], folder: Path) -> None:
-    """`script` ends well under JAX, with `stored` in a file."""
+    """Asserts that `script` succeeds under JAX; it reads `stored` from a file."""
     np.savez(folder / "weights.npz", **stored)
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     done = subprocess.run(

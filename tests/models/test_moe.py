@@ -23,7 +23,7 @@ SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
 SEED = np.array([3, -4], "int32")
-# With 10 experts no block has room left for a batch as small as that of the count of FLOPs.
+# With 10 experts no block has spare room in the small batch on which FLOPs are counted.
 TINY: dict[str, Any] = {
     "moe": MoeHParams(d_model=8, cells=6, d_ff=5, num_experts=10, experts_per_token=2, dropout=0.3),
     "transformer_moe": TransformerMoeHParams(
@@ -65,7 +65,7 @@ def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: Any) -> 
 
 
 def test_the_memory_is_that_of_each_mixture_and_of_all_else(name: str, model: Any) -> None:
-    """With twice as many experts only what mixtures keep is more."""
+    """With twice as many experts, only the memory that mixtures keep grows."""
     large = make_model(name, config.replace(TINY[name], num_experts=20), V, V, True)
     rows, lengths = 3, (50, 70)
     for bytes_per_value in (2, 4):
@@ -86,7 +86,7 @@ def test_importance_and_load_are_sums_over_real_symbols(model: Any) -> None:
     sums = np.asarray(sums, np.float64)
     assert sums.shape == (2, 2, 10)  # a mixture on each side
     real = np.array([[np.count_nonzero(SOURCE)] * 2, [np.count_nonzero(TARGET)] * 2])
-    np.testing.assert_allclose(sums.sum(-1), real * [1, 2], rtol=1e-5)  # without noise k experts are asked for certain
+    np.testing.assert_allclose(sums.sum(-1), real * [1, 2], rtol=1e-5)  # without noise, k experts are certain
     wanted = 0.01 * sum(moe_reference.cv_squared(x) for side in sums for x in side)
     assert float(model.further_loss(sums.astype("float32"))) == pytest.approx(wanted, rel=1e-5)
 
@@ -104,13 +104,13 @@ def _loss_and_gradients(model: Any, shards: int, jit: bool = False, tokens: floa
 
 
 def test_the_loss_is_that_of_the_whole_micro_batch_however_it_is_cut(name: str) -> None:
-    """Dropout and noise are on; the balance losses are made to weigh, so that a loss of each shard would show."""
+    """Dropout and noise are on; balance losses have a large weight, so that a separate loss per shard would show."""
     model: Any = make_model(name, config.replace(TINY[name], num_experts=4, balance_weight=3.0), V, V, True)
     reference.randomise(model, 1)
     wanted = _loss_and_gradients(model, 1)
     cuts = [(_loss_and_gradients(model, 2), 1e-5)]
     if model.xla:
-        cuts.append((_loss_and_gradients(model, 2, jit=True), 5e-5))  # 1.5e-5 was seen: XLA has an erf of its own
+        cuts.append((_loss_and_gradients(model, 2, jit=True), 5e-5))  # seen: 1.5e-5, as XLA has its own erf
     for found, bound in cuts:
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=bound * np.abs(other).max())
@@ -188,7 +188,7 @@ def test_recipes_have_the_published_sizes_by_formula() -> None:
     flat = cast(MoeHParams, registry.hparams("moe"))
     assert _count_moe(flat, 32_000) == 202_613_248
     step = 5 * LstmSize(512, 2048, 512).products + 2 * 4 * 2 * 512 * 2048 + 4 * 2048 * 512 + 32_000 * 512
-    assert step == 84_541_440  # LSTM layers, experts, what is fed and softmax: 85M
+    assert step == 84_541_440  # LSTM layers, experts, the context fed in, and softmax: 85M
     experts = 2 * 2048 * 2 * flat.d_model * flat.d_ff
     assert experts == 8_589_934_592
     assert round((_count_moe(flat, 32_000) - 2 * 32 * 2 * 512 * 2048 + experts) / 1e9, 1) == 8.7

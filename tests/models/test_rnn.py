@@ -1,4 +1,4 @@
-"""The LSTM encoder-decoder against NumPy, and what must not matter to it: padding, the future, the order of a beam."""
+"""The LSTM encoder-decoder against NumPy; padding, the future and the order of a beam change nothing."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def _plain(model: Rnn) -> rnn_reference.Rnn:
 
 
 def _graph(function: Any, *more: Any) -> Any:
-    """`function` of source and target, of any lengths, and `more`, in a graph."""
+    """A graph of `function`, for source and target of any lengths and `more`."""
     spec = tf.TensorSpec([None, None], tf.int32)
 
     def of_ids(source: Any, target: Any, *others: Any) -> Any:
@@ -158,7 +158,7 @@ def test_dropout_depends_on_the_seed_alone_and_drops_the_inputs_of_layers(name: 
     assert np.abs(one - other).max() > 1e-2
     none = _model(config.replace(TINY, **VARIANTS[name], dropout=0.0))
     np.testing.assert_array_equal(none(BATCH, seed=seeds[0]), none(BATCH))
-    # The mean over many masks is near what is without them, as what is kept is larger.
+    # Kept values are scaled up, so the mean over many masks is near the output without dropout.
     hidden = _graph(model.hidden, tf.TensorSpec([2], tf.int32))
     mean = np.mean([hidden(SOURCE, TARGET, np.array([2, n], "int32")) for n in range(150)], 0)
     assert np.abs(mean - model.hidden(BATCH)).mean() < 0.1

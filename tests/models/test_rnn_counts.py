@@ -1,4 +1,4 @@
-"""The number of parameters of the LSTM encoder-decoders, by formulas, beside what has been published."""
+"""The numbers of parameters of the LSTM encoder-decoders: formulas against published numbers."""
 
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ def _lstm(inputs: int, units: int, biases: int = 1) -> int:
 
 
 def _count(hparams: RnnHParams, vocabulary: int, tables: int, biases: int = 1) -> int:
-    """Of `tables` tables with `vocabulary` rows; b = 2 biases of each gate are torch's."""
+    """Number of parameters with `tables` tables of `vocabulary` rows; torch has 2 biases for each gate."""
     d, n, b = hparams.d_model, hparams.num_layers, biases
     u = 2 * d if hparams.encoder == "bi" else d
     one = _lstm(d, d, b)
@@ -46,11 +46,11 @@ def _set(name: str, **changes: Any) -> RnnHParams:
 def test_luongs_model_has_the_number_of_parameters_of_fairseqs_but_for_a_second_bias() -> None:
     assert _count(_set("luong"), 50_000, 3) == 221_082_000
     assert _count(_set("luong"), 50_000, 3, biases=2) == 221_114_000  # fairseq's lstm_luong_wmt_en_de
-    assert 221_114_000 - 221_082_000 == 8 * 4 * 1000  # 8 layers, 4 gates; of two biases only the sum counts
+    assert 221_114_000 - 221_082_000 == 8 * 4 * 1000  # 8 layers, 4 gates; only the sum of two biases matters
 
 
 def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
-    """The second bias is torch's; the bottom layer of MLPerf's is given no context; its two sides share a table."""
+    """MLPerf's model has torch's second bias, no context in the bottom layer, and one table for both sides."""
     mlperf = _set("gnmt_nmt4", input_feeding=False, softmax_bias=True)
     assert _count(mlperf, 32_320, 2, biases=2) == 160_671_297
     assert _count(_set("gnmt"), 32_000, 3) == 280_858_880  # Shazeer et al. (2017): 278M
@@ -58,7 +58,7 @@ def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
     encoder = RnnEncoder("gnmt", 8, 1024, 0.0, name="encoder")
     of_encoder = sum(size.products for size in encoder.sizes)
     of_decoder = 8 * 4 * 1024 * 3072
-    assert round((of_encoder + of_decoder + 32_000 * 1024 + 1024**2) / 1e6, 1) == 214.2  # the same: 214M a step
+    assert round((of_encoder + of_decoder + 32_000 * 1024 + 1024**2) / 1e6, 1) == 214.2  # the same paper: 214M a step
 
 
 def test_tensor2tensors_lstms_have_its_numbers_of_parameters() -> None:
@@ -70,6 +70,6 @@ def test_tensor2tensors_lstms_have_its_numbers_of_parameters() -> None:
 
 
 def test_the_parser_has_more_parameters_than_by_the_sizes_known_of_it() -> None:
-    """With 90,000 words of 256 and 128 symbols; published are 34M, which neither 256 nor 512 gives."""
+    """Counts 90,000 words with vectors of 256, and 128 symbols. 34M are published; neither 256 nor 512 gives that."""
     words = (90_000 - 128) * 256
     assert _count(_set("vinyals"), 128, 3) + words == 26_945_920

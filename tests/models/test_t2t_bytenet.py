@@ -1,4 +1,4 @@
-"""ByteNet as tensor2tensor has it, against tensor2tensor's own, with its weights.
+"""tensor2tensor's variant of ByteNet against tensor2tensor itself, with its weights.
 
 tests/golden/tensor2tensor_bytenet.py wrote the numbers, and says what cannot be compared.
 """
@@ -15,7 +15,7 @@ from t2t_lite.models.bytenet import ByteNet
 from tests import reference
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_bytenet.npz"
-COLUMNS = 50  # of all sentences there
+COLUMNS = 50  # of every sentence in that file
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,6 @@ def test_gradients_are_those_of_tensor2tensor(model: ByteNet, golden: dict[str, 
 
 
 def test_the_recipe_has_as_many_parameters_as_tensor2tensors(golden: dict[str, np.ndarray]) -> None:
-    with tf.Graph().as_default():  # whose weights are shapes
+    with tf.Graph().as_default():  # in a graph, weights are only shapes
         count = ByteNet.from_hparams(registry.hparams("t2t_bytenet"), 1000, 1000, True).count_params()
     assert count == golden["parameters"] == 62_529_024

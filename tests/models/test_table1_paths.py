@@ -1,8 +1,8 @@
 """Table 1's last two columns, measured: sequential operations and the length of paths between positions.
 
-Sequential operations are the longest chain of products in the graph of an encoder, each of which needs the one before.
-Positions are connected where the gradient of one's output by the other's embedding is not zero. docs/paper.md has the
-table.
+Sequential operations are the longest chain of products in an encoder's graph in which each product needs the one
+before it. Two positions are connected if the gradient of one's output with respect to the other's embedding is not
+zero. docs/paper.md has the table.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def _convs2s(vocab_size: int, layers: str) -> Any:
 
 
 def _chain(graph: Any, rounds: int, inputs: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Products on the longest chain that ends in each tensor of a graph; its loops have so many rounds."""
+    """Number of products on the longest chain that ends in each tensor of a graph; loops make `rounds` rounds."""
     depth = dict(inputs or {})
     for operation in graph.get_operations():
         given = [depth.get(tensor.name, 0) for tensor in operation.inputs]
@@ -91,13 +91,13 @@ def test_a_recurrent_layer_has_one_more_for_each_position() -> None:
 
 
 def _reached(model: Any, length: int, position: int) -> list[int]:
-    """The positions whose embedding changes what the encoder gives for `position`."""
+    """The positions whose embedding changes the encoder's output at `position`."""
     reference.randomise(model, 5)
     table = next(w for w in model.weights if w.path.endswith("embedding/table"))
     ids = np.arange(2, 2 + length, dtype="int32")[None]
     with tf.GradientTape() as tape:
         encoded = tf.nest.flatten(model.encode({"source": ids}))
-        outputs = [x for x in encoded if len(x.shape) == 3 and x.shape[1] == length]  # and not the masks
+        outputs = [x for x in encoded if len(x.shape) == 3 and x.shape[1] == length]  # without the masks
         total = sum(tf.reduce_sum(x[:, position] ** 2) for x in outputs)
     assert outputs
     gradient = np.asarray(tf.convert_to_tensor(tape.gradient(total, table.value)))[2 : 2 + length]
@@ -125,7 +125,7 @@ def test_convolutions_of_convs2s_ende_reach_13_positions_to_each_side() -> None:
 
 
 def test_dilated_convolutions_of_bytenet_reach_the_sum_of_their_dilations_to_each_side() -> None:
-    """Of rates 1, 2, 4, 1, 2, so 10; the 30 blocks of `bytenet` reach 6 (1 + 2 + 4 + 8 + 16) = 186, a field of 373."""
+    """Dilations 1, 2, 4, 1, 2 reach 10; 30 blocks of `bytenet` reach 6 (1 + 2 + 4 + 8 + 16) = 186, a field of 373."""
     hparams = ByteNetHParams(num_layers=5, d_model=8, dilations=3, unfold_factor=1)
     assert _reached(ByteNet.from_hparams(hparams, 60, 60, True), 50, 25) == list(range(15, 36))
 

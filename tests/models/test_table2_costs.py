@@ -1,4 +1,4 @@
-"""Table 2's training costs: each of its 14 is days x accelerators x FLOPS (section 6.1 and its footnote 5)."""
+"""Table 2's training costs: each of the 14 is days x accelerators x FLOPS (section 6.1 and its footnote 5)."""
 
 from pathlib import Path
 

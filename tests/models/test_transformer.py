@@ -1,4 +1,4 @@
-"""The whole model against NumPy, and what must not matter to it: the future, padding, packing, caches."""
+"""The whole model against NumPy; the future, padding, packing and caches change nothing."""
 
 import dataclasses
 from typing import Any
@@ -115,7 +115,7 @@ def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
     assert {w.dtype for w in model.weights} == {"float32"}
     logits = _logits(model, SOURCE, TARGET)
     assert logits.dtype == np.float32
-    # Some 25 roundings of up to 2^-9 in a row, which mostly cancel.
+    # About 25 successive roundings of up to 2^-9, which mostly cancel.
     reference.assert_close(logits, _reference(model, hparams)(SOURCE, TARGET), 2**-5)
     assert Transformer.from_hparams(TINY, V, V, True).compute_dtype == "float32"  # the policy is put back
 
@@ -159,7 +159,7 @@ def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
 
 
 def test_an_encoder_that_does_not_see_the_end() -> None:
-    """Alone and packed; the reference is given sources without it."""
+    """Checks sentences alone and packed; the reference gets sources without the end symbol."""
     hparams = config.replace(TINY, source_end=False)
     model, (source, target) = _model(hparams), (SOURCE[:2], TARGET[:2])
     wanted = _reference(model, hparams)(np.where(source == 1, 0, source), target)
@@ -206,7 +206,7 @@ def test_dropout_follows_the_seed(model: Transformer) -> None:
 
 
 def _count(hparams: config.HParams, vocab_size: int) -> int:
-    """Parameters by the paper's formulas, tied; attention without bias terms, equation (2) with them."""
+    """Number of parameters by the paper's formulas: tied tables, attention without biases, equation (2) with them."""
     d, width = hparams.d_model, hparams.num_heads
     attention = 2 * d * width * (hparams.d_k or d // width) + 2 * d * width * (hparams.d_v or d // width)
     feed_forward = 2 * d * hparams.d_ff + hparams.d_ff + d
@@ -221,21 +221,21 @@ def test_parameter_counts_of_two_layers(model: Transformer) -> None:
     more = 0
     if (
         model.source_bias is not None
-    ):  # RELATIVE: one decoder layer less, one vector, three tables of two, four biases of two
+    ):  # RELATIVE: a decoder layer less, a vector, two tables in three attentions, two biases in four
         d, per_head = TINY.d_model, TINY.d_model // TINY.num_heads
         layer = 2 * 4 * d * d + 2 * d * TINY.d_ff + TINY.d_ff + d + 3 * 2 * d
         more = d + 3 * 7 * 2 * per_head + 4 * 2 * d - layer
-    if model.cost.attention_score == "additive":  # a vector of each head of six attentions
+    if model.cost.attention_score == "additive":  # a vector for each head, in six attentions
         more += 6 * TINY.d_model
     if model.output_bias is not None:
-        more += TINY.d_model + V  # the start's vector, and a bias for each piece
+        more += TINY.d_model + V  # the start vector, and a bias for each piece
     assert model.count_params() == _count(TINY, V) + last_norms + tables + more
 
 
 def test_parameter_counts_of_the_papers_models() -> None:
-    one_layer = TransformerHParams(num_layers=1)  # of base; a whole base takes long to draw
+    one_layer = TransformerHParams(num_layers=1)  # of base; drawing all of base takes long
     assert Transformer.from_hparams(one_layer, V, V, True).count_params() == _count(one_layer, V)
-    # The paper's base with a vocabulary of 37,000: 63.0M. With 40,960, as its authors had: its 65M (Table 3).
+    # The paper's base has 63.0M with a vocabulary of 37,000. With its authors' 40,960 it has the 65M of Table 3.
     assert _count(TransformerHParams(), 37000) == 63_045_632
     assert round(_count(TransformerHParams(), 40960) / 1e6) == 65
     assert _count(TransformerHParams(d_model=1024, d_ff=4096, num_heads=16), 37000) == 214_171_648
@@ -269,7 +269,7 @@ def test_paths_of_the_weights_that_the_paper_has_not() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_how_the_weights_that_the_paper_has_not_begin(precision: str) -> None:
-    """As tensor2tensor's, whose scope draws all by Glorot's uniform distribution: the vector is a row of 32."""
+    """As in tensor2tensor, whose scope draws all from Glorot's uniform distribution; the vector is one row of 32."""
     sizes = {"num_layers": 1, "d_model": 256, "num_heads": 4, "max_relative_position": 20}
     hparams = TransformerHParams(source_vector=True, attention_biases=True, precision=precision, **sizes)  # type: ignore[arg-type]
     model = Transformer.from_hparams(hparams, V, V, True)
@@ -333,7 +333,7 @@ target_positions/table
 
 
 def test_a_seed_draws_the_initial_weights_that_it_always_drew() -> None:
-    """Commit 6aa19fc drew these; an option that is off must not take a number of the seed."""
+    """Commit 6aa19fc drew these; an option that is off must not use up a random number."""
     keras.utils.set_random_seed(1)
     model = Transformer.from_hparams(TransformerHParams(num_layers=1, d_model=8, d_ff=8, num_heads=2), 9, 9, True)
     weights = {weight.path: np.asarray(weight).ravel()[:3] for weight in model.weights}

@@ -1,4 +1,4 @@
-"""Int8 weights: a matrix against NumPy, and a model of them against one that makes the same sums in float64."""
+"""Int8 weights: a matrix against NumPy, and an int8 model against one that computes the same sums in float64."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ def _dense(matrix: Int8Matrix) -> np.ndarray:
 
 
 def _rounded(rows: np.ndarray) -> np.ndarray:
-    """Each row in 127 parts of its largest number."""
+    """Each row, rounded to multiples of a 127th of its largest number."""
     unit = np.maximum(np.abs(np.float64(rows)).max(1, keepdims=True), 1e-30) / 127
     return np.rint(rows / unit) * unit
 
@@ -55,7 +55,7 @@ def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
     alone, *together = products(rows)
     for got, matrix in zip((alone, *together), (matrices[0], *matrices), strict=True):
         reference.assert_close(got.numpy(), _rounded(rows) @ _dense(matrix), 1e-6)
-    for i in range(len(rows)):  # whatever the others are
+    for i in range(len(rows)):  # a row does not depend on the others
         for one, whole in zip(products(rows[i : i + 1])[1:], together, strict=True):
             np.testing.assert_array_equal(one[0], whole[i])
     assert not alone[4].numpy().any()
@@ -91,7 +91,7 @@ def test_normalised_weights_are_those_of_rounded_directions() -> None:
 
 
 class _Slow(Int8Matrix):
-    """The same sums in float64."""
+    """Computes the same sums in float64."""
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
         unit = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), 1e-30) / 127
@@ -141,11 +141,11 @@ def test_a_model_makes_the_sums_that_it_should(changes: dict[str, Any]) -> None:
     fast, slow = _quantized(**changes), _quantized(slow=True, **changes)
     target = np.array([[4, 5, 6, EOS], [7, EOS, 0, 0], [21, 22, EOS, 0]], np.int32)
     wanted = _logits(slow, SOURCES, target)
-    # A number at the edge between two may be rounded otherwise, and be off by a 127th of its row's largest.
+    # A number at the edge between two steps may be rounded the other way, off by a 127th of its row's largest.
     np.testing.assert_allclose(_logits(fast, SOURCES, target), wanted, atol=0.01 * np.abs(wanted).max())
     assert np.median(np.abs(_logits(fast, SOURCES, target) - wanted)) < 1e-4 * np.abs(wanted).max()
     off = np.abs(_logits(_model(**changes), SOURCES, target) - wanted).max() / np.abs(wanted).max()
-    assert 0.001 < off < 0.2  # what eight bits cost
+    assert 0.001 < off < 0.2  # the error that eight bits cause
     for beam_size in (1, 3):
         ids, scores = _search(slow, beam_size)(SOURCES)
         again, theirs = _search(fast, beam_size)(SOURCES)
@@ -156,7 +156,7 @@ def test_a_model_makes_the_sums_that_it_should(changes: dict[str, Any]) -> None:
 def test_no_sentence_depends_on_its_neighbours_nor_a_model_on_another() -> None:
     models = [_search(_quantized(seed)) for seed in (4, 5)]
     together = [search(SOURCES) for search in models]
-    for _ in range(2):  # what products keep is their own
+    for _ in range(2):  # twice: what products keep must not leak to another model
         for search, (ids, scores) in zip(models, together, strict=True):
             for i, row in enumerate(SOURCES):
                 alone, score = search(row[None, : np.count_nonzero(row)])

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, prepack: bool) -> None:
     draw = np.random.default_rng(1)
     columns = draw.integers(-127, 128, (outputs, inputs)).astype(np.int8)
-    scales = (2.0 ** draw.integers(-3, 4, outputs)).astype(np.float32)  # powers of two round nothing
+    scales = (2.0 ** draw.integers(-3, 4, outputs)).astype(np.float32)  # products with powers of two are exact
 
     @tf.function(input_signature=[tf.TensorSpec([None, inputs], tf.int8)], autograph=False)
     def product(rows: Any) -> Any:
@@ -30,7 +30,7 @@ def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, p
 
     for number in (0, 1, 300, 4, 65, 1):
         rows = draw.integers(-127, 128, (number, inputs)).astype(np.int8)
-        rows[:1] = 127  # as large as sums become
+        rows[:1] = 127  # the largest sums that can occur
         wanted = np.int64(rows) @ np.int64(columns).T * scales
         np.testing.assert_array_equal(product(rows).numpy(), np.float32(wanted))
 

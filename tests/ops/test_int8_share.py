@@ -1,4 +1,4 @@
-"""How much of a model becomes int8, and what is refused; needs no processor that multiplies such numbers."""
+"""How much of a model becomes int8, and what is refused; runs on any processor, with int8 products or without."""
 
 from typing import Any
 

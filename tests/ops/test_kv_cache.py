@@ -1,4 +1,4 @@
-"""What a search remembers, against lists that are copied whenever hypotheses change places."""
+"""The cache of a search against lists that are copied whenever hypotheses change places."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from t2t_lite.ops import kv_cache
 
 B, K, H, STEPS = 3, 4, 2, 75
 BIAS = tf.zeros([B, 1, 1, 1])
-SIZES = (8, 3)  # of keys, which are copied as wide numbers, and of values, which cannot be
+SIZES = (8, 3)  # of keys, which are copied as wide numbers, and of values, which cannot be copied so
 
 
 def _caches(dtype: str) -> list[tuple[tf.Tensor, tf.Tensor]]:
@@ -18,7 +18,7 @@ def _caches(dtype: str) -> list[tuple[tf.Tensor, tf.Tensor]]:
 def _seen(
     view: kv_cache.KVCache, slots: tuple[tf.Tensor, tf.Tensor], row: int, beam: int
 ) -> dict[int, list[np.ndarray]]:
-    """Position: key and value [H, E] that a hypothesis sees there."""
+    """The key and value [H, E] that a hypothesis sees, by position."""
     shown = np.flatnonzero(view.bias.numpy()[row, 0, beam] == 0)
     positions = view.positions.numpy()[row, 0, 0, shown]
     assert len(set(positions)) == len(positions)
@@ -53,7 +53,7 @@ def test_each_hypothesis_sees_its_own_past(dtype: str) -> None:
         wanted = [[dict(wanted[row][parent]) for parent in parents[row]] for row in range(B)]
         state = kv_cache.reorder(view.advance(), tf.constant(parents, tf.int32))
         largest = max(largest, int(tf.shape(state["owner"])[2]))
-    assert largest < K * STEPS / 2  # what no hypothesis sees any more is left out
+    assert largest < K * STEPS / 2  # slots that no hypothesis sees any more are left out
 
 
 def test_there_is_no_room_for_steps_that_will_not_be_made() -> None:

@@ -36,7 +36,7 @@ V, EOS = 30, 1
 
 
 class MoeModel(keras.Model):
-    """A mixture of experts alone."""
+    """A model with nothing but a mixture of experts."""
 
     def __init__(self, mixture: MixtureOfExperts) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ RELATIVE: dict[str, Any] = {
     "source_vector": True,
     "num_decoder_layers": 1,
 }
-MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are laid out with some more
+MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are padded with some more
 SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
 
 
@@ -204,7 +204,7 @@ def test_a_search_with_prepacked_weights_finds_the_same(make: Any, changes: dict
         plain, packed = (
             search_graph(make(**changes), beam_size, extra=8, prepack=prepack) for prepack in (False, True)
         )
-        # What one model keeps is none of the other's.
+        # Models must not share what they keep.
         other = search_graph(make(5, **changes), beam_size, extra=8, prepack=True)
         for sources in (SOURCES, SOURCES[:1], SOURCES):
             (ids, scores), (again, theirs), (different, _) = (search(sources) for search in (plain, packed, other))
@@ -226,11 +226,11 @@ def test_bfloat16_is_for_processors_that_have_it(
         (tmp_path / "cpuinfo").write_text(text)
     monkeypatch.setattr(prepacked, "_CPUINFO", tmp_path / "cpuinfo")
     assert not is_supported("bfloat16")
-    _need("float32")  # which is for all
+    _need("float32")  # which every processor supports
 
 
 def test_layers_of_others_stay_as_they_are() -> None:
     class Gated(FeedForward):
-        """Has uses of its own for the matrices."""
+        """A user's layer, which may use the matrices in its own way."""
 
     assert [name for _, name, _ in matrices_of([FeedForward(8), Gated(8)])] == ["kernel_1", "kernel_2"]

@@ -11,7 +11,7 @@ B, H, S, K, V = 3, 4, 7, 6, 5
 
 
 @pytest.mark.parametrize(("queries", "dtype"), [(1, "float32"), (8, "float32"), (9, "float32"), (4, "bfloat16")])
-@pytest.mark.parametrize("rows", [0, 1])  # of the bias: none, one for all queries, one for each
+@pytest.mark.parametrize("rows", [0, 1])  # 0: one row of the bias for all queries; 1: one for each
 @pytest.mark.parametrize("given", [False, True])
 def test_equals_the_equation(queries: int, dtype: str, rows: int, given: bool) -> None:
     draw = np.random.default_rng(3)

@@ -14,7 +14,7 @@ CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.
 
 
 def _printed(code: str) -> list[str]:
-    """What a Python of its own prints: the number of threads can be set only once."""
+    """What `code` prints in a new Python process: the number of threads can be set only once per process."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_NUM_INTRAOP_THREADS", None)
     code = f"import os\nimport tensorflow as tf\nfrom t2t_lite.ops import threads\n{code}"
@@ -51,7 +51,7 @@ def test_results_come_in_order_and_several_are_under_way() -> None:
     together = threading.Barrier(3)
 
     def square(n: int) -> int:
-        together.wait(timeout=60)  # ends only when three have come
+        together.wait(timeout=60)  # returns only when three threads wait
         return n * n
 
     assert list(threads.parallel_map(square, range(6))) == [0, 1, 4, 9, 16, 25]

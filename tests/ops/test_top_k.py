@@ -1,4 +1,4 @@
-"""The largest numbers of long rows, against TensorFlow's own search for them."""
+"""The largest numbers of long rows against TensorFlow's own top_k."""
 
 import numpy as np
 import pytest

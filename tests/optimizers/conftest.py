@@ -1,4 +1,4 @@
-"""Fixtures of the tests of training that these tests share."""
+"""Fixtures that these tests share with tests/training."""
 
 from tests.training.conftest import make_model
 

@@ -11,7 +11,7 @@ from tests import reference
 
 
 def _adam(start: list[np.ndarray], gradients: list[list[np.ndarray]], beta2: float, epsilon: float, form: int) -> Any:
-    """Where float64 Adam arrives. form 1: Algorithm 1; 2: the end of section 2, "at the expense of clarity"."""
+    """The final weights of float64 Adam. form 1: Algorithm 1; 2: the end of section 2, "at the expense of clarity"."""
     weights, m, v = ([f(w) for w in start] for f in (np.copy, np.zeros_like, np.zeros_like))
     for t, of_step in enumerate(gradients, start=1):
         for i, g in enumerate(of_step):
@@ -25,10 +25,10 @@ def _adam(start: list[np.ndarray], gradients: list[list[np.ndarray]], beta2: flo
 
 
 def _rate(step: int) -> float:
-    return 1e-3 * step  # another one in each step, as in a warm-up
+    return 1e-3 * step  # differs in each step, as in a warm-up
 
 
-# With the paper's epsilon both forms agree; the second is the one documented, which a large epsilon shows.
+# With the paper's epsilon both forms agree. Ours is the second, as documented; only a large epsilon shows that.
 @pytest.mark.parametrize(("beta2", "epsilon", "form"), [(0.98, 1e-9, 1), (0.98, 1e-9, 2), (0.999, 1e-3, 2)])
 def test_equals_adam_in_float64_over_20_steps(beta2: float, epsilon: float, form: int) -> None:
     rng = np.random.default_rng(6)
@@ -42,7 +42,7 @@ def test_equals_adam_in_float64_over_20_steps(beta2: float, epsilon: float, form
     for t, of_step in enumerate(gradients, start=1):
         update([tf.constant(g, tf.float32) for g in of_step], np.float32(adam.corrected_rate(_rate(t), t)))
     for variable, first, w in zip(variables, start, _adam(start, gradients, beta2, epsilon, form), strict=True):
-        # Of the way gone, not of the weights, which would hide what the optimiser did; weights are known to 2^-23.
+        # Compares changes; the weights themselves would hide what the optimiser did. Weights are accurate to 2^-23.
         np.testing.assert_allclose(variable.numpy() - first, w - first, rtol=1e-4, atol=2e-6)
         assert np.abs(w - first).max() > 1e-2
         reference.assert_close(variable.numpy(), w, 1e-5)

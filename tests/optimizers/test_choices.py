@@ -1,4 +1,4 @@
-"""Optimizer and schedule by name: what a recipe reads, what is refused, and those of a user's own."""
+"""Optimizer and schedule by name: what a recipe reads, what is refused, and a user's own classes."""
 
 import re
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def test_each_field_of_these_groups_is_read_by_one_of_those_there_are() -> None:
 
 @pytest.fixture
 def _registered() -> Iterator[None]:
-    """Lets a test register names, and forgets them."""
+    """Lets a test register names, and removes them afterwards."""
     tables = (registry.OPTIMIZERS, registry.SCHEDULES)
     before = [dict(table._things) for table in tables]
     yield
@@ -142,13 +142,13 @@ def test_an_optimizer_or_schedule_that_is_none_is_refused_by_name() -> None:
     from t2t_lite.schedules.base import Schedule
 
     class Foreign:
-        """Of another library."""
+        """A class of another library."""
 
     class Bare(Schedule):
-        """Has no rate."""
+        """A schedule without a `rate` method."""
 
     class Asks(Optimizer):
-        """Wants what no recipe has."""
+        """Asks for an argument that no recipe has."""
 
         def __init__(self, variables: list[tf.Variable], momentun: float) -> None:
             super().__init__(variables)
@@ -183,7 +183,7 @@ def test_what_may_change_when_a_run_goes_on() -> None:
 
 
 def test_a_users_own_optimizer_and_schedule_train_and_go_on(tmp_path: Path) -> None:
-    """One file in --usr_dir; it is listed, trains, is in the checkpoint, and a misspelt one ends with status 2."""
+    """From one file in --usr_dir: listed, trained with, and in the checkpoint; a misspelt name ends with status 2."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "own.py").write_text(OWN, encoding="utf-8")
     usr_dir, run = f"--usr_dir={tmp_path / 'mine'}", tmp_path / "run"

@@ -1,4 +1,4 @@
-"""The optimizers beside Adam against their papers, in float64; and what all of them have in common."""
+"""The optimizers other than Adam against their papers, in float64, and what all optimizers have in common."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def _make(name: str, variables: Any) -> Optimizer:
 
 
 def _rate(step: int) -> float:
-    return 1e-3 * step if step <= 10 else 5e-3  # up, then at once to half: a velocity must follow the rate
+    return 1e-3 * step if step <= 10 else 5e-3  # rises, then halves at once: a velocity must follow the rate
 
 
 def _start_and_gradients() -> tuple[Arrays, list[Arrays]]:
@@ -61,7 +61,7 @@ def _fairseq_nag(weights: Arrays, gradients: list[Arrays]) -> None:
 
 
 def _adafactor(weights: Arrays, gradients: list[Arrays]) -> None:
-    """Algorithms 4 and 5 with sums, as printed; each matrix of a weight with three axes on its own, but for RMS."""
+    """Algorithms 4 and 5 with sums, as printed; the matrices of a weight with three axes are separate but for RMS."""
     rms = lambda x: np.sqrt(np.mean(np.square(x)))  # noqa: E731
     rows, columns, full = ({} for _ in range(3))
     for t, of_step in enumerate(gradients, start=1):
@@ -145,7 +145,7 @@ def test_apply_if_makes_the_same_update_with_xla_or_none_at_all(name: str) -> No
 
 
 def test_with_xla_a_models_updates_are_those_without(make_model: Callable[..., Any]) -> None:
-    """Of the optimizer whose update is more than a rule for each number; of Adam: test_xla.py."""
+    """Checks Adafactor, whose update is more than a rule for each number; test_xla.py checks Adam."""
     random = np.random.default_rng(3)
     batch = {side: random.integers(3, 50, (2, 3, 7), dtype=np.int32) for side in ("source", "target")}
     found = []
@@ -179,7 +179,7 @@ def test_adafactor_keeps_rows_and_columns_of_matrices() -> None:
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e15])
 def test_adafactor_stays_finite_where_most_gradients_are_zero(scale: float) -> None:
-    """As those of an embedding are; products of rows and columns would be too small or too large for float32."""
+    """As in an embedding. Products of rows and columns would be too small or too large for float32."""
     variable = tf.Variable(tf.ones([6, 4]))
     adafactor = _make("adafactor", [variable])
     gradient = np.zeros((6, 4), np.float32)

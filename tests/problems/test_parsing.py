@@ -1,4 +1,4 @@
-"""Parsing problems: trees of one's own, the Penn Treebank's sections, more trees beside them; faults and messages."""
+"""Parsing problems: the user's own trees, the Penn Treebank's sections, extra trees; faults and messages."""
 
 import gzip
 import itertools
@@ -29,7 +29,7 @@ _ONLY_A_TRACE = "( (X (-NONE- *)) )\n"
 
 
 def _section(root: Path, number: int, *files: str) -> None:
-    """Makes a section whose files hold one tree each; its subject is the file's name without its end."""
+    """Makes a section whose files hold one tree each; the tree's subject is the file name up to the first dot."""
     folder = root / f"{number:02}"
     folder.mkdir(parents=True)
     for name in files or (f"wsj_{number:02}01.mrg",):
@@ -60,7 +60,7 @@ def _subjects(problem: Problem, split: str) -> list[str]:
     ],
 )
 def test_the_settings_of_section_6_3(name: str, options: dict[str, str], size: int, hparams: str) -> None:
-    problem = registry.problem(name, source_dir="x", **options)  # and looks for nothing yet
+    problem = registry.problem(name, source_dir="x", **options)  # does not look for files yet
     assert (problem.vocab_size, problem.default_hparams) == (size, hparams)
     assert (problem.settings()["target_kind"], problem.shared_vocab, problem.metric) == ("tree", False, "evalb")
     again = registry.problem(name, **problem.options())
@@ -252,7 +252,7 @@ def test_toy_sentences_are_in_one_split_only() -> None:
 
 
 def test_the_sample_of_the_penn_treebank_in_its_sections(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
-    """The trees of the sample, laid out as the LDC does: as many as there are, with words as they stand there."""
+    """All trees of the sample are read, with their words, from folders like those of the LDC."""
     trees = shared_data("wsj") / "wsj_sample.dev.trees.gz"
     lines = list(read_lines(trees))
     for number in range(2, 24):
@@ -271,7 +271,7 @@ def test_a_treebank_names_its_parameters_of_evalb(tmp_path: Path) -> None:
     folder = _trees_of("ctb", tmp_path / "ctb")
     prm = tmp_path / "ctb" / "evalb.prm"
     plain, problem = (registry.problem("treebank", source_dir=folder, prm=p) for p in (None, str(prm)))
-    assert "prm" not in plain.options()  # so that runs from before there was the option go on
+    assert "prm" not in plain.options()  # so runs from before this option existed can continue
     assert (plain.evalb, "prm" in plain.settings()) == (None, False)
     assert problem.evalb.delete_label == ("TOP", "PU")
     prm.unlink()
@@ -327,7 +327,7 @@ def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pyt
 
 
 def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
-    """Set by the class, a class that derives from it, or the constructor."""
+    """A problem's own parameters may come from its class, a base class or the constructor."""
     own = Parameters(delete_label=("TOP", "PU"))
 
     class ByClass(Treebank):
@@ -356,7 +356,7 @@ def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
 
 
 def test_the_name_that_the_codec_had_is_refused() -> None:
-    """Where the problem is used: a folder of problems, one of which has it, goes on to be imported."""
+    """The old name is refused only when the problem is used, so a folder with such a problem can still be imported."""
     mine = registry.register_problem(type("Mine", (Problem,), {"target_kind": "tree"}))
     said = "'mine' has target_kind = 'tree', which is called codec now.* ParsingProblem of t2t_lite.problems.parsing"
     for problem in (mine, type("Derived", (mine,), {"name": "mine"})):

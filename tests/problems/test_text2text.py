@@ -1,4 +1,4 @@
-"""text2text: which files are taken, what is said where they are not right, and that real folders work as they are."""
+"""text2text: which files are taken, the messages for wrong files, and that real folders work as they are."""
 
 import gzip
 from collections.abc import Callable
@@ -55,9 +55,9 @@ def test_a_plain_folder(tmp_path: Path) -> None:
             "WMT-dev.de-en.en",
             "x.de-fr.de",
         ),
-        # One side without the other does not disturb a whole pair.
+        # A file without its other side does not affect a complete pair.
         ("train.en", "train.de", "dev.en", "dev.de", "train_old.en", "val.de"),
-        # The plain names go first.
+        # The plain names take precedence.
         ("train.en", "train.de", "dev.en", "dev.de", "train.clean.en", "train.clean.de", "dev_2.en", "dev_2.de"),
         # These belong to no split.
         ("train.en", "train.de", "dev.en", "dev.de", "training.en", "training.de", "tested.en", "tested.de"),
@@ -142,7 +142,7 @@ def test_one_side_only(tmp_path: Path, names: tuple[str, ...], there: str, missi
 def test_a_missing_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for name in ("nothing", "file"):
-        problem = Text2text(str(tmp_path / name), "en-de")  # made without a look at the folder
+        problem = Text2text(str(tmp_path / name), "en-de")  # does not look at the folder yet
         for use in (problem.splits, lambda samples=problem.samples: next(samples("dev"))):
             with pytest.raises(DataError, match=rf"{name} is not a folder; --source_dir is the folder that holds"):
                 use()

@@ -54,7 +54,7 @@ def test_held_out_pairs_and_their_duplicates_are_not_trained_on(tmp_path: Path, 
     assert dev | train == {*PAIRS}
     assert store.manifest["splits"]["train"]["pairs"] == 2 * (COUNT - 20)
     assert said.messages.count("20 different pairs are held out of the training data as the dev set.") == 1
-    # Other order, same dev set; another number is another setting; the files are compared.
+    # Another order gives the same dev set. Another number is another setting. The files are compared.
     _tsv(tmp_path / "other" / "train.tsv", PAIRS[::-1])
     again = Text2text(str(tmp_path / "other"), "en-de", dev_lines=20)
     assert {*again.samples("dev")} == dev

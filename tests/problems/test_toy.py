@@ -1,4 +1,4 @@
-"""toy_ende and toy_reverse: their splits, their size, and that they never change. For the German: test_toy_german."""
+"""toy_ende and toy_reverse: their splits, their size, and that they never change. test_toy_german tests the German."""
 
 import hashlib
 import itertools
@@ -17,7 +17,7 @@ from t2t_lite.problems.toy.ende_grammar import NounPhrase
 from t2t_lite.text import vocabulary
 
 SIZES = {"toy_ende": (20_000, 200, 500), "toy_reverse": (10_000, 200, 200)}
-# sha256 of the first 200 pairs of each split: a change of the data is a change of every published toy score.
+# sha256 of the first 200 pairs of each split: if the data change, every published toy score changes.
 DIGESTS = {
     "toy_ende": "56946d87993f459e4eae8b3439d5b7012f8c200a021cb4e90f0016a7cf56841b",
     "toy_reverse": "ccfb9d7fe48675d4ac8f0fe3cf04a206bb1333ab0860d207c0527b3ef9fe3265",
@@ -132,8 +132,8 @@ def test_toy_ende_translation_is_a_function_of_the_source() -> None:
 def test_toy_ende_has_more_than_a_million_pairs() -> None:
     """Counts one pattern only: a noun phrase of a person, one of four verbs, another such noun phrase, full stop.
 
-    The generator draws the three apart from one another, so that each product of parts that it draws is a sentence
-    it can make; and no word of a noun phrase is one of a verb, so that no two products read alike.
+    The generator draws the two phrases and the verb independently, so it can make every combination of the parts that
+    it draws. No word of a noun phrase is also a verb form, so no two combinations read alike.
     """
     draw = ende.Sentences("count")
     phrases = {draw.noun_phrase("person") for _ in range(5_000)}
@@ -144,14 +144,14 @@ def test_toy_ende_has_more_than_a_million_pairs() -> None:
     verbs = {verb for verb in verbs if verb.english in ("call", "visit", "invite", "ask")}
     assert len(verbs) == 4
     assert not {v for verb in verbs for v in (verb.english, verb.english_third)} & set(" ".join(texts).split())
-    # "The man calls the man" is not drawn: pairs that share a noun are taken off.
+    # "The man calls the man" is not drawn: pairs that share a noun are subtracted.
     nouns = Counter(phrase.noun for phrase in phrases)
     two = len(phrases) ** 2 - sum(n**2 for n in nouns.values())
     assert two * len(verbs) > 1_000_000
 
 
 def test_split_of_is_fixed() -> None:
-    """The rule is zlib's crc32; what it gives was computed once."""
+    """The rule is zlib's crc32; the expected splits were computed once."""
     lines = ["The man sleeps here.", "She never sleeps.", "You are here."]
     assert [split_of(line) for line in lines] == ["train", "dev", "test"]
     shares = [split_of(hashlib.sha256(str(n).encode()).hexdigest()) for n in range(5000)]

@@ -1,4 +1,4 @@
-"""The German of toy_ende, a large sample of it, against tables written here and not the grammar's own."""
+"""A large sample of toy_ende's German, checked against tables written here, not against the grammar's own."""
 
 import itertools
 import re
@@ -51,7 +51,7 @@ STEMS = (
 
 
 def _case_forms(noun: str, case: str) -> set[str]:
-    """What may stand before a noun form in a case, as "der e": the determiner and the ending of an adjective."""
+    """What may precede a noun form in a case: determiner and adjective ending, such as "der e"."""
     found = set()
     for gender, words in NOUNS.items():
         if noun in words.split():
@@ -108,7 +108,7 @@ def test_phrases_after_prepositions_agree() -> None:
     checked = 0
     for _, target in PAIRS:
         for preposition, determiner, adjective, noun in plain.findall(target):
-            if determiner != "und":  # a separated prefix: macht die Tür zu und der Mann ...
+            if determiner != "und":  # else "zu" is a separated prefix: macht die Tür zu und der Mann ...
                 assert _agrees(determiner, adjective or None, noun, PREPOSITIONS[preposition]), target
                 checked += 1
         for word, adjective, noun in contracted.findall(target):
@@ -170,7 +170,7 @@ def test_separable_verbs_are_joined_at_the_end_and_apart_in_front() -> None:
             final = re.match(r"(?:[Ww]eil|[Ww]enn|[Oo]bwohl|dass) ", clause)
             last = clause.split()[-1]
             if final:
-                # No prefix stands alone at the end of a verb-final clause, and a finite verb or a modal does.
+                # A verb-final clause ends with a finite verb or a modal, never with a prefix alone.
                 assert last not in PREFIXES, target
                 assert re.search(r"(t|en|e|sind|ist|bin|kann|muss|will|weiß)$", last), target
                 joined += bool(

@@ -1,7 +1,7 @@
-"""The treebank of toy_parsing: what its trees look like, and that words decide what their order leaves open.
+"""The treebank of toy_parsing: what its trees look like, and that the words decide where word order is ambiguous.
 
-Which verbs have which tools, who goes where and what agrees with what is written here once more, not taken from the
-grammar.
+These tests do not take from the grammar which verbs have which tools, who goes where, and what agrees with what. It is
+written here again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from t2t_lite.text.linearize import linearize, restore
 from t2t_lite.text.trees import Leaf, Tree, normalize, parse
 
 TREES = list(itertools.islice(treebank.trees("tests"), 4000))
-# sha256 of the first 200 trees of a seed: a change of them is a change of every published toy score.
+# sha256 of the first 200 trees of a seed: if the trees change, every published toy score changes.
 DIGEST_CODE = """
 import hashlib, itertools
 from t2t_lite.problems.toy.treebank import trees
@@ -45,7 +45,7 @@ TOOLS = {
     "write": "pen pencil",
 }
 MOVING = ("give", "show", "send", "sell", "carry", "bring", "take")
-FIXED = (  # what has its place, so that the place tells it apart
+FIXED = (  # things with a fixed place, so that the place identifies them
     "house hotel church castle school shop tree statue fountain bridge garden concert lesson meeting party meal walk "
     "dance talk visit roof wall tower entrance"
 ).split()
@@ -106,7 +106,7 @@ def _plural(phrase: Phrase | Leaf) -> bool:
 
 
 def _finite(phrase: Phrase) -> Iterator[bool | None]:
-    """Yields whether each finite verb of a verb phrase is in the plural; None: it does not show."""
+    """Yields whether each finite verb of a verb phrase is in the plural; None if its form does not show it."""
     if phrase.labels() == ["VP", "CC", "VP"]:
         for part in phrase.parts[::2]:
             yield from _finite(part)
@@ -134,7 +134,7 @@ def _agreements() -> Iterator[tuple[Phrase, bool | None]]:
 
 
 class Attachment(NamedTuple):
-    """A prepositional phrase: the label of what holds it, the noun before it, the verb it could belong to, its noun."""
+    """A prepositional phrase: parent's label, noun before it, verb it could belong to, preposition, noun."""
 
     label: str
     head: str
@@ -144,7 +144,7 @@ class Attachment(NamedTuple):
 
 
 def _attachments() -> list[Attachment]:
-    """Those after an object: either in the verb phrase itself or at the end of the object."""
+    """The prepositional phrases after an object: either in the verb phrase itself or at the end of the object."""
     found = []
     for phrase in PHRASES:
         if phrase.label != "VP" or "NP" not in phrase.labels():
@@ -227,7 +227,7 @@ def test_labels_and_tags_vary() -> None:
 
 
 def test_a_sentence_has_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few words of a kind and short sentences, the same ones come again and again."""
+    """With few words of each kind, short sentences come again and again; each must always have the same tree."""
     outfits = [noun for noun in words.NOUNS["outfit"] if noun.singular in ("hat", "stick")]
     bases = {"transitive": "eat see chase open enjoy buy", "intransitive": "sleep dance"}
     verbs = {group: [v for v in words.VERBS[group] if v.base in some.split()] for group, some in bases.items()}
@@ -262,7 +262,8 @@ def test_a_sentence_has_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     assert again > 100
 
 
-# Each kind of ambiguity, as a function that tells the reading of a phrase, or None if it is none of the kind.
+# One function for each kind of ambiguity: it returns the reading of a phrase, or None if the phrase has no such
+# ambiguity.
 
 
 def _relative_after_of(phrase: Phrase) -> str | None:

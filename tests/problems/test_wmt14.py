@@ -1,4 +1,4 @@
-"""wmt14_ende and wmt14_enfr: the paper's settings, the names of files, what is said where they are not right."""
+"""wmt14_ende and wmt14_enfr: the paper's settings, the names of files, the messages for wrong files."""
 
 import gzip
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def _read(problem: Problem, split: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "target", "size"), [("wmt14_ende", "de", 37000), ("wmt14_enfr", "fr", 32000)])
 def test_the_settings_of_section_5_1(name: str, target: str, size: int) -> None:
     problem = registry.problem(name)
-    assert problem.splits() == ("train", "dev", "test")  # and looks for nothing yet
+    assert problem.splits() == ("train", "dev", "test")  # does not look for files yet
     assert (problem.source_language, problem.target_language) == ("en", target)
     assert (problem.vocab_size, problem.vocab_type, problem.shared_vocab) == (size, "bpe", True)
     assert (problem.default_hparams, problem.metric, problem.clean) == ("base", "bleu", False)
@@ -70,7 +70,7 @@ def test_tfds_is_asked_for_what_it_calls_so(monkeypatch: pytest.MonkeyPatch) -> 
         ),
         (("commoncrawl.de-en.en", "commoncrawl.de-en.de.gz"), "train",
          [("commoncrawl.de-en.en", "commoncrawl.de-en.de.gz")]),
-        # train.* goes before the corpora that it was made of, whole or not.
+        # train.* takes precedence over the corpora that it was made of, whether they are complete or not.
         (("train.en", "train.de", "commoncrawl.de-en.en", "commoncrawl.de-en.de"), "train", [("train.en", "train.de")]),
         (("train.en", "train.de", "commoncrawl.de-en.en"), "train", [("train.en", "train.de")]),
         (("dev/newstest2013.en", "dev/newstest2013.de"), "dev", [("newstest2013.en", "newstest2013.de")]),
@@ -80,10 +80,10 @@ def test_tfds_is_asked_for_what_it_calls_so(monkeypatch: pytest.MonkeyPatch) -> 
          [("newstest2014.deen.en.gz", "newstest2014.deen.de.gz")]),
         (("test-full/newstest2014-deen-src.en.sgm", "test-full/newstest2014-deen-ref.de.sgm.gz"), "test",
          [("newstest2014-deen-src.en.sgm", "newstest2014-deen-ref.de.sgm.gz")]),
-        # One form only: the plain file.
+        # Only one form is read: the plain file.
         (("newstest2014.en", "newstest2014.de", "a/newstest2014.deen.en", "a/newstest2014.deen.de"), "test",
          [("newstest2014.en", "newstest2014.de")]),
-        # The folder itself goes before those in it; files of other languages do not disturb.
+        # The folder itself takes precedence over the folders in it; files of other languages have no effect.
         (("newstest2013.en", "newstest2013.de", "a/newstest2013.en", "a/newstest2013.de", "newstest2013.cs"), "dev",
          [("newstest2013.en", "newstest2013.de")]),
     ],
@@ -165,7 +165,7 @@ def test_options_make_the_problem_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert problem.options() == {"raw_dir": str(tmp_path / "raw"), "vocab_size": 99, "clean": True}
     assert registry.problem("wmt14_ende_rev", **problem.options()).settings() == problem.settings()
     assert (problem.settings()["vocab_size"], problem.settings()["clean"]) == (99, True)
-    assert "raw_dir" not in problem.settings()["options"]  # what counts is in the files
+    assert "raw_dir" not in problem.settings()["options"]  # only the content of the files counts
     assert registry.problem("wmt14_ende").source_files("train") == []
     assert registry.problem("wmt14_ende").options() == {"raw_dir": None, "vocab_size": 37000, "clean": False}
 

@@ -1,4 +1,7 @@
-"""python -m tests.runs.speed_worker: how much faster all processors are than one, by utilisation's reference."""
+"""Prints how much faster all processors are than one, by utilisation's reference.
+
+Usage: python -m tests.runs.speed_worker
+"""
 
 import statistics
 import sys

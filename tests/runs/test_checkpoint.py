@@ -18,7 +18,7 @@ OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "
 
 
 class Setup:
-    """A model and its optimizer with values of its own at each step."""
+    """A model and its optimizer, with other values at each step."""
 
     def __init__(self, model: Any, folder: Path, keep: int = 3) -> None:
         self.model = model
@@ -44,7 +44,7 @@ def model(make_model: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def other_model(make_model: Callable[..., Any]) -> Any:
-    """As another process would build it, but for its weights, which differ."""
+    """The same model as another process would build it, with other weights."""
     return make_model(seed=2, **OPTIONS)
 
 
@@ -68,7 +68,7 @@ def test_weights_moments_and_step_come_back_bit_for_bit(setup: Setup, other_mode
 
 
 def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_model: Any, tmp_path: Path) -> None:
-    """Written here by TensorFlow alone, as up to the day when optimizers got names; and ours has the same keys."""
+    """TensorFlow alone writes one here, as before optimizers had names; our checkpoint has the same keys."""
     setup.randomize(5)
     names = [w.path for w in setup.model.trainable_weights]
     old = tf.train.Checkpoint(
@@ -149,7 +149,7 @@ def test_the_average_is_the_mean_of_every_weight(setup: Setup, other_model: Any,
     for name, value in other.weights().items():
         np.testing.assert_allclose(value, means[name], rtol=0, atol=1e-6, err_msg=name)
 
-    # And it is what the file holds, under a name of its own.
+    # The file holds the average, too, under its own name.
     path = other.checkpoints.save_weights(AVERAGED, 3)
     reader = tf.train.load_checkpoint(path)
     in_file = [reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")]
@@ -178,7 +178,7 @@ def _truncate(path: str) -> None:
 def _flip(path: str) -> None:
     data = Path(f"{path}.data-00000-of-00001")
     content = bytearray(data.read_bytes())
-    content[len(content) * 13 // 20] ^= 0xFF  # the weights stand behind the moments, before what nobody reads
+    content[len(content) * 13 // 20] ^= 0xFF  # in the weights: after the moments, before what nobody reads
     data.write_bytes(content)
 
 

@@ -1,4 +1,4 @@
-"""The files of checkpoints, with a kill at every point of a save: what is listed is whole, the next save works."""
+"""Files of checkpoints after a kill at any point of a save: listed ones are whole, and the next save works."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def _writer(text: str) -> Callable[[str], None]:
 
 
 def _found(folder: Path) -> dict[str, tuple[str, str]]:
-    """What is listed, by name: the contents of index and data."""
+    """The contents of index and data of each listed checkpoint, by name."""
     paths = checkpoint_files.list_checkpoints(folder)
     return {
         Path(path).name: (Path(f"{path}.index").read_text(), Path(f"{path}.data-00000-of-00001").read_text())
@@ -31,7 +31,7 @@ def _found(folder: Path) -> dict[str, tuple[str, str]]:
 
 
 def _put_and_die(folder: Path, calls: int) -> bool:
-    """Saves step 3 in a process that ends without farewell at call number `calls` to the system; whether it did."""
+    """Saves step 3 in a process that ends abruptly at system call number `calls`; returns whether it did."""
     child = os.fork()
     if child == 0:
         left = calls
@@ -85,7 +85,7 @@ def test_the_first_save_cut_off_leaves_nothing_and_one_cut_off_between_its_renam
     for path in (folder, aside):
         path.mkdir()
     _writer("one")(str(aside / "model-1"))
-    checkpoint_files.finish_moves(folder)  # both are in it: perhaps not yet whole
+    checkpoint_files.finish_moves(folder)  # index and data are both still aside: perhaps not yet whole
     assert checkpoint_files.list_traces(folder) == []
     os.replace(aside / "model-1.data-00000-of-00001", folder / "model-1.data-00000-of-00001")
     checkpoint_files.finish_moves(folder)
@@ -108,7 +108,7 @@ def test_a_failing_save_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_newest_written_stays_whatever_its_number(tmp_path: Path) -> None:
-    """best/ may hold one of a later step, written before a kill."""
+    """best/ may hold a checkpoint of a later step, written before a kill."""
     checkpoint_files.put(tmp_path / "best", 60, _writer("old"), keep=1)
     checkpoint_files.put(tmp_path / "best", 20, _writer("new"), keep=1)
     assert _found(tmp_path / "best") == {"model-20": ("new", "new")}

@@ -103,7 +103,7 @@ def test_it_is_reported_and_the_one_before_is_used(
     assert message.endswith("Going on from model-2; the files of model-3 stay as ....damaged.")
     assert {path.name for path in (tmp_path / NEWEST).glob("model-3.*")} == {f"{file}.damaged" for file in files}
 
-    # The run comes to step 3 once more, and a new start takes it without a word.
+    # The run reaches step 3 again, and a new start uses that checkpoint without a message.
     caplog.clear()
     setup.save(3)
     setup.set(9)

@@ -20,14 +20,14 @@ LETTERS = [" ".join("abcdefgh"[i % 8 :: 2]) for i in range(40)]
 
 @pytest.fixture(scope="module")
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
-    """Two of different sizes."""
+    """Two vocabularies of different sizes."""
     one, other = (train_vocabulary(LETTERS, size=size) for size in (14, 15))
     assert one.checksum != other.checksum
     return one, other
 
 
 def _run(folder: Path, *vocabularies: Vocabulary, problem: str = "toy_reverse", **hparams: Any) -> RunSpec:
-    """A run's files: one vocabulary, or that of each side."""
+    """Writes a run's files, with one vocabulary or one for each side."""
     recipe = config.replace(registry.hparams("tiny"), **hparams)
     spec = RunSpec(problem, {}, "data", None, "tiny", "transformer", recipe)
     write_run(folder, spec)

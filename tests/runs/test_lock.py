@@ -1,4 +1,4 @@
-"""One trainer per folder: the second learns which one is there, a killed one stops nobody."""
+"""One trainer per folder: a second one is told which one is there, and a killed one blocks nobody."""
 
 import errno
 import os

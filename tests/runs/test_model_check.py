@@ -55,7 +55,7 @@ class _Sound(base.Model):
 
 
 def _with_step(change: Any) -> Any:
-    """A `start` whose step gives what `change` makes of its result."""
+    """A `start` whose step passes its result through `change`."""
 
     def start(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
         fixed, state, step = _Sound.start(self, memory, beam_size, steps)
@@ -65,7 +65,7 @@ def _with_step(change: Any) -> Any:
 
 
 def _begun(**changes: Any) -> Any:
-    """A `start` with another fixed, state or step."""
+    """A `start` that returns another `fixed`, `state` or `step`."""
 
     def start(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
         fixed, state, step = _Sound.start(self, memory, beam_size, steps)
@@ -90,12 +90,12 @@ def _late(self: Any, batch: Any, seed: Any = None) -> Any:
 
 
 def _with_sums(sums: Any) -> Any:
-    """A `hidden_and_sums` with those sums."""
+    """A `hidden_and_sums` that returns `sums`."""
     return lambda self, batch, seed=None: (_Sound.hidden(self, batch), sums)
 
 
 TRIED = "with B=2, S=5, T=7 and K=3"
-# What is wrong: members of a class derived from `_Sound`, and what the sentence says after the model's name.
+# For each fault: the members of a class derived from `_Sound`, and the message after the model's name.
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "from_hparams raises": ({"from_hparams": classmethod(_raises)}, "from_hparams raised KeyError: 'units' ({file}, "),
     "no model": (
@@ -243,7 +243,7 @@ def test_each_fault_is_one_sentence(fault: str) -> None:
 
 
 def _deep(**members: Any) -> tuple[Any, list[int]]:
-    """Checks a model by a recipe of six layers; returns it, and of how many layers each was that was made or traced."""
+    """Checks a model with a recipe of six layers; returns it, and the depth of each model made or traced."""
     seen = []
 
     def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Which evaluation is the best, and which still is progress: the score first, the loss where scores are equal."""
+"""Which evaluation is the best, and which counts as progress: the score first, the loss if scores are equal."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from t2t_lite.runs.report import METRICS_FILE
         (DevScore(2.0, 9.0), DevScore(1.0, 1.0), True),
         (DevScore(0.0, 1.0), DevScore(0.0, 2.0), True),
         (DevScore(0.0, 2.0), DevScore(0.0, 2.0), False),
-        (DevScore(0.001, 9.0), DevScore(0.0, 1.0), True),  # equal in every digit, or not equal
+        (DevScore(0.001, 9.0), DevScore(0.0, 1.0), True),  # equal only if every digit is
         (DevScore(0.0, math.nan), DevScore(0.0, 1.0), False),
         (DevScore(0.0, 1.0), DevScore(0.0), True),  # metrics.jsonl had no loss
     ],

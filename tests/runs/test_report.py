@@ -88,7 +88,7 @@ def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tm
             report.write()
     report.close()
     lines = _lines(tmp_path)
-    assert [line["flops"] for line in lines] == [2**70 + 2 * pairs, 2**70 + 3 * pairs]  # no float: exact
+    assert [line["flops"] for line in lines] == [2**70 + 2 * pairs, 2**70 + 3 * pairs]  # integers, so exact
     for line, since in zip(lines, (2 * pairs, pairs), strict=True):
         assert line["utilisation"] == pytest.approx(line["flops_per_second"] / 1e6, rel=1e-2)
         tokens = 6 if since > pairs else 3

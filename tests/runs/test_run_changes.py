@@ -1,4 +1,4 @@
-"""Which settings may change as a run goes on, of every field; and what an earlier version wrote of another model."""
+"""Which fields may change when a run goes on; runs of earlier versions that hold another model's settings."""
 
 import dataclasses
 import json
@@ -75,7 +75,7 @@ def test_another_model_is_said_without_its_settings() -> None:
 
 
 def _as_earlier(folder: Path, hparams: config.HParams, **names: str) -> dict[str, Any]:
-    """Writes a run as versions did that gave all models the Transformer's settings; returns those."""
+    """Writes a run as earlier versions did, which gave all models the Transformer's settings; returns the settings."""
     write_run(folder, _spec(hparams, **names))
     values = json.loads((folder / "hparams.json").read_text("utf-8"))
     values["hparams"] = config.to_dict(TransformerHParams()) | values["hparams"]
@@ -103,7 +103,7 @@ def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", sorted(vocabulary_files.KINDS))
 def test_a_checkpoint_of_another_vocabulary(suffix: str) -> None:
-    """Of every kind; tags may be learned again."""
+    """Checks that every kind of vocabulary is compared; tags may be learned again."""
     name = f"vocabulary.source{suffix}"
     spec = dataclasses.replace(_spec(TransformerHParams()), files={name: 64 * "a", "tags.json": 64 * "c"})
     record = make_record(spec)
@@ -114,7 +114,7 @@ def test_a_checkpoint_of_another_vocabulary(suffix: str) -> None:
 
 
 def test_the_class_of_a_runs_recipe_is_that_of_its_model(tmp_path: Path) -> None:
-    """The set it began with may be of another one (--model)."""
+    """The set that the run began with may be one of another model (--model)."""
     hparams = TransformerHParams(num_layers=2, d_model=16, d_ff=16, num_heads=2)
     _as_earlier(tmp_path, hparams, hparams_set="rnn_tiny")
     assert read_run(tmp_path).hparams == hparams

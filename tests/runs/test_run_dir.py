@@ -1,4 +1,4 @@
-"""The run's folder: its files come back, it can be moved, what is odd in it is reported."""
+"""The run's folder: its files come back, it can be moved, and errors in it are reported."""
 
 import dataclasses
 import json
@@ -218,7 +218,7 @@ def test_the_code_of_a_run_is_recorded_by_its_whole_path(tmp_path: Path, monkeyp
 
 
 def test_a_flipped_bit_is_never_taken_for_a_setting(tmp_path: Path) -> None:
-    """Each bit of both files: the run is refused, or it is the same run."""
+    """Flips each bit of both files: the run is refused, or it is the same run."""
     write_run(tmp_path, _spec(data_sha256="ef" * 32, files={"vocabulary.model": "ab" * 32}))
     good = read_run(tmp_path)
     refused = 0

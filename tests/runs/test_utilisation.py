@@ -1,4 +1,4 @@
-"""FLOPs of a training and of the devices: counted pair by pair, whichever way the pairs are laid out."""
+"""FLOPs of a training, counted pair by pair in any layout of the pairs, and FLOPs per second of the devices."""
 
 import time
 from typing import Any
@@ -43,7 +43,7 @@ def test_lengths_of_a_batch_of_nothing_are_zero() -> None:
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bool) -> None:
-    """At every step of two epochs and a half; so a run that goes on from step N knows what came before."""
+    """Checks two and a half epochs. So a run that goes on from step N knows the FLOPs of the steps before."""
     split = toy_store.split("train")
     plan = make_plan(split, packing=packing, **RECIPE)
     total = 0
@@ -55,7 +55,7 @@ def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bo
 
 
 def test_the_devices_speed_is_that_of_matrix_products() -> None:
-    """Against NumPy's on the same machine, which others use as well: the order of magnitude."""
+    """Compares only the order of magnitude with NumPy's speed, as others use the same machine."""
     start = time.perf_counter()
     speed = device_flops_per_second(make_strategy(Devices(1)), "float32")
     assert time.perf_counter() - start < 30
@@ -72,7 +72,7 @@ def test_the_devices_speed_is_that_of_matrix_products() -> None:
 
 
 def test_on_cpus_the_reference_is_the_speed_of_all_processors() -> None:
-    """Training has one operation under way on each; against the speed of one, utilisation was up to 158%."""
+    """Training runs one operation on each processor; relative to the speed of one, utilisation was up to 158%."""
     done = commands.run("tests.runs.speed_worker")
     assert done.returncode == 0, done.stderr
     processors, ratio = done.stdout.split()

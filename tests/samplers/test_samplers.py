@@ -28,7 +28,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _kept(probabilities: np.ndarray, kept: list[list[int]]) -> np.ndarray:
-    """Only these symbols of each row, as likely beside each other as before."""
+    """Keeps only these symbols of each row, with the same ratios as before."""
     found = np.zeros_like(probabilities)
     for row, given, symbols in zip(found, probabilities, kept, strict=True):
         row[symbols] = given[symbols] / given[symbols].sum()
@@ -52,11 +52,11 @@ def test_distributions(temperature: float) -> None:
             kept.append(list(symbols[:number]))
         wanted = _kept(probabilities, kept)
         np.testing.assert_allclose(_distribution("nucleus", top_p=p, temperature=temperature), wanted, rtol=1e-5)
-    assert len({len(symbols) for symbols in kept}) == 1  # of p = 1: all
+    assert len({len(symbols) for symbols in kept}) == 1  # with p = 1, all are kept
 
 
 def test_the_sampler_of_the_page_on_contributing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is found by --usr_dir, takes the options that its docstring names, and draws what this says."""
+    """--usr_dir finds it, it takes the options that its docstring names, and it draws as computed here."""
     page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [code] = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "register_sampler" in code]
     (tmp_path / "sampler_of_the_page.py").write_text(code, encoding="utf-8")

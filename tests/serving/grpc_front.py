@@ -89,6 +89,6 @@ def start(model: ServedModel, port: int, credentials: grpc.ServerCredentials | N
 
 
 def _plain(value: Any) -> np.ndarray:
-    """Strings come from a session as objects, or as a single one."""
+    """Returns an array whose strings are objects; a session returns arrays of objects, or a single string."""
     array = np.asarray(value)
     return array.astype(object) if array.dtype.kind in "OSU" else array

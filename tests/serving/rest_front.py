@@ -1,4 +1,4 @@
-"""The REST API of TensorFlow Serving over a ServedModel: requests, answers and errors as SERVING.md tells them."""
+"""The REST API of TensorFlow Serving over a ServedModel: requests, answers and errors as SERVING.md describes them."""
 
 import base64
 import binascii
@@ -36,7 +36,7 @@ _KINDS = {
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    model: ServedModel  # set by `start`, as is the next
+    model: ServedModel  # `start` sets this and the next
     timeout_seconds: float
 
     def do_POST(self) -> None:
@@ -113,7 +113,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests read the standard streams."""
+        """Logs nothing, because tests read the standard streams."""
 
 
 def _spec(match: re.Match[str]) -> tuple[str, int | None, str | None]:
@@ -254,7 +254,7 @@ def _as_text(data: bytes) -> str:
 
 
 def _json(answer: Any) -> bytes:
-    """As the server writes it: strings' bytes as they are, NaN bare."""
+    """Writes JSON as the server does: the bytes of strings as they are, NaN without quotes."""
     return json.dumps(answer, ensure_ascii=False, indent=4).encode("utf-8", "surrogateescape")
 
 
@@ -269,7 +269,7 @@ class RestServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has gone away is no fault of the server."""
+        """Ignores that a client has gone away, which is no fault of the server."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 

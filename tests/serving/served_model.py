@@ -1,6 +1,6 @@
 """What TensorFlow Serving does with a model's folders: finds versions, loads them, runs signatures in a session.
 
-As the server, it runs the graph with a session and does not compare the inputs' shapes with the signature's.
+Like the server, it runs the graph with a session and does not compare the inputs' shapes with the signature's.
 """
 
 import collections
@@ -22,7 +22,7 @@ _CODES = {code: name for name, code in vars(tf.errors).items() if isinstance(cod
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without TensorFlow's advice to load a SavedModel in another way than the server does."""
+    """Silences TensorFlow's advice to load a SavedModel in another way than the server does."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -33,7 +33,7 @@ def _quiet() -> Iterator[None]:
 
 
 class RefusalError(Exception):
-    """A canonical code, such as NOT_FOUND, and the server's words."""
+    """A canonical code, such as NOT_FOUND, and the server's message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class RefusalError(Exception):
 
 
 class Fault(NamedTuple):
-    """What the server does to one predict request instead of answering, or before it."""
+    """What the server does to one predict request instead of answering, or before it answers."""
 
     code: str = ""  # refuse with this code
     message: str = "made to fail"
@@ -106,14 +106,14 @@ class ServedModel:
     def __init__(self, base: Path, name: str, labels: Mapping[str, int], keep: str) -> None:
         self.name, self.labels = name, dict(labels)
         self.states: dict[int, tuple[str, str]] = {}  # version -> (state, error message)
-        self._resets, self._begun = 0, threading.local()  # _begun.resets: how many there were when a request came
+        self._resets, self._begun = 0, threading.local()  # _begun.resets: the number of resets when a request came
         self.reset()
         self._base, self._keep = base, keep
         self._loaded: dict[int, Version] = {}
         self._lock = threading.Lock()
 
     def reset(self) -> None:
-        """Forgets faults, delays and counts; a request that is still under way counts no more."""
+        """Forgets faults, delays and counts; a request that is still under way no longer counts."""
         self._resets += 1
         self.faults: collections.deque[Fault] = collections.deque()
         self.delay: Callable[[], float] = lambda: 0.0  # seconds, before each answer
@@ -182,7 +182,7 @@ class ServedModel:
                 self.in_flight -= begun == self._resets
 
     def next_fault(self) -> Fault:
-        """Returns what is to happen to this request, before `predict`; waits if that is part of it."""
+        """Returns the fault for this request, called before `predict`; waits first if the fault says so."""
         self._begun.resets = self._resets
         try:
             fault = self.faults.popleft()

@@ -4,7 +4,7 @@
         Translator(server.rest, "ende"), Translator(server.grpc, "ende", "grpc")
 
 It runs the real graph, the real stubs and the rules of the stock server that a client meets (SERVING.md, sections 3 to
-5); it does not batch requests. Alone, as a process:
+5); it does not batch requests. It can also run alone, as a process:
 
     python -m tests.serving.server --base=DIR --name=ende --label=stable=1
 """

@@ -1,4 +1,4 @@
-"""What the system tests share: commands run as whole processes, a small corpus, one trained run."""
+"""Fixtures of the system tests: commands run as whole processes, a small corpus, one trained run."""
 
 import gzip
 import itertools
@@ -33,9 +33,9 @@ REPORT = re.compile(
 def run() -> Run:
     """Runs `run("trainer", "--flag", ..., status=0)`; checks the exit status, and that no traceback is shown.
 
-    With `quick=True` it cannot load TensorFlow; `fresh=True` starts a new interpreter, as a user does (see
-    tests/commands.py); `env` adds to the environment, or with None takes away. Progress of slow work is not in what it
-    says.
+    With `quick=True` the command cannot load TensorFlow. With `fresh=True` it runs in a new interpreter, as for a user
+    (see tests/commands.py). `env` sets environment variables; the value None removes one. The returned output leaves
+    out progress lines of slow work.
     """
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment = {**os.environ, **path}
@@ -86,7 +86,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A trained run, not to be changed, and what the trainer printed; "as_trained" beside it has no later scores."""
+    """A trained run, which tests must not change, and the trainer's output.
+
+    The copy "as_trained" beside it has no later scores.
+    """
     folder = tmp_path_factory.mktemp("runs") / "mine"
     done = run(
         "trainer",
@@ -99,7 +102,7 @@ def trained(run: Run, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
         f"--output_dir={folder}",
         fresh=True,
     )
-    # Neither notices of TensorFlow nor a progress bar where nobody watches, but a line for each report.
+    # Without a terminal: no notices of TensorFlow, no progress bar, one line for each report.
     reports = done.stderr.removesuffix("\n").split("\n")
     assert [int(found[1]) for line in reports if (found := REPORT.fullmatch(line))] == [30, 60, 90, 120]
     assert len(reports) == 4, done.stderr

@@ -1,7 +1,7 @@
-"""A folder of links to what pip would install for t2t-lite, with some of its extras, and to nothing else.
+"""Makes a folder of links to exactly the packages that pip would install for t2t-lite, with some of its extras.
 
-`python -S` with the folder on PYTHONPATH is then like a fresh environment, without the minutes that one takes: what
-setup.py does not declare, and no package that it declares, cannot be imported.
+`python -S` with the folder on PYTHONPATH acts like a fresh environment, but without the minutes that creating one
+takes. A package can be imported only if setup.py or one of the declared packages declares it.
 """
 
 import re
@@ -22,16 +22,16 @@ def link_declared(folder: Path, *extras: str) -> Path:
     packages = folder / "packages"
     packages.mkdir()
     for distribution in map(metadata.distribution, wanted):
-        # .files of TensorFlow would take seconds.
+        # RECORD is read directly: .files takes seconds for TensorFlow.
         names = {re.split("[/,]", line)[0] for line in (distribution.read_text("RECORD") or "").split("\n") if line}
         for name in names - {"..", "__pycache__"}:
-            if not (packages / name).is_symlink():  # "google" is shared by several
+            if not (packages / name).is_symlink():  # several packages share "google"
                 (packages / name).symlink_to(str(distribution.locate_file(name)))
     return packages
 
 
 def _own_metadata(folder: Path) -> metadata.Distribution:
-    """What setup.py says now, whatever was installed when."""
+    """Returns the metadata of the current setup.py, not of an installed version."""
     folder.mkdir(parents=True)
     command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
@@ -40,7 +40,7 @@ def _own_metadata(folder: Path) -> metadata.Distribution:
 
 
 def _closure(distribution: metadata.Distribution, extras: tuple[str, ...]) -> set[str]:
-    """The names of all packages that a package needs, itself left out; an error if one is not installed."""
+    """Returns the names of all packages that a package needs, without itself; fails if one is not installed."""
     found: set[str] = set()
     done: set[tuple[str, str]] = set()
     waiting = [(distribution, extra) for extra in ("", *extras)]

@@ -1,4 +1,4 @@
-"""Data that changed after they were prepared: every command says so; a run goes on with them only on request."""
+"""Data that changed after preparation: every command reports it; a run continues with them only on request."""
 
 import dataclasses
 import re
@@ -42,7 +42,7 @@ def test_the_code_of_a_problem(run: Run, tmp_path: Path) -> None:
     unknown = "echo does not name its source files (source_files), so they were not compared.\n"
     used = rf"Data prepared on \d{{4}}-\d\d-\d\d \(60 pairs\) in {tmp_path}/data/echo\."
     assert re.fullmatch(f"{used} {re.escape(unknown)}", run(*datagen, quick=True).stderr)
-    # A change that does not change the pairs: they are compared, once.
+    # The code changes but not the pairs: the pairs are compared, once.
     file.write_text(CODE.replace("num_layers=1", "num_layers=2"))
     same = "The problem's code has changed; it gives the same text."
     compared = "echo may give other text than when its data were prepared; all of it is compared.\n"
@@ -61,7 +61,7 @@ def test_the_code_of_a_problem(run: Run, tmp_path: Path) -> None:
     done = run(*datagen, "--prepare_again", quick=True)
     assert re.search(rf"^{compared}{used}\nIt is prepared again, because of:\n  the code of echo", done.stderr)
     assert "train: 60 pairs" in done.stdout
-    # With the files named, they are compared, too.
+    # Once the problem names its source files, they are compared too.
     (tmp_path / "text").write_text("x")
     named = f"    def source_files(self, split):\n        return [{str(tmp_path / 'text')!r}]\n\n    def splits"
     file.write_text(file.read_text().replace("    def splits", named))
@@ -76,7 +76,7 @@ def test_a_run_is_not_continued_on_other_data(
     run_dir, source = tmp_path / "run", tmp_path / "moved"
     shutil.copytree(trained[0], run_dir)
     shutil.copytree(corpus, source)
-    spec = read_run(run_dir)  # the run and its corpus on another machine
+    spec = read_run(run_dir)  # as if the run and its corpus were moved to another machine
     write_run(run_dir, dataclasses.replace(spec, options={**spec.options, "source_dir": str(source)}))
     goes_on = ["trainer", f"--output_dir={run_dir}", "--hparams=beam_size=1,train_steps=121,average_checkpoints=1"]
     with open(source / "valid.en", "a", encoding="utf-8") as file:
@@ -87,7 +87,7 @@ def test_a_run_is_not_continued_on_other_data(
     assert (
         f"error: {run_dir}/data/text2text was prepared from other data:\n  dev: {source}/valid.en had " in done.stderr
     )
-    # Prepared again by another command, with the same vocabulary: the run knows what it was trained on.
+    # Prepared again by another command, with the same vocabulary: the run still knows its old training data.
     flags = ["--problem=text2text", f"--source_dir={source}", "--languages=en-de", "--vocab_size=400"]
     run("datagen", *flags, f"--data_dir={run_dir / 'data'}", "--force", quick=True)
     done = run(*goes_on, status=1, quick=True)
@@ -97,7 +97,7 @@ def test_a_run_is_not_continued_on_other_data(
     assert f"{run_dir} goes on with other data than its checkpoints were trained on" in done.stderr
     assert done.stdout.startswith("Going on from step 120 of 121.\n")
     assert "\nstep 121: dev loss " in done.stdout
-    # Another vocabulary: the ids of dev mean other pieces, which would be scored without a word.
+    # With another vocabulary, the ids of dev mean other pieces. Without the check they would be scored silently.
     flags[-1] = "--vocab_size=300"
     run("datagen", *flags, f"--data_dir={run_dir / 'data'}", "--force", quick=True)
     done = run("eval", f"--output_dir={run_dir}", "--split=dev", status=1)

@@ -1,4 +1,4 @@
-"""A corpus of Chinese: cleaned by characters, scored with sacreBLEU's tokeniser for it; whole commands."""
+"""A Chinese corpus with whole commands: cleaned by characters, scored with sacreBLEU's Chinese tokeniser."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ TAILS = [("in the old house near the river", "在河边的老房子里"), ("ever
 
 @pytest.fixture(scope="module")
 def chinese(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """en-zh; half of a pair's words may stand twice, so that many sides have ten times as many words as the other."""
+    """An en-zh corpus. A noun phrase may occur twice. Counted at blanks, a Chinese side would be a single word."""
     folder = tmp_path_factory.mktemp("chinese")
     pairs = [
         (f"{a} {v} {b} {t} .", f"{x}{y}{z}{w}。")

@@ -16,8 +16,8 @@ from sentencepiece import SentencePieceProcessor
 from tests.checkpoints import default_weights
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-INT8_DIFFERS = 0.1  # in log-probability, by the rounding of weights, on average over pieces
-PAD_SHARE = 1e-3  # of a score: we leave padding its share of the probability, CTranslate2 gives it none
+INT8_DIFFERS = 0.1  # limit of the mean difference of log-probabilities per piece, from rounding the weights
+PAD_SHARE = 1e-3  # of a score: here padding keeps its share of the probability, CTranslate2 gives it none
 SEARCH = {"length_penalty": 0, "min_decoding_length": 0, "return_scores": True}
 
 
@@ -48,8 +48,8 @@ def test_ctranslate2_translates_as_the_run_does(
         ours = [json.loads(line)["outputs"][0] for line in decoded]
         theirs = engine.translate_batch(pieces, beam_size=beam_size, **SEARCH)
         scores = [result.scores[0] for result in theirs]
-        # An output's end counts there only among the beam_size best of a step, here among twice as many: of the 28
-        # lines one may have a better output here, by CTranslate2's own score of it.
+        # CTranslate2 ends an output only if its end is among the beam_size best of a step; here it may be among
+        # twice as many. So one of the 28 lines may have a better output here, by CTranslate2's own score.
         better = [i for i, output in enumerate(ours) if output["text"] != vocabulary.decode(theirs[i].hypotheses[0])]
         assert len(better) <= (1 if beam_size > 1 else 0)
         for i in better:
@@ -60,7 +60,7 @@ def test_ctranslate2_translates_as_the_run_does(
         np.testing.assert_allclose(scores, [output["score"] for output in ours], rtol=PAD_SHARE)
     plain, divided = (engine.translate_batch(pieces, beam_size=1, **SEARCH | {"length_penalty": a}) for a in (0, 1))
     for before, after in zip(plain, divided, strict=True):
-        assert after.scores[0] == pytest.approx(before.scores[0] / (len(after.hypotheses[0]) + 1))  # the end symbol
+        assert after.scores[0] == pytest.approx(before.scores[0] / (len(after.hypotheses[0]) + 1))  # 1: the end symbol
     _check_the_program(tmp_path / "float32" / "1", source, [vocabulary.decode(r.hypotheses[0]) for r in theirs])
 
     targets = [result.hypotheses[0] for result in theirs]
@@ -69,7 +69,7 @@ def test_ctranslate2_translates_as_the_run_does(
         results = _engine(tmp_path, precision, compute_type).score_batch(pieces, targets)
         return np.concatenate([result.log_probs for result in results])
 
-    np.testing.assert_array_equal(log_probs("int8", "default"), log_probs("float32", "int8"))  # as it rounds itself
+    np.testing.assert_array_equal(log_probs("int8", "default"), log_probs("float32", "int8"))  # as CTranslate2 rounds
     assert 0 < np.abs(log_probs("int8", "float32") - log_probs("float32", "float32")).mean() < INT8_DIFFERS
 
 
@@ -78,7 +78,7 @@ def _engine(base: Path, precision: str, compute_type: str = "default") -> Any:
 
 
 def _check_the_program(version: Path, source: bytes, wanted: list[str]) -> None:
-    """What README.txt shows runs as it is, in the folder, and blank lines stay blank."""
+    """Runs the program in README.txt unchanged, in its folder, and checks that blank lines stay blank."""
     readme = (version / "README.txt").read_text(encoding="utf-8")
     program = textwrap.dedent(readme[readme.index("    import sys\n") : readme.index("\nCTranslate2 divides")])
     command = [sys.executable, "-c", program]

@@ -1,4 +1,4 @@
-"""t2t-lite-decoder answers while lines come, goes on after a kill, and shares a file out among machines."""
+"""t2t-lite-decoder answers while lines arrive, resumes after a kill, and splits a file among machines."""
 
 import json
 import os
@@ -20,7 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def lines(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three blocks and a bit, blank lines among them."""
+    """A file of three blocks and 7 more lines, some of them blank."""
     text = (corpus / "train.en").read_text(encoding="utf-8").split("\n")[:-1]
     rows = [line if i % 50 else "" for i, line in enumerate(text * 4)][: 3 * BLOCK + 7]
     path = tmp_path_factory.mktemp("stream") / "in.en"
@@ -33,7 +33,7 @@ def _flags(trained: tuple[Path, str]) -> list[str]:
 
 
 def _stopped(by: signal.Signals, done: int, out: Path, *flags: object) -> tuple[int, str]:
-    """Starts the decoder, stops it when `done` lines are there; returns its exit status and what it said."""
+    """Starts the decoder and stops it when `done` lines are written; returns its exit status and messages."""
     state, err = Path(f"{out}.partial.json"), out.parent / "err"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     start: Any = commands.start(
@@ -69,7 +69,7 @@ def test_stopped_twice_and_resumed_it_is_as_undisturbed(
     assert undisturbed.startswith(Path(f"{out}.partial").read_text())
 
     status, said = _stopped(signal.SIGKILL, 2 * BLOCK, out, *flags, "--resume")
-    assert (status, said.split("\n")[0]) == (-signal.SIGKILL, f"Going on after {BLOCK:,} lines.")  # then progress
+    assert (status, said.split("\n")[0]) == (-signal.SIGKILL, f"Going on after {BLOCK:,} lines.")  # progress follows
     done = run("decoder", *flags, f"--output={out}", "--resume", "--nbest=1", status=2)
     assert "was begun with other settings:\n  nbest: None -> 1\n" in done.stderr
     done = run("decoder", *flags, f"--output={out}", "--resume")

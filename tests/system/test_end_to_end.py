@@ -1,4 +1,4 @@
-"""From two text files to scored translations, by whole commands: what a user does first, in the order of doing it."""
+"""From two text files to scored translations, with whole commands, in the order in which a user runs them."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ TRAINING_FIELDS = (
     "flops_per_second utilisation"
 ).split()
 EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_accuracy dev_bleu".split()
-AWKWARD = ["", "The doors\u2028are new.", "   ", "He brings\u0085me a table."]  # line ends to others, not to us
+AWKWARD = ["", "The doors\u2028are new.", "   ", "He brings\u0085me a table."]  # U+2028 and U+0085 end no line here
 
 
 def read_lines(path: Path) -> list[str]:
@@ -49,7 +49,7 @@ def folder(trained: tuple[Path, str]) -> Path:
 
 @pytest.fixture
 def copy(folder: Path, tmp_path: Path) -> Path:
-    """A copy of the run that a test may change; so a run's folder can be moved, too."""
+    """A copy of the run that a test may change; it also shows that a run's folder can be moved."""
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
@@ -67,7 +67,7 @@ def test_the_trainer_writes_all_it_promises(folder: Path) -> None:
     hparams = json.loads((folder / "hparams.json").read_text())
     assert (hparams["hparams_set"], hparams["model"]) == ("tiny", "transformer")
     assert hparams["hparams"]["d_model"] == 64
-    assert hparams["hparams"]["label_smoothing"] == 0.1  # the set's, as nothing else was said
+    assert hparams["hparams"]["label_smoothing"] == 0.1  # from the hparams set, as no flag changed it
     problem = json.loads((folder / "problem.json").read_text())
     assert (problem["problem"], problem["data_dir"]) == ("text2text", "data")
     assert problem["options"]["languages"] == "en-de"
@@ -89,7 +89,7 @@ def test_the_trainer_shows_translations_scores_and_what_to_do_next(trained: tupl
         read_lines(path) for path in (folder / "test.hyp.txt", corpus / "test.en", corpus / "test.de")
     )
     assert len(hypotheses) == len(sources) == 16
-    assert len(set(hypotheses)) >= 4  # the tests below compare texts: they must differ from line to line
+    assert len(set(hypotheses)) >= 4  # the tests below compare texts, so lines must differ
     for source, hypothesis, reference in list(zip(sources, hypotheses, references, strict=True))[:10]:
         assert f"\n  {source}\n  -> {hypothesis}\n     ({reference})\n" in out
     assert re.search(r"^step 60: dev loss [\d.]+, perplexity [\d.]+, BLEU [\d.]+ \(best so far\)$", out, re.MULTILINE)
@@ -108,7 +108,7 @@ def test_the_trainer_shows_translations_scores_and_what_to_do_next(trained: tupl
 
 def test_decoding_a_file_and_standard_input(run: Run, folder: Path, corpus: Path, tmp_path: Path) -> None:
     sources = read_lines(corpus / "test.en")
-    text = "\n".join([*AWKWARD, *sources]).encode("utf-8")  # and the last line without an end
+    text = "\n".join([*AWKWARD, *sources]).encode("utf-8")  # the last line has no line end
     (tmp_path / "lines.gz").write_bytes(gzip.compress(text))
     plain = run("decoder", f"--output_dir={folder}", f"--input={tmp_path / 'lines.gz'}", fresh=True)
     assert plain.stderr == ""
@@ -164,7 +164,7 @@ def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> Non
     assert done.stdout.startswith(f"{path}: the mean of 2 checkpoints:\n{listed}")
     assert "\nThe mean has not been scored on dev. The other commands take it from now on, unless " in done.stdout
     assert done.stdout.endswith(f"\nNext: t2t-lite-eval --output_dir={copy} --split=dev [--checkpoint=best]\n")
-    assert find(copy) == str(path)  # whoever averages by hand wants that, whatever the trainer had chosen
+    assert find(copy) == str(path)  # averaging by hand overrides the trainer's choice
     assert done.stderr == ""
     assert [p.name for p in (copy / "averaged").glob("*.index")] == [f"{path.name}.index"]
     parts = [weights(copy / "checkpoints" / f"model-{step}") for step in steps]
@@ -176,7 +176,7 @@ def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> Non
 
 
 def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Without a learning rate the weights stay: so they are seen to be the other run's, and no score gets better."""
+    """With a learning rate of 0 the weights stay those of the other run, and no score improves."""
     flags = [
         f"--data_dir={folder / 'data'}",
         f"--warm_start_from={folder}",
@@ -199,7 +199,7 @@ def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path)
     scores = [row["dev_bleu"] for row in metrics(tmp_path / "warm") if "dev_bleu" in row]
     assert len(scores) == 3
     assert len(set(scores)) == 1
-    again = run("trainer", *flags).stdout  # the same command goes on: here there is nothing left to do but translate
+    again = run("trainer", *flags).stdout  # the same command again: only translating is left
     assert "Starting from" not in again
     assert "\nThis run has stopped early already; --hparams=early_stopping=0 makes it go on.\n" in again
     assert again.partition("test set, weights ")[2] == out.partition("test set, weights ")[2] != ""
@@ -239,7 +239,7 @@ def test_a_problem_of_ones_own(run: Run, tmp_path: Path) -> None:
         "--hparams=num_layers=1,d_model=32,d_ff=32,num_heads=2,batch_tokens=256,train_steps=3,log_every=1,beam_size=1",
         f"--output_dir={tmp_path / 'run'}",
     )
-    assert "dev set, weights" in done.stdout  # it has no test set
+    assert "dev set, weights" in done.stdout  # the problem has no test set
     assert len(read_lines(tmp_path / "run" / "dev.hyp.txt")) == 5
     for side in ("source", "target"):
         assert (tmp_path / "run" / f"vocabulary.{side}.model").is_file()

@@ -1,4 +1,4 @@
-"""Ensembles of a Transformer, an LSTM and a model of one's own, as whole commands."""
+"""Ensembles of a Transformer, an LSTM and a user's own model, with whole commands."""
 
 import hashlib
 import itertools
@@ -40,7 +40,7 @@ class Runs(NamedTuple):
     gru: Path
 
     def named(self, *names: str) -> str:
-        """The flag for an ensemble of some."""
+        """Returns the flag for an ensemble of the named runs."""
         return "--output_dir=" + ",".join(str(getattr(self, name)) for name in names)
 
 
@@ -76,7 +76,7 @@ def _decoded(run: Run, *flags: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_order_of_three_kinds_of_models_changes_no_bit(run: Run, runs: Runs) -> None:
     search = ("--trust_run", "--beam_size=3")
-    orders = list(itertools.permutations(Runs._fields))[1::2]  # each is first once
+    orders = list(itertools.permutations(Runs._fields))[1::2]  # each run is first once
     done = [_decoded(run, runs.named(*names), *search) for names in orders]
     assert len({names[0] for names in orders}) == len(orders) == 3
     assert len({one.stdout for one in done}) == 1
@@ -109,8 +109,8 @@ def test_an_export_translates_as_the_ensemble_does_and_has_each_weight_once(
     same = (runs.named("transformer", "rnn"), f"--precision={precision}", "--beam_size=3")
     done = run("exporter", *same, f"--export_dir={tmp_path}")
     notice = "int8: 100.0% of the numbers in the matrices of the model; all else is float32.\n"
-    assert done.stderr == (2 * notice if precision == "int8" else "")  # of each member
-    # Roundings of bfloat16 and int8 are next to each other: a last bit decides which one is taken.
+    assert done.stderr == (2 * notice if precision == "int8" else "")  # one notice per member
+    # bfloat16 and int8 round to one of two neighbours: a difference in the last bit decides which one.
     tolerance = 1e-4 if precision == "float32" else 1e-2
     exported, ours = _decoded(run, f"--saved_model={tmp_path}"), _decoded(run, *same)
     _assert_same(_outputs(exported), _outputs(ours), tolerance)
@@ -155,7 +155,7 @@ def test_eval_scores_the_mean_and_writes_into_no_run(run: Run, runs: Runs, tmp_p
         json.loads(run("eval", runs.named(name), "--split=dev", "--json").stdout)["loss"]
         for name in ("transformer", "rnn")
     ]
-    assert found["loss"] < sum(alone) / 2  # the logarithm is concave
+    assert found["loss"] < sum(alone) / 2  # because the logarithm is concave
     assert min(abs(found["loss"] - loss) for loss in alone) > 1e-3
     assert before <= _files(runs)
 
@@ -232,4 +232,4 @@ def test_an_output_goes_on_with_the_same_members_alone(runs: Runs) -> None:
     assert identities[0] == identities[1]
     assert len(set(identities)) == 3
     checkpoint = Path(open_runs([str(runs.rnn)]).members[0].checkpoint + ".index")
-    assert identities[2] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()  # as before there were ensembles
+    assert identities[2] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()  # as before ensembles existed

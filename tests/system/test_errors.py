@@ -1,4 +1,4 @@
-"""What users do wrong: a sentence that says what to do, a status, no traceback, and soon."""
+"""User mistakes: each quickly gives an exit status and a message that says what to do, without a traceback."""
 
 import json
 import os
@@ -16,8 +16,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 TOY = ("trainer", "--problem=toy_ende", "--output_dir={new}")
 OWN = ("trainer", "--problem=text2text", "--languages=en-de", "--hparams_set=tiny", "--output_dir={new}")
 
-# name: (command and flags, exit status, what the message says); none of these loads TensorFlow.
-# {new} is a folder that does not exist, {corpus} and {run} are a corpus and a run that are whole.
+# name: (command and flags, exit status, part of the message); none of these commands loads TensorFlow.
+# {new} is a folder that does not exist; {corpus} and {run} are an intact corpus and an intact run.
 WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "problem": (("trainer", "--problem=toy_endee", "--output_dir={new}"), 2, "There is no problem called 'toy_endee'. "
                 "Did you mean 'toy_ende'"),
@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
 }  # fmt: skip
 
 
-# Runs the commands of a JSON list one after the other; prints status, output and errors of each, and what was imported.
+# Runs the commands of a JSON list in order; prints status, output and errors of each, and the imported modules.
 ALL = """
 import contextlib, importlib, io, json, sys
 answers = []
@@ -97,7 +97,7 @@ print(json.dumps({"answers": answers, "imported": sorted({name.partition(".")[0]
 
 @pytest.fixture(scope="module")
 def answers(corpus: Path, trained: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """By name: the places, and [status, output, errors]. One process makes all mistakes, and loads nothing heavy."""
+    """Name of a mistake -> places, status, output, errors. One process makes all mistakes and loads nothing heavy."""
     places = {
         name: {"corpus": corpus, "run": trained[0], "new": tmp_path_factory.mktemp("x") / "new"} for name in WRONG
     }
@@ -121,11 +121,11 @@ def test_a_mistake_is_reported_at_once(name: str, answers: dict[str, Any]) -> No
     assert message.format(**places) in err
     assert "error: " in err
     assert "Traceback" not in err
-    assert not (places["new"] / "hparams.json").exists()  # or the corrected command would meet a run there
+    assert not (places["new"] / "hparams.json").exists()  # otherwise the corrected command would find a run there
 
 
 def faulty(corpus: Path, folder: Path, name: str, data: bytes | None) -> Path:
-    """A copy of the corpus with other bytes in one file, or without it."""
+    """Copies the corpus with one file replaced by `data`, or removed if `data` is None; returns the copy."""
     shutil.copytree(corpus, folder)
     (folder / name).unlink()
     if data is not None:
@@ -174,13 +174,13 @@ def test_devices_that_cannot_share_the_batch(run: Run, tmp_path: Path) -> None:
     assert done.stderr.startswith(
         "error: 3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, or"
     )
-    assert not (tmp_path / "run").exists()  # reported before the data is prepared
+    assert not (tmp_path / "run").exists()  # the error comes before the data is prepared
 
 
 def test_a_start_that_came_to_nothing_may_be_repeated_with_other_settings(
     run: Run, corpus: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:
-    """Until there is a checkpoint nothing is lost by other settings; the mistake must not stand in their way."""
+    """Settings may change until there is a checkpoint, as nothing is lost; a failed start must not prevent that."""
     shutil.copytree(trained[0], tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints", "best", "averaged"))
     flags = [f"--output_dir={tmp_path / 'run'}", "--hparams=d_model=32,num_layers=1,train_steps=2,beam_size=1"]
     done = run("trainer", *flags, f"--warm_start_from={tmp_path / 'nothing'}", status=1)

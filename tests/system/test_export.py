@@ -1,4 +1,4 @@
-"""t2t-lite-exporter on a trained run, and t2t-lite-decoder on what it wrote, as whole commands."""
+"""t2t-lite-exporter on a trained run, and t2t-lite-decoder on the export, as whole commands."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def test_an_export_translates_as_the_run_does(
         r"scores: not scored: the run has no [^\n]+\n\n"
         "Next: t2t-lite-decoder --saved_model="
     )
-    assert re.match(pattern, done.stdout)  # the test set was scored with another beam, in float32
+    assert re.match(pattern, done.stdout)  # the test set was scored with another beam size, in float32
     card = json.loads((base / "1" / "assets" / "model_card.json").read_text())
     assert list(card["signatures"]) == ["serving_default", "nbest", "score"]
     assert "in float32 scores differ in the 6th digit" in card["batching"]
@@ -34,7 +34,7 @@ def test_an_export_translates_as_the_run_does(
     assert card["checkpoint"].endswith(f"-{card['step']}")
     assert (card["hparams"]["beam_size"], card["hparams"]["precision"]) == (3, "bfloat16")
     assert card["training_data"]["pairs"] == {"train": 1000, "dev": 12, "test": 16}
-    assert card["training_data"]["options"]["source_dir"] == corpus.name  # not where it lies on this machine
+    assert card["training_data"]["options"]["source_dir"] == corpus.name  # not its path on this machine
     assert card["scores"] == []
     assert card["scores_note"].startswith("not scored: ")
     weights = (base / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
@@ -78,7 +78,7 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
         assert one["text"] == other["text"]
         assert abs(one["score"] - other["score"]) <= 1e-4 + 1e-4 * abs(one["score"])
     plain = run("decoder", f"--output_dir={folder}", "--json", input=lines).stdout.removesuffix("\n").split("\n")
-    assert plain != both[1]  # it is not the same model
+    assert plain != both[1]  # the int8 model differs
     done = run(
         "decoder",
         f"--output_dir={folder}",

@@ -1,4 +1,4 @@
-"""Fine-tuning as docs/finetuning.md has it: a run goes on on a second corpus, with its own vocabulary."""
+"""Fine-tuning as in docs/finetuning.md: training continues on a second corpus with the run's own vocabulary."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ RECIPE = (
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus of other pairs of the same language: 200 for training, 12 for dev."""
+    """A corpus of other pairs in the same languages: 200 for training, 12 for dev."""
     folder = tmp_path_factory.mktemp("second")
     problem = registry.problem("toy_ende", train_size=1200)
     for split, first, count in (("train", 1000, 200), ("dev", 12, 12)):
@@ -40,7 +40,7 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     shutil.copytree(trained[0], first, ignore=shutil.ignore_patterns("data"))
     flags = ["--problem=text2text", f"--source_dir={second}", "--languages=en-de", "--hparams_set=tiny", RECIPE]
     start = ["trainer", *flags, f"--output_dir={tuned}", f"--warm_start_from={first}"]
-    # Its own vocabulary has as many pieces: the weights would fit, and mean others.
+    # The second corpus's own vocabulary has the same size: the weights would fit, but belong to other pieces.
     done = run(*start, "--vocab_size=400", status=2)
     checksums = [
         Vocabulary.load(file).checksum[:12]
@@ -55,17 +55,17 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     assert not (tuned / "metrics.jsonl").exists()
     done = run(*start, "--vocab_size=400", f"--vocabulary={first}", status=2, quick=True)
     assert "error: --vocab_size is about a vocabulary that is trained, but --vocabulary=" in done.stderr
-    # What the message says.
+    # Now the flags that the message names.
     done = run(*start, f"--vocabulary={first}", "--prepare_again")
     assert f"Starting from the weights of {first}, step 120.\n" in done.stdout
     losses = _dev_losses(tuned)
     assert len(losses) == 2
     assert losses[0] < 0.6 * math.log(400)
     assert (tuned / "vocabulary.model").read_bytes() == (first / "vocabulary.model").read_bytes()
-    # The run needs the first one no longer.
+    # The new run no longer needs the first one.
     first.rename(tmp_path / "gone")
     shutil.rmtree(tuned / "data")
-    done = run("trainer", *flags, f"--output_dir={tuned}", "--train_steps=3")  # the flags need not name it again
+    done = run("trainer", *flags, f"--output_dir={tuned}", "--train_steps=3")  # the flags need not name the first run
     assert "Going on from step 2 of 3.\n" in done.stdout
     assert "\nstep 3: dev loss " in done.stdout
     assert run("eval", f"--output_dir={tuned}", "--json").stdout.count("value") == 2

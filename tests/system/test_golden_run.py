@@ -1,7 +1,7 @@
-"""A run and an export of an earlier version: they continue, decode, average and load as they did there.
+"""A run and an export of an earlier version: they continue, decode, average and load as in that version.
 
-tests/golden/make_run.py made them with the code of commit 295e56e. Tolerances leave room for another processor's order
-of sums: with SSE alone, and without oneDNN, they differed by 5e-7 at most.
+tests/golden/make_run.py made them with the code of commit 295e56e. The tolerances allow for another order of sums on
+another processor: results with SSE alone, and without oneDNN, differed by 5e-7 at most.
 """
 
 import importlib
@@ -22,7 +22,7 @@ from t2t_lite.runs.checkpoint import find
 from t2t_lite.runs.open_run import open_run
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "run_295e56e"
-NAMES = ("post", "window")  # paper's order, shared embeddings; pre-norm, learned positions, restricted attention
+NAMES = ("post", "window")  # paper's norm order, shared embeddings; pre-norm, learned positions, restricted attention
 STEPS, NEXT_STEPS = 300, 5
 NO_CHECKSUMS = (
     "{0} and {1}: made before t2t-lite kept checksums; that settings and vocabularies are those of the training could "
@@ -87,7 +87,7 @@ def test_the_run_continues_with_the_same_losses(
     assert len(found) == len(wanted)
     for row, other in zip(found, wanted, strict=True):
         assert {key: row[key] for key in other} == pytest.approx(other, rel=5e-6), row["step"]
-    # From now on it is a run like any other.
+    # After this it is a run like any other.
     assert "sha256" in json.loads((copy / "hparams.json").read_text())
     assert "files" in json.loads((copy / "problem.json").read_text())
     assert json.loads((copy / "run.json").read_text())["starts"][-1]["first_step"] == STEPS + 1
@@ -117,7 +117,7 @@ def test_the_run_decodes_and_scores_as_it_did(
         assert line["input"] == other["input"]
         assert [each["text"] for each in line["outputs"]] == [each["text"] for each in other["outputs"]]
         scores = [[each["score"] for each in both["outputs"]] for both in (line, other)]
-        assert scores[0] == pytest.approx(scores[1], abs=1.01e-4)  # four decimals are printed
+        assert scores[0] == pytest.approx(scores[1], abs=1.01e-4)  # scores are printed with four decimals
 
     evaluated = expected[name]["evaluated"]
     for kind in evaluated if name == "post" else ["averaged"]:

@@ -1,4 +1,4 @@
-"""t2t-lite-import and every command on what it wrote, as whole processes: tensor2tensor's own translations come out."""
+"""t2t-lite-import and every command on the imported run, as whole processes: they give tensor2tensor's outputs."""
 
 import json
 import math
@@ -16,12 +16,12 @@ from t2t_lite.export.exported import ExportedTranslator
 from tests.serving.server import serve
 from tests.system.conftest import Run, write_lines
 
-EQUAL_IN_8_BITS = 40  # of 64, at least: weights of 401 updates are near many decisions (46 seen; 54 in bfloat16)
+EQUAL_IN_8_BITS = 40  # of 64, at least: after 401 updates many decisions are close (46 seen; 54 in bfloat16)
 
 
 @pytest.fixture(scope="module")
 def golden(shared_data: Callable[[str], Path]) -> Path:
-    """A model that tensor2tensor trained on Multi30k, in shared/data/t2t_golden, with its own translations."""
+    """A model that tensor2tensor trained on Multi30k, with tensor2tensor's translations; in shared/data/t2t_golden."""
     return shared_data("t2t_golden") / "m30k_tiny"
 
 
@@ -36,7 +36,7 @@ def theirs(golden: Path) -> dict[str, list[str]]:
 def imported(
     run: Run, golden: Path, theirs: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
-    """The run, and what the command printed."""
+    """The imported run, and the output of t2t-lite-import."""
     folder = tmp_path_factory.mktemp("imported")
     decodes = write_lines(folder / "decodes", theirs["batches_of_32"])
     done = run(
@@ -83,7 +83,7 @@ def test_it_says_what_it_found(imported: tuple[Path, str], golden: Path) -> None
 def test_the_decoder_writes_what_tensor2tensor_wrote(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]]
 ) -> None:
-    """In batches, alone, and with white space around a line, which t2t-decoder strips: 64, 24 and 64 lines equal."""
+    """All lines are equal: 64 in batches, with white space around each, which t2t-decoder strips, and 24 alone."""
     flag, lines = f"--output_dir={imported[0]}", _lines((golden / "inputs.en").read_text("utf-8"))
     spaced = "".join(f"\u00a0 {line}\t \n" for line in lines)
     assert _lines(run("decoder", flag, input=spaced.encode()).stdout) == theirs["batches_of_32"]
@@ -98,7 +98,7 @@ def test_the_decoder_writes_what_tensor2tensor_wrote(
 def test_probabilities_of_given_pairs(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """Of tensor2tensor's outputs: its own scores, where the text is cut into the pieces that it wrote."""
+    """Scores of tensor2tensor's outputs equal its own where the text is split into the pieces that it wrote."""
     spaced = write_lines(tmp_path / "spaced", [f" {line} " for line in theirs["batches_of_32"]])
     pairs = [f"--sources={golden}/inputs.en", f"--targets={spaced}"]
     done = run("eval", f"--output_dir={imported[0]}", "--score", *pairs)
@@ -112,7 +112,7 @@ def test_probabilities_of_given_pairs(
 def test_an_export_serves_the_same(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """By the decoder, a server over REST and gRPC, and the page's backends; texts in, texts out."""
+    """The decoder, a server over REST and gRPC, and the demo's backends serve the export: texts in, texts out."""
     base = tmp_path / "versions"
     flags = [f"--output_dir={imported[0]}", f"--export_dir={base}", "--signatures=nbest,score,tokens,attention"]
     done = run("exporter", *flags)
@@ -159,7 +159,7 @@ def test_eight_bits(run: Run, imported: tuple[Path, str], golden: Path, theirs: 
 def test_ctranslate2(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
 ) -> None:
-    """The program of README.txt; its length penalty is another formula, so that an output may differ."""
+    """Runs the program in README.txt. Its length penalty has another formula, so an output may differ."""
     run("exporter", f"--output_dir={imported[0]}", "--format=ctranslate2", f"--export_dir={tmp_path}")
     readme = (tmp_path / "1" / "README.txt").read_text("utf-8")
     program = textwrap.dedent(readme[readme.index("    import json\n") : readme.index("\nCTranslate2 divides")])

@@ -1,4 +1,4 @@
-"""t2t-lite-import of a small checkpoint made up for tests: what is refused, a kill, and training on."""
+"""t2t-lite-import of a small made-up checkpoint: refused flags, a kill during import, continued training."""
 
 import json
 import os
@@ -29,7 +29,7 @@ EXTRA = 6
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a training, with a file of a vocabulary; random weights that make outputs differ."""
+    """The folder of a tensor2tensor training, with a vocabulary file. Random weights make the outputs differ."""
     folder = tmp_path_factory.mktemp("trained_there")
     arrays = {name: 2 * array for name, array in variables(rows=len(PIECES)).items()}
     save(folder / "model.ckpt-100", arrays)
@@ -49,7 +49,7 @@ def imported(run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def _greedy(folder: Path, vocabulary: SubwordVocabulary, line: str) -> list[int]:
-    """In float64 from the equations, position by position."""
+    """Greedy decoding in float64 from the equations, position by position."""
     forward = Forward(tensor2tensor.read([folder], target_space_id=3))
     source = np.array([[*vocabulary.encode(line), EOS]])
     ids: list[int] = []
@@ -79,7 +79,7 @@ def test_a_run_that_is_there_is_left_alone(run: Run, folder: Path, imported: Pat
 
 
 def test_it_has_no_data(run: Run, imported: Path) -> None:
-    """Each command that wants some says what to do instead."""
+    """Each command that needs data says what to do instead."""
     for command, *flags in (["decoder", "--split=test"], ["eval"]):
         assert (
             "A model that was imported has no data" in run(command, f"--output_dir={imported}", *flags, status=1).stderr
@@ -89,7 +89,7 @@ def test_it_has_no_data(run: Run, imported: Path) -> None:
 
 
 def test_a_killed_import_leaves_no_run(run: Run, folder: Path, tmp_path: Path) -> None:
-    """Killed before the last of its files is written; the next import takes away what it has left."""
+    """The import is killed before it writes its last file; the next import removes the files it left."""
     output_dir = tmp_path / "run"
     code = (
         "import os, signal, sys\nfrom t2t_lite.bin import importer\nfrom t2t_lite.importers import run_folder\n"
@@ -167,7 +167,7 @@ def test_flags_that_are_refused(run: Run, folder: Path, tmp_path: Path, flags: l
 
 
 def test_outputs_that_differ_are_counted(run: Run, folder: Path, imported: Path, tmp_path: Path) -> None:
-    """One is equal, one differs, one ran into the limit of length; a blank line is not compared."""
+    """One output is equal, one differs, one reached the length limit; a blank line is not compared."""
     done = run("decoder", f"--output_dir={imported}", input="".join(f"{line}\n" for line in LINES[:3]).encode())
     ours = done.stdout.split("\n")[:3]
     inputs = write_lines(tmp_path / "inputs", [*LINES[:3], ""])
@@ -180,7 +180,7 @@ def test_outputs_that_differ_are_counted(run: Run, folder: Path, imported: Path,
 
 
 def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: Path) -> None:
-    """From the step, slots and weights that are in the checkpoint; one without slots is refused."""
+    """Training continues from the step, slots and weights in the checkpoint; one without slots is refused."""
     arrays = {name: 2 * array for name, array in variables(rows=len(PIECES)).items()}
     arrays["global_step"] = np.int64(100)
     slots = {f"training/{name}/{end}": array**2 for name, array in arrays.items() for end in ("Adam", "Adam_1")}
@@ -208,14 +208,14 @@ def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: P
     saved = tf.train.load_checkpoint(list_checkpoints(tmp_path / "run")[-1])
     name = variable_key("adam_m", "transformer/encoder/layer_0/around_attention/self_attention/query")
     moment = slots["training/transformer/body/encoder/layer_0/self_attention/multihead_attention/q/kernel/Adam"]
-    assert np.median(np.abs(saved.get_tensor(name) / (0.9**2 * moment) - 1)) < 0.1  # two updates later
+    assert np.median(np.abs(saved.get_tensor(name) / (0.9**2 * moment) - 1)) < 0.1  # after two updates
     refused = run("importer", *_flags(folder, tmp_path / "other"), "--with_optimizer", status=2).stderr
     assert "--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out." in refused
     assert not (tmp_path / "other").exists()
 
 
 def test_training_goes_on(run: Run, imported: Path, folder: Path, tmp_path: Path) -> None:
-    """A new run with the imported one's vocabulary, weights and recipe; the data are stripped, as by t2t-datagen."""
+    """A new run takes the imported vocabulary, weights and recipe; lines are stripped, as t2t-datagen does."""
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for split, number in (("train", 40), ("dev", 4)):

@@ -1,4 +1,4 @@
-"""t2t-lite-import of a model that OpenNMT-tf trained: its translations, by the decoder and by a SavedModel."""
+"""t2t-lite-import of an OpenNMT-tf model: the decoder and a SavedModel give its translations."""
 
 import json
 import re

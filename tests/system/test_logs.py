@@ -1,4 +1,4 @@
-"""What a training writes for people and tools: lines where nobody watches, run.json, scores, the card's scores."""
+"""What training writes for people and tools: lines without a terminal, run.json, scores, the model card's scores."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def test_run_json_says_what_ran_where_and_when(trained: tuple[Path, str]) -> Non
 
 
 def test_a_killed_start_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Path) -> None:
-    """Forty pairs and text2text's own recipe, made small: 100,000 steps of one batch per epoch; then SIGKILL."""
+    """SIGKILL ends a run on 40 pairs with text2text's own recipe, made small: 100,000 steps of one batch per epoch."""
     for side, words in (("en", "one two three four"), ("de", "eins zwei drei vier")):
         text = "".join(f"{words} {i}\n" for i in range(40))
         for split in ("train", "dev"):

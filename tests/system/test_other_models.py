@@ -1,4 +1,4 @@
-"""Recipes of other models than the Transformer, as whole commands."""
+"""Recipes of models other than the Transformer, with whole commands."""
 
 import itertools
 import json
@@ -46,7 +46,7 @@ def a_run(request: Any, run: Run, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def _problem(name: str, folder: Path) -> tuple[str, ...]:
-    """ByteNet's is a folder of text, over characters."""
+    """Returns the flags of a model's problem; ByteNet gets a folder of text and a character vocabulary."""
     if name != "bytenet":
         return ("--problem=toy_reverse",)
     folder.mkdir()
@@ -72,7 +72,7 @@ def test_the_hparams_set_chooses_the_model(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path) -> None:
-    again = tmp_path / "again"  # as if it had been killed after step 30
+    again = tmp_path / "again"  # as if the run had been killed after step 30
     shutil.copytree(a_run, again, ignore=shutil.ignore_patterns("model-40.*", "default_weights.json"))
     assert "Going on from step 30 of 40." in run("trainer", f"--output_dir={again}").stdout
     losses = []

@@ -1,6 +1,6 @@
-"""A parser from files of trees to F1, with real processes: trained, decoded, scored, exported.
+"""A parser from tree files to F1, with real processes: trained, decoded, scored, exported.
 
-The full stop has TIGER's tag, which EVALB leaves out by parameters of the treebank's own.
+The full stop has TIGER's tag. EVALB leaves it out because the treebank's own parameters say so.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ def _tree(subject: str, verb: str, object_: str) -> str:
 
 @pytest.fixture(scope="session")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Trees of 36 sentences; dev and test have some of the training set's, so that a small model knows them."""
+    """Trees of 36 sentences. Those of dev and test are also in the training set, so that a small model knows them."""
     folder = tmp_path_factory.mktemp("trees")
     lines = list(itertools.starmap(_tree, itertools.product(_SUBJECTS, _VERBS, _OBJECTS)))
     for split, chosen in (("train", lines * 8), ("dev", lines[::5]), ("test", lines[::7])):
@@ -52,7 +52,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def parser(run: Run, trees: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose file of EVALB's parameters is no longer where it was."""
+    """A run whose EVALB parameter file is no longer at its original path."""
     folder = tmp_path_factory.mktemp("parser")
     done = run(
         "trainer",
@@ -110,7 +110,7 @@ def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path) -
 
 
 def test_an_old_run_opens_and_what_cannot_be_scored_is_said(run: Run, parser: Path, tmp_path: Path) -> None:
-    """Without tags.json the full stop gets the Wall Street Journal's tag, and is left out of the gold trees alone."""
+    """Without tags.json the full stop gets the Wall Street Journal's tag: EVALB leaves it out of gold trees only."""
     folder = tmp_path / "old"
     shutil.copytree(parser, folder)
     (folder / "tags.json").unlink()

@@ -1,4 +1,4 @@
-"""t2t-lite-eval --score: the log-probability of given pairs, as the run's export gives it."""
+"""t2t-lite-eval --score: log-probabilities of given pairs equal those of the run's export."""
 
 import json
 import math
@@ -40,7 +40,7 @@ def test_given_pairs_score_as_in_the_export(run: Run, trained: tuple[Path, str],
         assert float(perplexity) == pytest.approx(expected, rel=1e-3, nan_ok=True)
     assert [tokens for _, tokens, _ in rows].count(
         "0"
-    ) == 1  # an empty source has no tokens, an empty target its end symbol
+    ) == 1  # an empty source has no tokens, an empty target has its end symbol
     assert "1 of 20 sources are longer than 512 pieces; only their beginning is scored.\n" in done.stderr
     total = sum(answer["tokens"].tolist())
     assert "20 pairs, 1 of them with an empty source, which have no tokens; log-probability -" in done.stderr

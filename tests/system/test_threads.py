@@ -1,4 +1,7 @@
-"""How operations share the processors changes no result. Where there is one processor only, nothing differs here."""
+"""The way in which operations share the processors changes no result.
+
+On a machine with one processor both ways are the same.
+"""
 
 import itertools
 import json
@@ -9,7 +12,7 @@ import pytest
 from t2t_lite import registry
 from tests.system.conftest import RECIPE, Run, write_lines
 
-TENSORFLOWS_WAY = {"TF_NUM_INTRAOP_THREADS": "2"}  # whoever says this has all operations share all processors
+TENSORFLOWS_WAY = {"TF_NUM_INTRAOP_THREADS": "2"}  # with this variable all operations share all processors
 
 
 def test_training_is_the_same(run: Run, corpus: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""WMT14 by whole commands: from TensorFlow Datasets, in files that its own builder has written, and from raw files."""
+"""WMT14 with whole commands: from files that TensorFlow Datasets' own builder wrote, and from raw files."""
 
 import gzip
 import itertools
@@ -21,7 +21,7 @@ from tests.system.declared import ROOT, link_declared
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-# `big` in all but size and length of training.
+# `big`, but smaller and trained for fewer steps.
 SMALL = (
     "--hparams_set=big",
     "--hparams=num_layers=1,d_model=32,d_ff=64,num_heads=2,batch_tokens=512,max_length=64,train_steps=4,log_every=2,"
@@ -57,13 +57,13 @@ def test_big_on_tfds_and_its_batches(run: Run, tfds_data: Path, tmp_path: Path) 
     assert {name: facts["pairs"] for name, facts in store.manifest["splits"].items()} == {
         "train": 300, "dev": 6, "test": 8,
     }  # fmt: skip
-    # TFDS shuffles what it writes; a line end in a text became a blank.
+    # TFDS shuffles what it writes; a line end inside a text became a space.
     expected = [tuple(text.replace("\n", " ") for text in pair) for pair in FABRICATED["test"]]
     assert sorted(zip(*store.text("test"), strict=True)) == sorted(expected)
     assert len((tmp_path / "run" / "test.hyp.txt").read_text(encoding="utf-8").split("\n")) == 8 + 1
     saved = json.loads((tmp_path / "run" / "problem.json").read_text())
     assert (saved["problem"], saved["options"]["raw_dir"]) == ("wmt14_ende", None)
-    # Prepared data needs neither TFDS nor TensorFlow.
+    # Reading prepared data needs neither TFDS nor TensorFlow.
     given = [f"--data_dir={tmp_path / 'run' / 'data'}", "--problem=wmt14_ende", "--vocab_size=300"]
     out = run("datagen", *given, "--describe", "--hparams_set=big", quick=True).stdout
     assert "left out                  0 of 300 pairs, longer than max_length=256\n" in out
@@ -86,7 +86,7 @@ def test_tfds_data_that_is_damaged(run: Run, tfds_data: Path, tmp_path: Path) ->
     assert not (tmp_path / "data" / "wmt14_ende").exists()
 
 
-# By corpus, as the builder of TensorFlow Datasets calls them.
+# Pairs by corpus; the names are those in the builder of TensorFlow Datasets.
 CORPORA = {
     "europarl_v7": _pairs("train", 150),
     "commoncrawl": _pairs("train", 250)[150:],
@@ -103,7 +103,7 @@ def test_tfds_prepares_what_it_downloaded_with_declared_packages_alone(tmp_path:
     packages = link_declared(tmp_path / "declared", "tfds")
     assert (packages / "tensorflow").is_dir()
     assert not (packages / "pytest").exists()
-    code = (  # one split alone: each is read by a process of its own, which takes seconds to start
+    code = (  # only one split: each split is read by its own process, which takes seconds to start
         "import json; from t2t_lite import registry\n"
         "if __name__ == '__main__': print(json.dumps(list(registry.problem('wmt14_ende').samples('train'))))\n"
     )
@@ -120,13 +120,13 @@ def test_tfds_prepares_what_it_downloaded_with_declared_packages_alone(tmp_path:
 
 def test_without_a_network_it_ends_in_a_sentence_soon(run: Run, tmp_path: Path) -> None:
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # it does not listen: a proxy that refuses each connection
+        closed.bind(("127.0.0.1", 0))  # does not listen: acts as a proxy that refuses each connection
         proxy = f"http://127.0.0.1:{closed.getsockname()[1]}"
         proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), proxy)
         env = {"TFDS_DATA_DIR": str(tmp_path / "tfds"), "no_proxy": "", "NO_PROXY": "", **proxies}
         start = time.monotonic()
         done = run("trainer", "--problem=wmt14_ende", *SMALL, f"--output_dir={tmp_path / 'run'}", status=1, env=env)
-    assert time.monotonic() - start < 120  # 8 seconds on two cores; TensorFlow Datasets by itself takes 200
+    assert time.monotonic() - start < 120  # takes 8 s on two cores; TensorFlow Datasets alone takes 200 s
     said, error, end = done.stderr.split("\n")
     assert said.startswith("Downloading and preparing dataset ")
     assert error.startswith(f"error: wmt14_translate/de-en is not in {tmp_path / 'tfds'}, and TensorFlow Datasets ")
@@ -140,7 +140,7 @@ def test_without_a_network_it_ends_in_a_sentence_soon(run: Run, tmp_path: Path) 
 
 @pytest.fixture
 def raw_dir(tmp_path: Path) -> Path:
-    """The files of WMT14 as its archives put them, with a few pairs each."""
+    """The files of WMT14 with a few pairs each, named as in its archives."""
     pairs = [*_pairs("train", 200), *_pairs("train", 10), ("word", "Wort " * 20), ("bad \x96", "schlecht")]
     files = {
         "training/europarl-v7.de-en": pairs[:100],
@@ -168,13 +168,13 @@ def test_the_reverse_direction_on_raw_files_cleaned(run: Run, raw_dir: Path, tmp
     assert store.manifest["splits"]["train"]["pairs"] == 200
     assert store.text("dev") == tuple(map(list, zip(*((de, en) for en, de in _pairs("dev", 5)), strict=True)))
     assert json.loads((tmp_path / "run" / "problem.json").read_text())["problem"] == "wmt14_ende_rev"
-    # The run is opened again, in its own direction, without another word about the problem.
+    # The run opens again in its own direction; no flag names the problem.
     scores = json.loads(run("eval", f"--output_dir={tmp_path / 'run'}", "--json").stdout)
     assert (scores["split"], np.isfinite(scores["loss"])) == ("test", True)
 
 
 def test_newstest(run: Run, shared_data: Callable[[str], Path], tmp_path: Path) -> None:
-    """newstest2013 for training, too: it is a small one that is real text."""
+    """Prepares newstest files; newstest2013 is also the training set, as it is small and real text."""
     for path in shared_data("newstest").iterdir():
         (tmp_path / path.name).symlink_to(path)
     for code in ("en", "de"):

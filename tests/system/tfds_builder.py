@@ -1,6 +1,7 @@
-"""Writes DATA_DIR/wmt14_translate/de-en/1.0.0 as the builder of TensorFlow Datasets does, from pairs of its caller.
+"""Writes given pairs to DATA_DIR/wmt14_translate/de-en/1.0.0 as the builder of TensorFlow Datasets does.
 
-Features, splits, file format and names are its own. Usage: python -m tests.system.tfds_builder PAIRS.json DATA_DIR
+Features, splits, file format and names are the builder's own.
+Usage: python -m tests.system.tfds_builder PAIRS.json DATA_DIR
 """
 
 import json
@@ -15,7 +16,7 @@ from tensorflow_datasets.translate.wmt14 import Wmt14Translate
 
 
 def main(pairs_file: str, data_dir: str) -> None:
-    """Builds what PAIRS.json holds: an object of splits, lists of pairs."""
+    """Builds the data set from PAIRS.json: an object of splits, each a list of pairs."""
     pairs = json.loads(Path(pairs_file).read_text(encoding="utf-8"))
     with registered.skip_registration():
 

@@ -1,7 +1,7 @@
-"""Puts archives into DATA_DIR/downloads as if TensorFlow Datasets had downloaded them: those of wmt14_translate/de-en.
+"""Puts archives of wmt14_translate/de-en into DATA_DIR/downloads as if TensorFlow Datasets had downloaded them.
 
-Its builder finds them there under its own names, and does the rest by itself: it extracts, reads, shuffles and writes.
-The pairs come from its caller. Usage: python -m tests.system.tfds_downloads PAIRS.json DATA_DIR
+The archives hold given pairs. The builder of TensorFlow Datasets finds them under its own names, and extracts, reads,
+shuffles and writes them itself. Usage: python -m tests.system.tfds_downloads PAIRS.json DATA_DIR
 """
 
 import io
@@ -17,7 +17,7 @@ from tensorflow_datasets.translate.wmt14 import Wmt14Translate
 
 
 def main(pairs_file: str, data_dir: str) -> None:
-    """PAIRS.json is an object of corpora, as the builder names them, and of their [English, German] pairs."""
+    """Writes the archives from PAIRS.json, an object: corpus name, as in the builder -> [English, German] pairs."""
     archives: dict[str, dict[str, bytes]] = {}
     for name, pairs in json.loads(Path(pairs_file).read_text(encoding="utf-8")).items():
         corpus = DATASET_MAP[name]

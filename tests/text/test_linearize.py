@@ -22,7 +22,7 @@ def repaired(symbols: str, words: str = "a b c") -> tuple[str, dict[str, int]]:
 
 
 def draw_tree(draw: random.Random, size: int) -> Tree:
-    """A tree over `size` words: symbols opened and closed at random, and repaired."""
+    """A random tree over `size` words: brackets are opened and closed at random, then repaired."""
     symbols = ["(S"]
     for _ in range(size):
         symbols += [f"({draw.choice(LABELS)}" for _ in range(draw.choice([0, 0, 1, 2]))]
@@ -57,7 +57,7 @@ def sequences(count: int, seed: int) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def check_repair(symbols: list[str], words: list[str]) -> Counter[str]:
-    """The property: any sequence gives a well-formed tree over just these words, always the same one."""
+    """Checks that any sequence gives a well-formed tree over exactly these words, and always the same tree."""
     tree, faults = lin.repair(symbols, words)
     assert tree.words == words
     assert isinstance(tree.nodes[0], str)
@@ -71,7 +71,7 @@ def check_repair(symbols: list[str], words: list[str]) -> Counter[str]:
     assert set(faults) <= set(lin.FAULTS)
     assert all(count > 0 for count in faults.values())
     assert lin.repair(symbols, words) == (tree, faults)
-    # A repaired tree needs no repair, and a tree that needed none is unchanged.
+    # A repaired tree needs no further repair, and a tree that needed none is unchanged.
     again = lin.linearize(tree)
     assert lin.repair(again, words) == (tree, Counter())
     same = len(symbols) == len(again) and all(
@@ -170,7 +170,7 @@ def test_a_sentence_of_5000_words() -> None:
 
 
 def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -> None:
-    """All 3,914 trees, and tensor2tensor's own symbols of the development trees."""
+    """All 3,914 trees survive; the symbols of the development trees are tensor2tensor's own."""
     folder = shared_data("wsj")
     count = 0
     for part in ("train", "dev", "test"):
@@ -183,7 +183,7 @@ def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -
         count += len(found)
         if part == "dev":
             assert [" ".join(tree.words) for tree in found] == list(read_lines(folder / "t2t_linearized.dev.words.gz"))
-            # tensor2tensor writes S for (S and /S for )S: a label that is a tag as well would look the same.
+            # tensor2tensor writes S for (S and /S for )S, so a label would look the same as a tag of that name.
             theirs = [
                 " ".join(symbol.lstrip("(").replace(")", "/") for symbol in lin.linearize(tree)) for tree in found
             ]
@@ -196,8 +196,8 @@ def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -
     [
         ("(S (NN a) (. .))", "(S (NN a) (. .))", 0),
         ("(S (NN ,) (. b))", "(S (, ,) (XX b))", 2),
-        ("(S (: ,) (`` ''))", "(S (: ,) (`` ''))", 0),  # one mark's tag for another's: left out all the same
-        ("(S ('' ') (POS ') (NN '))", "(S ('' ') (POS ') (NN '))", 0),  # ' is both
+        ("(S (: ,) (`` ''))", "(S (: ,) (`` ''))", 0),  # a mark with another mark's tag is left out anyway
+        ("(S ('' ') (POS ') (NN '))", "(S ('' ') (POS ') (NN '))", 0),  # ' may have either kind of tag
     ],
 )
 def test_punctuation_has_its_tags_and_nothing_else_has_them(tree: str, tagged: str, changed: int) -> None:

@@ -17,7 +17,7 @@ FILE = b"<blank>\n<s>\n</s>\na\n\xe2\x96\x81b\n"
 
 
 def test_tokens_and_special_ids(tmp_path: Path) -> None:
-    """There <s> is 1 and </s> 2, and <unk> comes after the last line."""
+    """In OpenNMT-tf <s> has id 1 and </s> id 2, and <unk> comes after the last line."""
     (tmp_path / "vocabulary.opennmt").write_bytes(FILE)
     vocabulary = load(tmp_path / "vocabulary.opennmt")
     assert isinstance(vocabulary, OpenNmtVocabulary)
@@ -28,7 +28,7 @@ def test_tokens_and_special_ids(tmp_path: Path) -> None:
 
 
 def test_white_space_is_that_of_ascii() -> None:
-    """OpenNMT-tf cut "a\xa0b\u2028c\u3000d\x1ce\x85f g\th\vi\fj\rk" as here, by tf.strings.split."""
+    """OpenNMT-tf split "a\xa0b\u2028c\u3000d\x1ce\x85f g\th\vi\fj\rk" as here, with tf.strings.split."""
     tokens = ["a\xa0b\u2028c\u3000d\x1ce\x85f", "g", "h", "i", "j", "k", "\xa0l\xa0"]
     vocabulary = OpenNmtVocabulary("\n".join(["<blank>", "<s>", "</s>", *tokens, ""]).encode())
     text = " a\xa0b\u2028c\u3000d\x1ce\x85f g\th\vi\fj\rk \xa0l\xa0"
@@ -58,7 +58,7 @@ def trained() -> Vocabulary:
 
 
 def test_pieces_of_a_sentencepiece_model(trained: Vocabulary, tmp_path: Path) -> None:
-    """Text is cut as before; each id here has the row of its piece there."""
+    """Text is split as before; each of our ids has the row of its piece in OpenNMT-tf."""
     trained.save(tmp_path / "sp.model")
     pieces = trained.pieces(range(3, trained.size))[::-1]
     listed = OpenNmtVocabulary("".join(f"{piece}\n" for piece in ("<blank>", "<s>", "</s>", *pieces)).encode())

@@ -21,7 +21,7 @@ def vocabulary() -> SubwordVocabulary:
 
 
 def test_letters_and_digits_are_those_of_unicode() -> None:
-    """tensor2tensor asks for the categories L* and N*; a regular expression and str.isalnum must say the same."""
+    """A regular expression and str.isalnum must agree with tensor2tensor's test, the categories L* and N*."""
     word = re.compile(r"[^\W_]")
     for char in map(chr, range(sys.maxunicode + 1)):
         wanted = unicodedata.category(char)[0] in "LN"
@@ -105,7 +105,7 @@ def test_decode_ends_at_eos_and_leaves_out_pad(vocabulary: SubwordVocabulary) ->
 def test_pieces_are_read_with_and_without_quotes() -> None:
     quoted = SubwordVocabulary(file_of(PIECES))
     for quote in ('"', ""):
-        # Without quotes white space at a line's end and pieces of quotes alone would be lost.
+        # Without quotes, white space at the end of a line and pieces made of quotes alone would be lost.
         pieces = [piece for piece in PIECES if quote or (piece == piece.rstrip() and piece[0] not in "'\"")]
         pieces += [] if quote else ["' '", '"\'"', '"""']
         other = SubwordVocabulary(file_of(pieces, quote))

@@ -1,4 +1,4 @@
-"""Tags of words as training trees show them: what is believed of a model, what is changed, and where it is stored."""
+"""Tags of words, learned from training trees: which of a model's tags stay, which change, how the table is stored."""
 
 import itertools
 import json
@@ -31,23 +31,23 @@ def learned(pairs: list[tuple[str, str]], deleted: tuple[str, ...] = DELETED) ->
     ("word", "tag", "expected"),
     [
         ("-", "HYPH", "HYPH"),
-        ("-", ":", ":"),  # the word mostly is not left out, but this pair occurred
-        ("-", ",", "HYPH"),  # this one did not
-        ("-", "NN", "NN"),  # nor did this one, but it is not left out either
-        ("-", TAG, TAG),  # a tag of the treebank's own
+        ("-", ":", ":"),  # EVALB mostly keeps this word, but this pair occurred
+        ("-", ",", "HYPH"),  # this pair did not occur
+        ("-", "NN", "NN"),  # this pair did not occur either, but EVALB keeps the word with both tags
+        ("-", TAG, TAG),  # here XX is one of the treebank's own tags
         (".", "NN", "."),
-        (".", ",", ","),  # left out by any of these tags
+        (".", ",", ","),  # EVALB leaves the word out with either tag
         (".", TAG, "."),
         ("***", ".", TAG),
         ("***", TAG, TAG),
         ("&", ":", TAG),
         ("fish", ".", TAG),
         ("fish", "JJ", "JJ"),
-        ("Wa", ",", ","),  # an annotator's slip; else it is a word as others are
+        ("Wa", ",", ","),  # an annotator's slip; otherwise this is an ordinary word
         ("Wa", ".", TAG),
         ("unseen", ":", TAG),
         ("unseen", "JJ", "JJ"),
-        ("?!", ".", "."),  # without letters and digits: the model knows better
+        ("?!", ".", "."),  # no letters or digits: the model's tag is accepted
         ("?!", "NN", "NN"),
         ("-LRB-", ":", ":"),
         ("7", ":", TAG),
@@ -65,7 +65,7 @@ def test_a_tag_that_words_bear_is_believed_of_words_that_never_occurred() -> Non
 
 
 def test_the_table_of_old_runs_is_the_old_rule() -> None:
-    """As it was before tables were learned: a mark's tag on marks and nowhere else, ' is either."""
+    """The rule from before tables were learned: marks, and only marks, have a mark's tag; ' may have either kind."""
     marks = (",", ".", ":", "``", "''")
     words = [*PUNCTUATION, "cat", "?!", "-LRB-", "$", "\u3002"]
     for tag, word in itertools.product([*marks, "NN", "POS", "HYPH", "$,", TAG], words):

@@ -28,12 +28,12 @@ def test_tokens_between_white_space() -> None:
 
 @pytest.mark.parametrize("unknown", ["UNK", "<UNK>", "<unk>"])
 def test_the_token_for_unknown_words_has_one_of_three_names(unknown: str) -> None:
-    """Of translate_ende_wmt_bpe32k, text2text_tmpdir_tokens and dialogues."""
+    """The three names come from translate_ende_wmt_bpe32k, text2text_tmpdir_tokens and dialogues."""
     assert TokenVocabulary(_file(["<pad>", "<EOS>", unknown, "the"])).encode("the dog") == [3, 2]
 
 
 def test_of_several_such_tokens_an_import_cannot_know_which(tmp_path: Path) -> None:
-    """A run that was imported before opens as it did."""
+    """An import refuses the file; a run that was imported before opens as it did."""
     path = tmp_path / "vocab.tokens"
     path.write_bytes(_file([*_TOKENS, "<unk>"]))
     assert TokenVocabulary.load(path).unknown == _TOKENS.index("UNK")

@@ -19,11 +19,11 @@ def symbols() -> Vocabulary:
     ("line", "output", "tree", "repaired"),
     [
         ("the cat sleeps .", _SYMBOLS, "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))", False),
-        # A bracket among the words, spaces of all kinds between them.
+        # One word is a bracket, and all kinds of spaces separate the words.
         (" the\t( sleeps  . ", _SYMBOLS, "(S (NP (DT the) (NN -LRB-)) (VP (VBZ sleeps)) (. .))", False),
         ("a\u00a0b", "(S NN )S", "(S (NN a\u00a0b))", False),
         ("cats sleep", "(S NN NN )NP", "(S (NN cats) (NN sleep))", True),
-        # Neither of these is a symbol of the model's: one it cannot write, and its unknown one.
+        # Neither (X nor \u2047 counts: the model cannot write the first, and the second is its unknown symbol.
         ("cats sleep", "(S (X NN \u2047 NN )X )S", "(S (NN cats) (NN sleep))", True),
         ("cats sleep", "", "(TOP (XX cats) (XX sleep))", True),
         ("", "(S NN )S", "", False),
@@ -47,6 +47,6 @@ def test_a_sentence_is_the_same_when_it_is_read_again() -> None:
 def test_a_vocabulary_of_words(symbols: Vocabulary, caplog: pytest.LogCaptureFixture) -> None:
     assert sorted(symbols.words()[3:]) == sorted(set(_SYMBOLS.split(" ")))
     assert symbols.decode(symbols.encode(_SYMBOLS)) == _SYMBOLS
-    assert caplog.text == ""  # that there are fewer than `size` is no fault
+    assert caplog.text == ""  # fewer words than `size` are no fault
     long = " ".join(["(ABCDEFG"] * 1000)  # cut for training, but not within a word
     assert train_vocabulary([long], size=10, kind="word").words()[3:] == ["(ABCDEFG"]

@@ -169,7 +169,7 @@ def test_no_depth_is_too_much() -> None:
 
 
 def test_the_penn_treebank_sample(shared_data: Callable[[str], Path]) -> None:
-    """The .mrg files and the files with a tree a line hold the same 3,914 trees; known counts of SOURCES.md."""
+    """The .mrg files and the files with one tree per line hold the same 3,914 trees, with the counts of SOURCES.md."""
     folder = shared_data("wsj")
     found: list[Tree] = []
     for part in ("train", "dev", "test"):

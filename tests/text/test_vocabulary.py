@@ -145,7 +145,7 @@ def test_a_vocabulary_of_characters_has_each_of_them_and_no_more(
     characters = sorted({char for line in corpus for char in line if char != " "})
     assert sorted(vocabulary.pieces(range(3, vocabulary.size))) == sorted([*characters, "▁"])
     assert [vocabulary.decode(ids) for ids in vocabulary.encode_many(corpus[:99])] == corpus[:99]
-    assert caplog.text == ""  # that there are fewer than 500 is no fault
+    assert caplog.text == ""  # fewer than 500 pieces are no fault
     _assert_in_graph_is_the_same(vocabulary, [*_ODD_LINES, *corpus[:99]])
     with pytest.raises(UsageError, match=r"vocab_size=9 is too small: the text's characters alone need \d\d pieces"):
         train_vocabulary(corpus, size=9, kind="char")
@@ -171,10 +171,13 @@ def test_long_lines_and_nul_are_part_of_the_training_text() -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
 def test_what_sentencepiece_passes_over_in_silence_comes_back(kind: str) -> None:
-    """Characters that stand in names of special pieces only, and lines with U+2585, its mark for unknown ones."""
+    """SentencePiece skips two kinds of text without a message; both survive encoding and decoding.
+
+    They are characters that occur only in names of special pieces, and lines with U+2585, its mark for unknown ones.
+    """
     lines = ["ab ba", "a <unk> in </s> b", "<pad>", "\u2585 x\u2585y\u2585\u2585 zz"]
     vocabulary = train_vocabulary(lines * 5, size=100, kind=kind)
-    assert vocabulary.encode("\u2585").count(3) == 1  # of the first free id
+    assert vocabulary.encode("\u2585").count(3) == 1  # 3 is the first free id
     for line in (*lines, "k\u2585u", "<unk></s><pad>", "x y z"):
         assert UNK not in vocabulary.encode(line)
         assert vocabulary.decode(vocabulary.encode(line)) == line
@@ -182,7 +185,7 @@ def test_what_sentencepiece_passes_over_in_silence_comes_back(kind: str) -> None
 
 
 def test_text_whose_characters_all_stand_elsewhere_is_trained_on_as_ever() -> None:
-    """Vocabularies of text that SentencePiece takes whole stay as they were, byte for byte."""
+    """If SentencePiece skips none of the text, the vocabulary stays as it was, byte for byte."""
     lines = ["snapdunk <a></a>", "ab <unk> ba </s>"]
     spec = sentencepiece_model_pb2.ModelProto.FromString(train_vocabulary(lines, size=60).data).trainer_spec
     assert (spec.required_chars, list(spec.user_defined_symbols)) == ("", [])

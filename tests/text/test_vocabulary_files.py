@@ -1,4 +1,4 @@
-"""Files of vocabularies of every kind: named, read and refused by what their names end in."""
+"""Vocabulary files of every kind: named, read and refused by the endings of their names."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.subword_files import PIECES, file_of
 
 @pytest.fixture(scope="module")
 def kinds() -> dict[str, AnyVocabulary]:
-    """A vocabulary of each kind, by the ending of its file's name."""
+    """A vocabulary of each kind, by the ending of its file name."""
     every = (
         train_vocabulary(["the cats sat"], size=20),
         SubwordVocabulary(file_of(PIECES)),

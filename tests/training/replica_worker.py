@@ -33,7 +33,7 @@ RNNS: dict[str, dict[str, Any]] = {
     "rnn": {"num_layers": 1},
     "gnmt": {"num_layers": 3, "encoder": "gnmt", "wiring": "gnmt", "attention_score": "normed_additive"},
 }
-# The balance losses weigh 100 times as much as Shazeer et al. have them weigh, so that a slip in them would show.
+# The balance losses weigh 100 times as much as in Shazeer et al., so that an error in them would show.
 EXPERTS: dict[str, Any] = {"d_model": 32, "d_ff": 32, "num_experts": 4, "experts_per_token": 2, "balance_weight": 1.0}
 PLANNED_FOR = 4  # the batches are those of K = 4, however they are cut
 
@@ -52,7 +52,7 @@ def main(store_folder: str, out: str, devices: str, *cases: str) -> None:
 
 
 def recipe(model: str, dropout: float) -> config.HParams:
-    """Sizes of 32; the model of examples/my_model, which is found as --usr_dir finds it, has no dropout."""
+    """A recipe with sizes of 32; the model of examples/my_model, found as by --usr_dir, has no dropout."""
     if model == "gru":
         registry.load_plugins(str(GRU))
         return config.replace(registry.hparams("gru_tiny"), units=32)
@@ -76,7 +76,7 @@ def train(
     store = open_store(store_folder)
     size = store.source_vocabulary.size
     if model_name == "transformer" and strategy.num_replicas_in_sync == 2:
-        # Layers are computed again for the gradients, which may differ in rounding only.
+        # Layers are computed again for the gradients, which may differ only in rounding.
         hparams = config.replace(hparams, remat=True)
     keras.utils.set_random_seed(1)
     with strategy.scope():

@@ -1,4 +1,4 @@
-"""A run that diverges: huge but finite numbers are said and written, and end nothing by themselves."""
+"""A run that diverges: huge but finite numbers are reported and written, and do not end the run by themselves."""
 
 import json
 from pathlib import Path

@@ -42,7 +42,7 @@ def test_a_falling_loss_is_progress_also_after_a_restart(
     assert losses == sorted(losses, reverse=True)
     assert capsys.readouterr().out.count("(best so far)") == 4
     assert [Path(path).name for path in list_checkpoints(tmp_path, BEST)] == ["model-12"]
-    # As if it had been killed before step 9 was saved: the losses of the steps before are in metrics.jsonl.
+    # As if the run had been killed before step 9 was saved: the losses of earlier steps are in metrics.jsonl.
     for path in list_checkpoints(tmp_path)[2:]:
         Path(f"{path}.index").unlink()
     assert _train(tmp_path, toy_store, hparams) == evaluations

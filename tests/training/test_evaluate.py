@@ -1,4 +1,4 @@
-"""Scores against NumPy; lines in, lines out: in order, whatever the batches, however odd the lines."""
+"""Scores against NumPy; translations come in the order of the lines, with any batches and any odd lines."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
     assert len(split) == 40
     assert 0 < right < tokens
     assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
-    # However the pairs are cut into batches.
+    # The result does not depend on how the pairs are cut into batches.
     monkeypatch.setattr(evaluate, "_BATCH_TOKENS", 70)
     assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
 
@@ -244,7 +244,7 @@ def test_nbest_are_different_and_sorted_by_score(
         assert scores == sorted(scores, reverse=True)
         assert scores[0] > scores[2]
         assert all(-np.inf < score < 0 for score in scores)
-    # The best one is the best one, however many are asked for.
+    # The best hypothesis is the same, however many are asked for.
     assert _texts(translator.translate(lines)) == _texts(translations)
 
 

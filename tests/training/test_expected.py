@@ -1,4 +1,4 @@
-"""The hours that --describe expects, what they are based on, and the memory that is there."""
+"""The hours that --describe expects, what they are based on, and the available memory."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""At the end the better of averaged and best weights on dev is loaded, said, recorded, and every command's default."""
+"""At the end, the better of averaged and best weights on dev is loaded, reported, recorded, and made the default."""
 
 import json
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def test_the_better_on_dev_is_taken_and_is_the_default(
 
 def test_where_one_checkpoint_is_to_be_averaged_the_best_is_taken_unseen(make_run: MakeRun) -> None:
     run = make_run({})
-    run.save(20, 1.5, AVERAGED)  # from before, when the recipe still averaged
+    run.save(20, 1.5, AVERAGED)  # from a time when the recipe still averaged
     assert run.choose(1) == ("best/model-10", None, [])
     assert run.weights == 1.0
     assert find(run.folder) == str(run.folder / "best" / "model-10")
@@ -121,7 +121,7 @@ def test_the_choice_counts_for_the_checkpoint_that_was_scored(make_run: MakeRun)
     run.choose(2)
     run.save(1040, 4.0, BEST)  # the run goes on, and finds better ones
     assert find(run.folder) == str(run.folder / "best" / "model-1040")
-    run.save(1050, 5.0, AVERAGED)  # nothing is known of these
+    run.save(1050, 5.0, AVERAGED)  # these have not been scored
     assert find(run.folder) == str(run.folder / "averaged" / "model-1050")
     assert find(run.folder, "best") == str(run.folder / "best" / "model-1040")
 

@@ -68,7 +68,7 @@ class Computed:
 
 @pytest.fixture(scope="module")
 def computed(make_model: Callable[..., Any]) -> Computed:
-    """Of a model that drops wherever it can."""
+    """Loss and gradients of a model with dropout wherever it is possible."""
     return Computed(make_model(V, **DROPPING))
 
 
@@ -85,7 +85,7 @@ def test_blocks_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
     ("blocks", "changes"),
     [
         (2, {"norm": "pre", "share_embeddings": False, "positions": "learned", "max_positions": 64, "remat": True}),
-        # Rows whose masks do not come out even.
+        # Rows whose masks do not divide evenly.
         (3, {"attention_window": 4, "num_heads": 1, "d_k": 3, "d_v": 5, "d_ff": 30}),
     ],
     ids=str,
@@ -112,12 +112,12 @@ def test_in_bfloat16_they_differ_by_rounding(make_model: Callable[..., Any]) -> 
 
 @pytest.fixture(scope="module")
 def computed_again(make_model: Callable[..., Any]) -> Computed:
-    """As `computed`; layers are computed again for the gradients, and the softmax has a matrix of its own."""
+    """Like `computed`; layers are computed again for the gradients, and the softmax has a matrix of its own."""
     return Computed(make_model(V, remat=True, share_embeddings=False, **DROPPING))
 
 
 class _Scaled(Transformer):
-    """Its softmax layer's table is computed from two weights, of which one is looked up as well."""
+    """A Transformer whose softmax table is computed from two weights; lookups use one of them, too."""
 
     def output(self) -> Any:
         table = self.softmax.table
@@ -136,7 +136,7 @@ def test_what_the_table_is_computed_from_is_the_same_for_blocks(computed_scaled:
 
 @pytest.fixture(scope="module")
 def computed_convolutions() -> Computed:
-    """Of a model whose weights are all normalised."""
+    """Loss and gradients of a model whose weights are all normalised."""
     keras.utils.set_random_seed(1)
     layers = {"encoder_layers": "8x3+12x3", "decoder_layers": "2x8x3"}
     hparams = ConvS2SHParams(**layers, d_model=8, d_out=8, max_positions=9, dropout=0.2)
@@ -145,7 +145,7 @@ def computed_convolutions() -> Computed:
 
 @pytest.fixture(scope="module")
 def computed_bytenet() -> Computed:
-    """Of a model whose source gets longer."""
+    """Loss and gradients of a model that makes the source longer."""
     keras.utils.set_random_seed(1)
     return Computed(ByteNet.from_hparams(ByteNetHParams(num_layers=1, d_model=4, dropout=0.2), V, V, True))
 

@@ -1,4 +1,4 @@
-"""A run that goes on with more or fewer processors ends with the same bits, and one that cannot says so."""
+"""A run that goes on with more or fewer processors ends with the same bits, or says that it cannot."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_a_run_goes_on_with_the_same_bits_on_more_and_on_fewer_processors(tmp_pa
         _copy_until(6, tmp_path / f"whole {number}", tmp_path / f"begun on {number}")
     _end(*(_train(tmp_path, f"begun on {number}", 3 - number) for number in (1, 2)))
 
-    assert _differing(tmp_path / "whole 1", tmp_path / "whole 2") > 0  # or nothing would be shown
+    assert _differing(tmp_path / "whole 1", tmp_path / "whole 2") > 0  # otherwise the test shows nothing
     for number in (1, 2):
         whole, in_two = tmp_path / f"whole {number}", tmp_path / f"begun on {number}"
         assert _differing(whole, in_two) == 0
@@ -104,7 +104,7 @@ def test_a_run_goes_on_with_the_same_bits_on_more_and_on_fewer_processors(tmp_pa
 
 @needs_two
 def test_so_it_does_where_operations_have_several_threads(tmp_path: Path) -> None:
-    """Too few rows for one processor each, and products large enough to be cut among threads."""
+    """There are too few rows to give each processor some, and products are large enough to be cut among threads."""
     recipe = _recipe(tmp_path, f"{HPARAMS},d_model=256,d_ff=1024,batch_tokens=2048,max_length=1024,save_every=2")
     _end(_train(tmp_path, "whole", 2, *recipe, "--train_steps=4"))
     _copy_until(2, tmp_path / "whole", tmp_path / "in two")
@@ -136,7 +136,7 @@ def test_workers_that_differ_are_said_each_time(tmp_path: Path) -> None:
 
 
 def test_a_start_counts_that_made_the_newest_checkpoint(tmp_path: Path) -> None:
-    """Not one after it, which was killed before it had saved anything."""
+    """A later start that was killed before it saved anything does not count."""
     on_gpu = {**COMPUTED, "processor": "NVIDIA H200", "side_by_side": None, "threads": None, "xla": True}
     run = _note(tmp_path, {"first_step": 1, "computed": on_gpu}, {"first_step": 11, "computed": COMPUTED})
     assert remarks(run, 11, on_gpu) == []

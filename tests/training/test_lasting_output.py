@@ -57,7 +57,7 @@ def test_a_terminal_that_goes_away_saves_the_step(tmp_path: Path) -> None:
         import termios
 
         os.setsid()
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored in what nohup has started
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a process that nohup starts ignores it
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, preexec_fn=take_terminal)

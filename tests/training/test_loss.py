@@ -108,7 +108,7 @@ def test_values_and_gradients_are_those_of_the_plain_one(
     positions, vocab_size, width = shape
     draw = np.random.default_rng(positions)
     x = tf.constant(draw.standard_normal((positions, width)).astype(dtype))
-    table = tf.constant(np.float32(draw.standard_normal((vocab_size, width)).astype(dtype)))  # the same in either
+    table = tf.constant(np.float32(draw.standard_normal((vocab_size, width)).astype(dtype)))  # exact in either type
     labels = tf.constant(draw.integers(0, vocab_size, positions), tf.int32)
     weights = tf.constant(draw.choice([0, 0.5, 1], positions), tf.float32)
 
@@ -167,7 +167,7 @@ def test_the_smoothed_minimum_is_the_entropy_of_the_target_distribution(over: st
 def test_large_logits_overflow_nothing(shift: float, jit: bool) -> None:
     logits = LOGITS * (1.0 if shift else 1e4) + shift
     loss, gradient = _loss_and_gradient(logits, 0.1, jit=jit)
-    np.testing.assert_allclose(loss, _wanted(logits, 0.1), rtol=1e-3 if shift else 1e-5)  # 1e4 is known to 2^-11
+    np.testing.assert_allclose(loss, _wanted(logits, 0.1), rtol=1e-3 if shift else 1e-5)  # 1e4 is accurate to 2^-11
     assert np.isfinite(gradient).all()
 
 

@@ -1,4 +1,4 @@
-"""Numbers that go wrong: which batches are bad is known, as a rare piece has no finite embedding."""
+"""Numbers that are not finite: a rare piece without a finite embedding decides which batches are bad."""
 
 import dataclasses
 import json
@@ -26,7 +26,7 @@ STEPS, PARTS = 12, 2
 
 @dataclasses.dataclass
 class Case:
-    """A trainer at step 0, the piece that spoils, and the bad steps with their bad micro-batches."""
+    """A trainer at step 0, the piece that spoils batches, and the bad steps with their bad micro-batches."""
 
     trainer: Trainer
     piece: int
@@ -88,7 +88,7 @@ def case(toy_store: Store, small_hparams: HParams, tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def stopped(case: Case) -> tuple[str, dict[str, Any]]:
-    """What a run without tolerance says, and its report."""
+    """The error message and the report of a run that tolerates no bad batch."""
     case.begin()
     with pytest.raises(TrainingError) as error:
         case.trainer.run()
@@ -96,7 +96,7 @@ def stopped(case: Case) -> tuple[str, dict[str, Any]]:
     assert str(path) in str(error.value)
 
     def no_constant(name: str) -> float:
-        raise AssertionError(name)  # NaN is no JSON
+        raise AssertionError(name)  # NaN is not JSON
 
     return str(error.value), json.loads(path.read_text(encoding="utf-8"), parse_constant=no_constant)
 
@@ -163,7 +163,7 @@ def test_tolerated_batches_are_left_out_and_counted_over_restarts(
 
 
 def _again(case: Case, tolerated: int) -> None:
-    """Goes on from the newest checkpoint; the piece has no embedding in it, either."""
+    """Goes on from the newest checkpoint; in it, too, the piece has no finite embedding."""
     case.trainer.begin()
     case.trainer.run(skip_bad_batches=tolerated)
 
@@ -190,14 +190,14 @@ def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_p
     assert done.returncode == 1, done.stderr
     assert commands.without_progress(done.stderr.decode()).startswith("error: Step 2: the loss is ")
     report = json.loads((tmp_path / "run" / "bad_step_2.json").read_text(encoding="utf-8"))
-    assert report["weights_not_finite"] == []  # but huge
+    assert report["weights_not_finite"] == []  # they are huge, but finite
     assert [part["micro_batch"] for part in report["micro_batches"]] == [0, 1]
     assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("*.index")] == ["model-1.index"]
 
 
 @pytest.mark.parametrize("save_every", [1, 5])
 def test_weights_that_are_not_finite_end_the_run_and_are_never_saved(tmp_path: Path, save_every: int) -> None:
-    """Without an epsilon Adam divides 0 by 0 where a gradient is 0, as that of a piece that is in no pair."""
+    """Without an epsilon Adam divides 0 by 0 where a gradient is 0, as for a piece that is in no pair."""
     hparams = (
         "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,share_embeddings=false,adam_epsilon=0,"
         f"train_steps=9,save_every={save_every}"

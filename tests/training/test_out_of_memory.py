@@ -1,4 +1,4 @@
-"""A recipe too large for the memory there is: the command says so before its first step, in a process with a limit."""
+"""A recipe too large for the memory limit of its process: the command says so before its first step."""
 
 import re
 import subprocess
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# The limit is on top of what TensorFlow has taken when it is loaded, which differs from machine to machine. One tensor,
-# inside the feed-forward network, is far larger than that; all others are small, as not all of TensorFlow survives a
-# want of memory.
+# The limit is added to the memory that TensorFlow takes when it is loaded, which differs from machine to machine. One
+# tensor, inside the feed-forward network, is far larger than the limit; all others are small, as not all of TensorFlow
+# survives a lack of memory.
 LIMITED = """
 import resource, sys
 from t2t_lite.bin import cli, trainer

@@ -1,4 +1,4 @@
-"""remat=true keeps less for the gradients, and changes none of them. On two devices: test_replicas.py."""
+"""remat=true keeps less for the gradients, and changes none of them; test_replicas.py checks it on two devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ BATCH = {
 
 
 def _gradients(model: Any) -> tuple[list[np.ndarray], tf.Graph]:
-    """Of a loss with dropout; and the graph that computes them."""
+    """Gradients of a loss with dropout, and the graph that computes them."""
 
     @tf.function(autograph=False)
     def run() -> Any:

@@ -17,13 +17,13 @@ from tests import commands
 CPUINFO = Path("/proc/cpuinfo")
 LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
-WITHOUT_AVX512 = 3  # times these bounds, where products of bfloat16 are made of float32's
+WITHOUT_AVX512 = 3  # factor of these bounds where bfloat16 products are computed in float32
 # precision:dropout:micro_batches[:optimizer:model]
 FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
 RNN = f"{FLOAT}:adafactor:rnn"  # another model and, in the same updates, an optimizer whose slots are sums over axes
 GNMT, CONVOLUTIONS, BYTENET = (f"{FLOAT}:adam:{model}" for model in ("gnmt", "convs2s", "bytenet"))
-GRU = f"{FLOAT}:adam:gru"  # of a user, from examples/my_model
-# Noise of gates, and losses that are squares of sums over a micro-batch.
+GRU = f"{FLOAT}:adam:gru"  # a user's model, from examples/my_model
+# With noise in gates, and with losses that are squares of sums over a micro-batch.
 MOE, TRANSFORMER_MOE = f"{FLOAT}:adam:moe", f"{FLOAT}:adam:transformer_moe"
 CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT,), 3: (FLOAT,), 4: (FLOAT, BFLOAT)}  # of 3, two idle by turns
 OTHERS = {
@@ -111,7 +111,7 @@ def _assert_copies(run: dict[str, np.ndarray], devices: int, cases: tuple[str, .
 
 
 def test_the_runs_are_hard_enough_to_tell(results: Results) -> None:
-    """Dropout matters, shapes and token counts differ, rows are empty: a slip in any would show above."""
+    """Dropout matters, shapes and token counts differ, rows are empty: an error in any would show above."""
     run = results[1]
     tokens = run[f"{FLOAT}/tokens"]
     assert tokens.shape == (20, 4)
@@ -126,6 +126,6 @@ def test_the_runs_are_hard_enough_to_tell(results: Results) -> None:
 
 
 def test_bfloat16_follows_float32(results: Results) -> None:
-    """Seen: 3e-4 at most, from rounding to 8 bits inside the model."""
+    """The largest difference seen is 3e-4, from rounding to 8 bits inside the model."""
     ratio = results[1][f"{BFLOAT}/losses"] / results[1][f"{FLOAT}/losses"]
     assert 1e-6 < np.abs(ratio - 1).max() < 3e-3

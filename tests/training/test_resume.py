@@ -1,7 +1,7 @@
-"""A run that stops and goes on ends as if it had never stopped, bit for bit; all through the real command.
+"""A run that stops and goes on ends as if it had never stopped, bit for bit; tested with the real command.
 
-On one device the run ends at step 10, is moved and asked for 20; on two it is killed in the middle, after its
-checkpoint.
+On one device the run ends at step 10, is moved and goes on to step 20. On two devices it is killed in the middle,
+after its checkpoint.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from t2t_lite.runs.checkpoint import find
 from tests import commands
 from tests.checkpoints import assert_same_bits, tensors
 
-# Dropout is on. The evaluation at step 15 takes long enough, as its graph is new, to be killed in.
+# Dropout is on. The evaluation at step 15 has a new graph, so it takes long enough for a kill during it.
 HPARAMS = (
     "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,micro_batches=2,train_steps=20,"
     "log_every=1,eval_every=15,save_every=10,average_checkpoints=2,beam_size=1,extra_length=2"
@@ -64,7 +64,7 @@ def _metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def _updates(folder: Path) -> list[dict[str, Any]]:
-    """The training lines, without what a clock says."""
+    """The training lines, without the fields that depend on a clock."""
     clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
     return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
 
@@ -93,7 +93,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     first["in two 2"].kill_after(15)
     killed_updates = _updates(folder / "in two 2")
     killed_checkpoints = {path.stem for path in (folder / "in two 2" / "checkpoints").glob("*.index")}
-    # The second parts: the folders say it all, but for more steps.
+    # The second parts: the folders have all settings, except the higher number of steps.
     first.pop("in two 2")
     second = [Command.start(folder / "in two 2", "--devices=2")]
     first.pop("in two 1").finish()

@@ -18,7 +18,7 @@ from tests.checkpoints import assert_same_bits, tensors
 RUN = "train_steps=8,log_every=1,save_every=2,eval_lines=2,beam_size=1,extra_length=1,dropout=0.1"
 CASES = {
     "adafactor": f"{RUN},optimizer=adafactor,schedule=inverse_sqrt,learning_rate=0.01,warmup_steps=2,eval_every=100",
-    # So large a rate that the loss on dev rises.
+    # The rate is so large that the loss on dev rises.
     "nesterov": f"{RUN},optimizer=nesterov,schedule=plateau,learning_rate=8,clip_norm=1,eval_every=1",
 }
 
@@ -60,8 +60,8 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
     _forget_after(run, 4)
     if name == "nesterov":
         rates = [line[2] for line in curve if line[1] is not None]
-        assert rates[0] > rates[4] > rates[7]  # halved before and after where it was killed
-        (run / "metrics.jsonl").unlink()  # the evaluations before are in the checkpoint, too
+        assert rates[0] > rates[4] > rates[7]  # halved before the kill and after it
+        (run / "metrics.jsonl").unlink()  # the checkpoint has the earlier evaluations, too
     _train(run, toy_store, hparams)
     assert_same_bits(tensors(run, 8), whole)
     again = _curve(run)
@@ -72,9 +72,9 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
 def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     toy_store: Store, small_hparams: HParams, tmp_path: Path
 ) -> None:
-    """As where a signal left the evaluation to the next start, which was killed when it had made it."""
+    """As when a signal leaves the evaluation to the next start, which is killed once it has made it."""
     hparams = config.replace(config.override(small_hparams, CASES["nesterov"]), eval_every=2)
-    _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))  # the evaluation after step 7 is not for it
+    _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))  # its last evaluation does not count
     whole = _trainer(tmp_path, toy_store, hparams)
     whole.begin()
     assert whole.schedule.heard == 6
@@ -88,7 +88,7 @@ def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     assert early.schedule.heard == 4
     assert early.schedule.memory != memory
     late.schedule.memory, late.schedule.heard = early.schedule.memory, 4
-    late.checkpoints.save(6)  # the weights of step 6, and a schedule that has not heard of its evaluation
+    late.checkpoints.save(6)  # the weights of step 6, and a schedule that does not know its evaluation
     _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))
     again = _trainer(tmp_path, toy_store, hparams)
     again.begin()

@@ -1,4 +1,4 @@
-"""What is said before the first update: a schedule that the training ends too early for."""
+"""Messages before the first update: a warning if the training ends too early for its schedule."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _pairs(lengths: list[tuple[int, int]], seed: int = 3) -> list[tuple[list[int
 def _batch(
     pairs: list[tuple[list[int], list[int]]], rows: int, source: int, target: int, parts: int = 4
 ) -> dict[str, Array]:
-    """Rows in turn to the parts, as the pipeline does."""
+    """Deals rows to the parts in turn, as the pipeline does."""
     arrays = {"source": np.zeros((rows, source), np.int32), "target": np.zeros((rows, target), np.int32)}
     for r, pair in enumerate(pairs):
         for ids, array in zip(pair, arrays.values(), strict=True):
@@ -100,8 +100,8 @@ def test_an_update_is_that_of_the_whole_batch_and_of_adam_as_published(plain: Se
         m, v = 0.1 * gradient, 0.02 * gradient**2
         np.testing.assert_allclose(got[count + i], m, rtol=1e-3, atol=1e-7)
         np.testing.assert_allclose(got[2 * count + i], v, rtol=2e-3, atol=1e-9)
-        # Kingma and Ba's first form, with the bias corrections on the moments. Where the gradient is next to nothing
-        # its sign is rounding, and so is Adam's first step.
+        # Kingma and Ba's first form, with the bias corrections on the moments. Where the gradient is almost zero,
+        # rounding decides its sign, and so Adam's first step.
         weight = plain.start[i] - RATE * (m / (1 - 0.9)) / (np.sqrt(v / (1 - 0.98)) + 1e-9)
         clear = np.abs(gradient) > 1e-5
         np.testing.assert_allclose(got[i][clear], weight[clear], rtol=0, atol=1e-6)

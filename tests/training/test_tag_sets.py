@@ -32,7 +32,7 @@ def open_problem(name: str, folder: Path, **options: Any) -> tuple[Problem, Stor
 
 
 class Perfect(Translator):
-    """Writes the gold trees' symbols; all else is as it is for a model."""
+    """Writes the gold trees' symbols; all else works as with a model."""
 
     def __init__(self, store: Store) -> None:
         vocabularies = store.source_vocabulary, store.target_vocabulary
@@ -86,7 +86,7 @@ def test_where_a_word_says_whether_it_is_left_out_no_wrong_tag_puts_a_sentence_i
 
 
 def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_data: Callable[[str], Path]) -> None:
-    """Outputs with a tenth of their symbols changed: every figure is the same, to the last sentence."""
+    """Checks outputs with a tenth of their symbols changed: every figure of every sentence is the same."""
     folder, pairs = shared_data("wsj"), {}
     for split in ("train", "dev", "test"):
         path = folder / f"wsj_sample.{split}.trees.gz"
@@ -111,7 +111,7 @@ def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_dat
             assert bracketing.evaluate(gold, gold).total.complete_match == 100
         assert found[0].sentences == found[1].sentences
         assert 20 < found[0].total.f1 < 90
-        assert found[0].total.errors <= 1  # of ', a quotation mark or an apostrophe
+        assert found[0].total.errors <= 1  # from ', which is a quotation mark or an apostrophe
 
 
 def test_a_run_keeps_the_tags_of_its_data_and_says_when_they_change(

@@ -1,4 +1,4 @@
-"""Updates are looked at one late, and yet none follows on a bad one that is not tolerated."""
+"""Each update is checked one update later, and yet none follows a bad one that is not tolerated."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ class Machine:
             variable.assign(value)
 
     def after(self, *steps: int) -> list[np.ndarray]:
-        """State after these updates alone, each waited for."""
+        """The state after these updates alone; each is waited for."""
         self.reset()
         for step, batch in zip(range(1, max(steps) + 1), _batches(), strict=False):
             if step in steps:
@@ -101,7 +101,7 @@ class Case:
 
 
 def _batches(bad: tuple[int, ...] = (), late: float = 0.0) -> Iterator[Batch]:
-    """Random ids, a batch for each step, `late` seconds after it is asked for; those of `bad` steps spoil."""
+    """A batch of random ids for each step, `late` seconds after the request; in `bad` steps it has the bad piece."""
     random = np.random.default_rng(5)
     step = 1
     while True:
@@ -218,9 +218,9 @@ def test_waiting_for_input_is_reported(case: Callable[..., Case]) -> None:
 def test_a_whole_run_that_is_ahead_writes_what_one_does_that_is_not(
     toy_store: Store, small_hparams: HParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a GPU; logs, evaluations and checkpoints come between updates at different times.
+    """Runs ahead as on a GPU; logs, evaluations and checkpoints come between updates at different times.
 
-    With early_stopping an evaluation is waited for, which ends this run no earlier, as the loss falls.
+    With early_stopping the run waits for each evaluation. It does not end earlier, as the loss falls.
     """
     often = {"log_every": 2, "eval_every": 3, "save_every": 4, "keep_checkpoints": 9, "average_checkpoints": 1}
     search = {"eval_lines": 2, "extra_length": 2, "beam_size": 1}
@@ -246,10 +246,10 @@ def test_a_whole_run_that_is_ahead_writes_what_one_does_that_is_not(
 
 
 class _Late:
-    """Stands for a number on a GPU that is not there when it is asked for: what went wrong shows only then."""
+    """Stands for a number on a GPU that is not there yet when it is read: an error shows only then."""
 
     def numpy(self) -> Any:
-        return tf.fill([2**45], 1.0)  # more than there is
+        return tf.fill([2**45], 1.0)  # more than the memory there is
 
 
 def test_what_goes_wrong_after_an_update_has_begun_is_explained_too(machine: Machine) -> None:

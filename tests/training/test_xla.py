@@ -1,6 +1,6 @@
 """With XLA, as on GPUs: the updates are those of the plain graph, one program serves each shape, nothing is waited for.
 
-What cannot be seen without a GPU is how fast that is; see benchmarks/host.py.
+How fast that is cannot be seen without a GPU; see benchmarks/host.py.
 """
 
 import os
@@ -52,7 +52,7 @@ def test_updates_are_those_without(run: dict[str, Any]) -> None:
     assert len(names) > 90
     for name in names:
         np.testing.assert_allclose(run[name.replace("graph", "xla")], run[name], rtol=0, atol=WEIGHTS)
-    assert run["xla/losses"][0] != pytest.approx(run["xla/losses"][1], rel=1000 * LOSS)  # hard enough to tell
+    assert run["xla/losses"][0] != pytest.approx(run["xla/losses"][1], rel=1000 * LOSS)  # the updates differ
 
 
 @pytest.mark.parametrize("name", ["graph", "xla"])
@@ -70,7 +70,7 @@ def test_each_device_compiles_one_program_for_each_shape_and_one_for_the_update(
 
 
 def test_no_program_makes_its_way_depend_on_what_it_computes(run: dict[str, Any]) -> None:
-    """A GPU's program that branches, or goes round until something is so, waits for the host."""
+    """On a GPU, a program that branches, or loops until a condition holds, waits for the host."""
     for name, text in run["programs"].items():
         assert " conditional(" not in text
         whiles = text.count(" while(")
@@ -91,7 +91,7 @@ def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_bef
     functions = {function.signature.name: function for function in graph.library.function}
     assert [functions[name].attr["_XlaMustCompile"].b for name in programs] == [True, True]
     others = Counter(node.op for node in graph.node if node.op != "StatefulPartitionedCall")
-    # Arguments, two numbers from the settings, and the parts of two sides; no arithmetic, no choice.
+    # Arguments, two numbers from the settings, and the parts of two sides; no arithmetic, no branches.
     assert others.keys() == {"Placeholder", "Const", "StridedSlice", "Pack", "Identity", "NoOp"}
     assert others["StridedSlice"] == 4
     to_host = [node.input[0] for node in graph.node if node.op == "Identity" and node.device == "/device:CPU:0"]

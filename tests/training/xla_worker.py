@@ -68,7 +68,7 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
 
 
 def batches() -> Iterator[dict[str, np.ndarray]]:
-    """Random ids, some rows shorter than others, in the shapes by turns."""
+    """Random ids, some rows shorter than others; the shapes take turns."""
     random = np.random.default_rng(3)
     while True:
         for shape in SHAPES:

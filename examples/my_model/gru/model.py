@@ -9,7 +9,7 @@ from t2t_lite.models.cost import CostPerSymbol
 
 @registry.register_model
 class Gru(base.Model):
-    """One GRU reads the source; another writes the target, and knows of the source the last state alone."""
+    """One GRU reads the source; another writes the target and sees only the last state of the source."""
 
     def __init__(self, sizes, units, precision):
         super().__init__(name="gru", dtype=base.policy_of(precision), autocast=False)
@@ -24,7 +24,7 @@ class Gru(base.Model):
     def from_hparams(cls, hparams, source_vocab_size, target_vocab_size, shared):
         return cls({"source": source_vocab_size, "target": target_vocab_size}, hparams.units, hparams.precision)
 
-    xla = False  # of ops.scan XLA compiles no gradients
+    xla = False  # XLA cannot compile the gradients of ops.scan
     cost = property(lambda self: self.cost_per_symbol)
 
     def states(self, side, ids, h):

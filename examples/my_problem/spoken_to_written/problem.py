@@ -22,7 +22,7 @@ _ORDINALS |= {"twelve": "twelfth", "twenty": "twentieth", "thirty": "thirtieth"}
 _MONTHS = "January February March April May June July August September October November December".split()
 _FIRST_DAY = datetime.date(1800, 1, 1)
 _CURRENCIES = {"euros": "€", "pounds": "£", "dollars": "$"}
-# Some are words as well ("prices rose", "will sell"): only the sentence tells.
+# Some are ordinary words as well ("prices rose", "will sell"): only the sentence tells which is meant.
 _NAMES = "Anna Ben Clara David Emma Felix Grace Mark Olivia Rose Victor Will".split()
 _CITIES = "Bath Berlin Cork Dublin Leeds Lisbon Madrid Nice Paris Reading Rome Vienna".split()
 _THINGS = "apples books chairs houses letters lamps shirts tickets".split()
