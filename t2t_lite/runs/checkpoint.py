@@ -20,9 +20,9 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
+from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.default_weights import read_default
-from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs.saved_state import SavedState
 from t2t_lite.schedules.base import Schedule
 

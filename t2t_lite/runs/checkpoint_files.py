@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from t2t_lite.files import staging_dir, asides, file_lock, replace_file, sync
+from t2t_lite.files import asides, file_lock, replace_file, staging_dir, sync
 
 NAME = "model"
 

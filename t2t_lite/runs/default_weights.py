@@ -16,8 +16,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t_lite.files import replace_file
 from t2t_lite.errors import DataError
+from t2t_lite.files import replace_file
 
 FILE = "default_weights.json"
 

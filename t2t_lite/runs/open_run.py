@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
-from t2t_lite.text.vocabulary_files import AnyVocabulary, load_pair
 from t2t_lite.runs.checkpoint import Checkpoints, find
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
 from t2t_lite.runs.run_changes import make_record
@@ -23,6 +22,7 @@ from t2t_lite.runs.run_data import check_vocabulary
 from t2t_lite.runs.run_dir import RunSpec, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.runs.verify import verify_opened
+from t2t_lite.text.vocabulary_files import AnyVocabulary, load_pair
 
 _log = logging.getLogger("t2t_lite")
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data import given_vocabulary
-from t2t_lite.files import replace_file
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
-from t2t_lite.text import vocabulary_files
-from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
+from t2t_lite.files import replace_file
 from t2t_lite.runs.run_checksums import check_files, file_checksums
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
+from t2t_lite.text import vocabulary_files
+from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
 
 _log = logging.getLogger("t2t_lite")
 

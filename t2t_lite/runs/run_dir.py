@@ -25,8 +25,8 @@ from typing import Any
 
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
-from t2t_lite.files import replace_file
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed

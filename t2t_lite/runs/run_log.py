@@ -22,8 +22,8 @@ import keras
 import tensorflow as tf
 
 from t2t_lite import __version__
-from t2t_lite.files import replace_file
 from t2t_lite.errors import T2TError
+from t2t_lite.files import replace_file
 from t2t_lite.signals import Stopped
 
 RUN_FILE = "run.json"

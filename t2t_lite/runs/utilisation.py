@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import TokenSplit
+from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.models.flops import Sizes
 from t2t_lite.ops import threads
-from t2t_lite.distributed.devices import on_gpus
 
 _MEASURED_SECONDS = 0.3
 

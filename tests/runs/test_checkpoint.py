@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.runs.checkpoint import AVERAGED, BEST, NEWEST, Checkpoints, find, list_checkpoints
 from t2t_lite.optimizers.adam import Adam
+from t2t_lite.runs.checkpoint import AVERAGED, BEST, NEWEST, Checkpoints, find, list_checkpoints
 
 # Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
 OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}

@@ -167,7 +167,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "hidden of another width": (
         {"hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch)[..., :3], None)},
-        f"hidden_and_sums' hidden is float32 [2, 7, 3], not [2, 7, 4], which is [B, T, D], D as in output's table {TRIED}.",
+        "hidden_and_sums' hidden is float32 [2, 7, 3], not [2, 7, 4], which is [B, T, D], D as in output's table "
+        f"{TRIED}.",
     ),
     "sums in a list": (
         {"hidden_and_sums": _with_sums([1.0])},

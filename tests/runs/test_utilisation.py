@@ -11,11 +11,11 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
-from t2t_lite.models.flops import Sizes
-from t2t_lite.training.describe import describe
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.models.flops import Sizes
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import device_flops_per_second, pair_lengths, planned_flops
+from t2t_lite.training.describe import describe
 from tests import commands
 
 SIZES = Sizes(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
