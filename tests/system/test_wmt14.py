@@ -25,7 +25,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 SMALL = (
     "--hparams_set=big",
     "--hparams=num_layers=1,d_model=32,d_ff=64,num_heads=2,batch_tokens=512,max_length=64,train_steps=4,log_every=2,"
-    "eval_every=4,save_every=2,beam_size=2,extra_length=2",
+    "eval_every=4,save_every=2,warmup_steps=2,beam_size=2,extra_length=2",
 )
 
 

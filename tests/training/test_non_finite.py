@@ -188,7 +188,9 @@ def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_p
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--devices=2", "--num_workers=1"]
     done = commands.run("t2t_lite.bin.trainer", *flags, f"--output_dir={tmp_path / 'run'}")
     assert done.returncode == 1, done.stderr
-    assert commands.without_progress(done.stderr.decode()).startswith("error: Step 2: the loss is ")
+    warned, said = commands.without_progress(done.stderr.decode()).split("\n", 1)
+    assert warned.startswith("warning: the learning rate still rises at the last update, step 9.")
+    assert said.startswith("error: Step 2: the loss is ")
     report = json.loads((tmp_path / "run" / "bad_step_2.json").read_text(encoding="utf-8"))
     assert report["weights_not_finite"] == []  # they are huge, but finite
     assert [part["micro_batch"] for part in report["micro_batches"]] == [0, 1]

@@ -153,8 +153,9 @@ def test_what_the_command_says(runs: Runs) -> None:
     report = r"step \d+ of \d+: loss [\d.]+, lr [\de.-]+, [\d,]+ tok/s(, about .+ left(, until .+)?)?"
     for folder in (*runs.whole.values(), runs.in_two[1]):
         err = commands.without_progress(Path(f"{folder}.err").read_text(encoding="utf-8"))
-        said, *reports = err.removesuffix("\n").split("\n")
+        said, warned, *reports = err.removesuffix("\n").split("\n")
         assert re.fullmatch(r"Data prepared on [\d-]+ \(10,000 pairs\) in \S+toy_reverse\.", said)
+        assert warned.startswith("warning: the learning rate still rises at the last update, step 20.")
         assert [line for line in reports if not re.fullmatch(report, line)] == []
         out = Path(f"{folder}.out").read_text(encoding="utf-8")
         assert "step 20: dev loss " in out
