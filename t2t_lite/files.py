@@ -83,10 +83,11 @@ def staging_dir(folder: Path) -> Path:
 def file_lock(folder: Path) -> Iterator[None]:
     """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
     with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the system releases it when the process ends, however it ends
-        for stale in asides(folder):
-            shutil.rmtree(stale, ignore_errors=True)
+        # The system releases the lock when the process ends, however it ends. Some network file systems have no locks;
+        # there, a folder that is left may belong to a process that still writes.
+        if _lock(lock, wait=True):
+            for stale in asides(folder):
+                shutil.rmtree(stale, ignore_errors=True)
         yield
 
 

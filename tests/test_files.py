@@ -1,6 +1,7 @@
 """Files written whole or not at all."""
 
 import concurrent.futures
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.files import replace_file
+from t2t_lite.files import asides, file_lock, replace_file
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -53,3 +54,19 @@ def test_many_writers_of_one_file_never_lose_it(tmp_path: Path) -> None:
 def _write_often(path: Path) -> None:
     for _ in range(150):
         replace_file(path, "text")
+
+
+def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".data.partial-99999").mkdir()
+    with file_lock(tmp_path / "data"):
+        assert asides(tmp_path / "data") == []  # left by a process that was killed
+    (tmp_path / ".data.partial-99999").mkdir()
+
+    def none(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with file_lock(tmp_path / "data"):
+        assert asides(tmp_path / "data") == [tmp_path / ".data.partial-99999"]

@@ -122,6 +122,17 @@ def check_vocabulary(args: argparse.Namespace) -> None:
             )
 
 
+def check_run_alone(args: argparse.Namespace) -> None:
+    """Raises UsageError if flags describe a problem although the run's own problem goes on."""
+    for name in ("problem_options", *_PROBLEM_OPTIONS):
+        if getattr(args, name) not in (None, []):
+            flag = "--separate_vocabularies" if name == "shared_vocab" else f"--{name}"
+            raise UsageError(
+                f"{flag} goes with --problem=NAME. Without that, the run in {args.output_dir} goes on with its own "
+                "problem and options."
+            )
+
+
 def problem_from(args: argparse.Namespace) -> Problem:
     """Builds the problem that the flags name."""
     registry.load_plugins(args.usr_dir)

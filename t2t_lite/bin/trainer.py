@@ -204,9 +204,13 @@ def _spec(args: argparse.Namespace) -> RunSpec:
     cli.trust_run(args)
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
+        problem_flags.check_run_alone(args)
         start = recipe_flags.Recipe(old.hparams_set, old.model, old.hparams)
         recipe = recipe_flags.recipe(args, "") if args.hparams_set else recipe_flags.changed(start, args)
-        new = dataclasses.replace(old, hparams=recipe.hparams, model=recipe.model)
+        data_dir = relative_data_dir(args.data_dir, args.output_dir) if args.data_dir else old.data_dir
+        new = dataclasses.replace(
+            old, data_dir=data_dir, hparams_set=recipe.hparams_set, hparams=recipe.hparams, model=recipe.model
+        )
     else:
         if args.problem is None and args.output_dir and has_weights(args.output_dir):
             raise DataError(no_run(args.output_dir))

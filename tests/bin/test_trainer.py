@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite import registry
 from t2t_lite.bin import trainer
+from t2t_lite.runs.run_dir import RunSpec, write_run
 
 
 def test_describe_with_vocab_size_needs_no_data(
@@ -75,3 +77,44 @@ def test_describe_says_what_a_model_cannot_do(
     flags = ["--describe", "--hparams_set=rnn_tiny", f"--hparams={asked}", f"--output_dir={tmp_path}"]
     assert trainer.main([*flags, *what]) == 2
     assert words[asked] in capsys.readouterr().err
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Path:
+    """A run that has been started, and has no checkpoint yet."""
+    spec = RunSpec(
+        problem="toy_reverse",
+        options={"train_size": 200},
+        data_dir="data",
+        usr_dir=None,
+        hparams_set="tiny",
+        model="transformer",
+        hparams=registry.hparams("tiny"),
+    )
+    write_run(tmp_path / "run", spec)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    "flag", ["--source_dir=corpus", "--vocab_size=500", "--clean", "--separate_vocabularies", "--problem_options=a=b"]
+)
+def test_flags_of_a_problem_without_its_name_are_refused(
+    flag: str, started: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert trainer.main([f"--output_dir={started}", flag]) == 2
+    name = flag.split("=")[0]
+    assert (
+        f"error: {name} goes with --problem=NAME. Without that, the run in {started} goes on with"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_run_alone_takes_another_set_and_another_folder_of_data(
+    started: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = tmp_path / "moved"
+    flags = [f"--output_dir={started}", f"--data_dir={moved}", "--hparams_set=multi30k", "--describe"]
+    assert trainer.main(flags) == 0
+    assert "transformer, hparams set multi30k: " in capsys.readouterr().out
+    assert (moved / "toy_reverse").is_dir()
+    assert not (started / "data").exists()
