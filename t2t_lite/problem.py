@@ -91,6 +91,11 @@ class Problem:
         """
         return None
 
+    @property
+    def defining_class(self) -> type[Problem]:
+        """The class that gives the text; its code is compared with that which prepared data were made by."""
+        return type(self)
+
     def make_metric(self) -> CorpusMetric:
         """Returns the metric by its name; UsageError where it cannot be computed."""
         from t2t_lite.metrics import bleu
@@ -181,6 +186,10 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def source_files(self, split: str) -> Sequence[Path] | None:
             return self._forward.source_files(split)
+
+        @property
+        def defining_class(self) -> type[Problem]:
+            return self._forward.defining_class
 
         def make_metric(self) -> CorpusMetric:
             return self._forward.make_metric() if self.has_own_metric else super().make_metric()

@@ -24,6 +24,12 @@ CHUNK_PAIRS = 2000
 CHUNK_CHARS = 1_000_000
 # Fewer chunks than this are encoded without starting processes, which takes longer than encoding them.
 _FEW_CHUNKS = 8
+_KILLED = "A process that encodes text was killed, perhaps for want of memory. Try fewer: --num_workers=1."
+_NEVER_STARTED = (
+    "A process that encodes text ended before it had encoded anything. A script of your own must call t2t_lite.train "
+    'under `if __name__ == "__main__":`, because each such process imports the script again. Otherwise memory may be '
+    "short. With num_workers=1 (--num_workers=1) no process is started."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,18 +98,19 @@ def _encode_in_processes(
         initargs=_files(vocabularies),
     )
     pending: collections.deque[concurrent.futures.Future[tuple[Side, Side]]] = collections.deque()
+    done = 0
     try:
         for chunk in chunks:
             pending.append(pool.submit(_encode_in_worker, chunk))
             # Taking results in turn keeps the order; a short queue keeps the memory bounded.
             if len(pending) > 2 * num_workers:
                 yield pending.popleft().result()
+                done += 1
         while pending:
             yield pending.popleft().result()
+            done += 1
     except BrokenProcessPool as error:
-        raise DataError(
-            "A process that encodes text was killed, perhaps for want of memory. Try fewer: --num_workers=1."
-        ) from error
+        raise DataError(_KILLED if done else _NEVER_STARTED) from error
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -13,7 +13,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.origin import Origin, SourceFile, find_origin, read_origin, write_origin
+from t2t_lite.data.origin import UNKNOWN, Origin, SourceFile, find_origin, read_origin, write_origin
 from t2t_lite.data.samples import Progress, read_pairs, reported, text_checksum
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
@@ -76,9 +76,10 @@ def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, p
         return Comparison([], False, summary, f"Its sources could not be compared: {error}")
     if origin.files is not None and now.files is not None:
         changes = _file_changes(origin.files, now.files)
-        same_text = now.code == origin.code
+        same_text = now.code == origin.code != UNKNOWN
     else:
-        same_text = (now.code, now.paths, now.files) == (origin.code, origin.paths, origin.files)
+        here, there = ((each.code, each.paths, each.files) for each in (now, origin))
+        same_text = here == there and now.code != UNKNOWN
     doubts = ""
     if not changes and not same_text:
         _log.info("%s may give other text than when its data were prepared; all of it is compared.", problem.name)
@@ -92,7 +93,7 @@ def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, p
         if now != origin:
             write_origin(store.folder, now)
         summary += _what_is_equal(origin, now)
-        if now.files is None:
+        if now.files is None and same_text:
             doubts = f"{problem.name} does not name its source files (source_files), so they were not compared."
     return Comparison(changes, False, summary, doubts)
 

@@ -21,6 +21,7 @@ from t2t_lite.files import replace_file
 from t2t_lite.problem import Problem
 
 ORIGIN = "origin.json"
+UNKNOWN = "unknown"  # code of a notebook or a console, which is in no file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Origin:
         prepared: date and time (UTC, ISO 8601).
         paths: the problem's options that name files or folders.
         files: by split, in the order in which they are read; None: the problem does not name the files it reads.
-        code: checksum of the user's own code that defines the problem; None: a problem of t2t-lite itself.
+        code: checksum of the user's own code that defines the problem, or UNKNOWN; None: a problem of t2t-lite itself.
     """
 
     prepared: str
@@ -77,7 +78,9 @@ def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = 
             files[split] = [_look(Path(path), before) for path in named]
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     all_known = len(files) == len(splits)
-    return Origin(known.prepared if known else now, paths, files if all_known else None, _code_checksum(type(problem)))
+    return Origin(
+        known.prepared if known else now, paths, files if all_known else None, _code_checksum(problem.defining_class)
+    )
 
 
 def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:
@@ -94,13 +97,14 @@ def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:
 
 
 def _code_checksum(problem: type[Problem]) -> str | None:
-    """Checksum of all Python files in the folders of a user's own problem; None if there are none."""
+    """Checksum of all Python files in the folders of a user's own problem; None if there are none, else UNKNOWN."""
     folders = set()
     for cls in problem.__mro__:
         if cls.__module__.partition(".")[0] not in ("t2t_lite", *sys.stdlib_module_names):
             file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-            if file is not None:
-                folders.add(Path(file).parent)
+            if file is None or not Path(file).is_file():  # such as <stdin>
+                return UNKNOWN
+            folders.add(Path(file).parent)
     digests = sorted(_digest(folder.glob("*.py")) for folder in folders)
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else None
 

@@ -72,3 +72,19 @@ def test_processes_that_encode_load_no_tensorflow() -> None:
     script = "import sys, t2t_lite.data.prepare, t2t_lite.data.encode; print('tensorflow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_script_that_its_own_processes_import_again_gets_advice(tmp_path: Path) -> None:
+    script = (
+        "from t2t_lite.data import encode\n"
+        "from t2t_lite.text.vocabulary import train_vocabulary\n"
+        "vocabulary = train_vocabulary(['ein zwei'], size=20)\n"
+        "pairs = [('ein', 'zwei')] * (9 * encode.CHUNK_PAIRS)\n"
+        "{}list(encode.encode_pairs(pairs, (vocabulary, vocabulary), num_workers=2))\n"
+    )
+    path = tmp_path / "script.py"
+    for guard, message in (("", "call t2t_lite.train under `if __name__"), ("if __name__ == '__main__': ", "")):
+        path.write_text(script.format(guard))
+        done = subprocess.run([sys.executable, path], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode == 0) == (not message), done.stderr
+        assert message in done.stderr

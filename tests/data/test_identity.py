@@ -4,6 +4,8 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,3 +226,25 @@ def test_the_reverse_of_a_problem_reads_the_same_files(corpus: Path, tmp_path: P
     _longer(corpus)
     with pytest.raises(DataError, match=r"train: \S*/train\.en had 590 bytes"):
         prepare(problem, tmp_path / "data", num_workers=1)
+
+
+@pytest.mark.parametrize("name", ["cell", "cell_rev"])
+def test_the_text_of_a_problem_that_no_file_defines_is_compared(name: str, tmp_path: Path) -> None:
+    """A notebook's cell, or a console, defines a problem; then it is changed and runs again."""
+    code = (
+        "from t2t_lite import problem, registry\n"
+        "from t2t_lite.data.prepare import prepare\n"
+        "class Cell(problem.Problem):\n"
+        "    vocab_size = 40\n"
+        "    def splits(self): return ('train', 'dev')\n"
+        "    def source_files(self, split): return []\n"
+        "    def samples(self, split): yield 'a b c', '{text}'\n"
+        "registry.register_problem(Cell)\n"
+        "prepare(registry.problem('{name}'), '{data}', num_workers=1)\n"
+    )
+    for text, refused in (("d e f", False), ("d e f", False), ("f e d", True)):
+        cell = code.format(text=text, name=name, data=tmp_path / "data")
+        done = subprocess.run([sys.executable, "-"], input=cell, capture_output=True, text=True, check=False)
+        assert ("was prepared from other data:" in done.stderr) == refused, done.stderr
+        assert (done.returncode != 0) == refused
+        assert "does not name its source files" not in done.stderr
