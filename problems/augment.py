@@ -12,7 +12,7 @@ _SHARES = (0.6, 0.3)  # of the words that are exchanged, alternating from copy t
 
 
 def phrases(pair: Pair) -> Iterator[Pair]:
-    """Yields a pair, and each phrase in it that has several words."""
+    """Yields each phrase in a pair that has several words, and the pair itself last."""
     words, symbols = (text.split(" ") for text in pair)
     opened: list[tuple[int, int]] = []  # (first symbol, first word) of the phrases that are open
     position = 0
@@ -23,7 +23,7 @@ def phrases(pair: Pair) -> Iterator[Pair]:
             position += 1
         else:
             symbol_at, word_at = opened.pop()
-            if position - word_at > 1:
+            if position - word_at > 1 or not opened:
                 yield " ".join(words[word_at:position]), " ".join(symbols[symbol_at:number])
 
 

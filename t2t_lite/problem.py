@@ -206,8 +206,16 @@ def reverse(forward: type[Problem]) -> type[Problem]:
             own = {"problem": self.name, **{name: getattr(self, name) for name in names}}
             return {**self._forward.settings(), **own}
 
-    Reversed.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    Reversed.__signature__ = _signature(forward)  # type: ignore[attr-defined]
     return Reversed
+
+
+def _signature(problem: type[Problem]) -> inspect.Signature:
+    """The signature of a constructor, its annotations as types where they can be had."""
+    try:
+        return inspect.signature(problem, eval_str=True)
+    except NameError:  # a type that is imported for type checkers alone
+        return inspect.signature(problem)
 
 
 def check_vocab_size(size: int | None) -> None:

@@ -106,14 +106,26 @@ def problem(name: str, **options: Any) -> Problem:
     cls = PROBLEMS.get(name)
     check_names(cls)
     given = {key: value for key, value in options.items() if value is not None}
-    known = inspect.signature(cls).parameters
-    check_options(f"The problem {name!r}", given, known)
+    known, others = options_of(cls)
+    if not others:
+        check_options(f"The problem {name!r}", given, known)
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in given:
             raise UsageError(f"The problem {name!r} needs --{key}.")
     made = cls(**given)
     made.given_options = given
     return made
+
+
+def options_of(made: Any, *, eval_str: bool = False) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Returns a constructor's parameters by name, without *args and **kwargs, and whether it takes any other name.
+
+    Args:
+        eval_str: annotations that are strings become types; NameError where that fails.
+    """
+    parameters = inspect.signature(made, eval_str=eval_str).parameters.values()
+    known = {p.name: p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    return known, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def hparams(name: str) -> config.HParams:
@@ -145,10 +157,11 @@ def load_plugins(usr_dir: str | None = None) -> None:
     """Imports plug-ins, which register names: entry points of the group "t2t_lite.plugins", then `usr_dir`.
 
     Args:
-        usr_dir: a folder; imported as a package if it has an __init__.py, else each of its .py files is imported.
+        usr_dir: a folder; imported as a package if it has an __init__.py, else each of its .py files is imported, but
+            for hidden ones, such as the lock of an editor.
 
     Raises:
-        UsageError: `usr_dir` is no folder or holds no Python file.
+        UsageError: `usr_dir` is no folder, holds no Python file, or one whose name cannot be a module's.
     """
     # The built-in names first: if a user's name clashes with one, the error asks for another name for the user's.
     PROBLEMS.load()
@@ -163,7 +176,7 @@ def load_plugins(usr_dir: str | None = None) -> None:
     if (folder / "__init__.py").is_file():
         _import(folder.name, folder / "__init__.py", folder.parent)
         return
-    files = sorted(folder.glob("*.py"))
+    files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("."))
     if not files:
         raise UsageError(f"--usr_dir: {usr_dir} holds no .py file.")
     for file in files:
@@ -172,6 +185,11 @@ def load_plugins(usr_dir: str | None = None) -> None:
 
 def _import(name: str, file: Path, search: Path) -> None:
     """Imports `file` as the module `name`, which can import its neighbours in `search`."""
+    if "." in name:
+        raise UsageError(
+            f"--usr_dir: {file} cannot be imported: in {name!r}, Python reads what stands before the dot as a package. "
+            "Give it a name without dots."
+        )
     if str(search) not in sys.path:
         sys.path.append(str(search))  # last, so that no file of the user's hides a library
     module = importlib.import_module(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 
 from t2t_lite import registry
 from t2t_lite.bin import cli
@@ -140,7 +139,7 @@ def problem_from(args: argparse.Namespace) -> Problem:
     options = problem_options(args.problem, args.problem_options)
     if both := sorted(flags.keys() & options):
         raise UsageError(f"--{both[0]} and --problem_options={both[0]}=... say the same option twice. Leave one out.")
-    for name, parameter in inspect.signature(registry.PROBLEMS.get(args.problem)).parameters.items():
+    for name, parameter in registry.options_of(registry.PROBLEMS.get(args.problem))[0].items():
         if parameter.default is parameter.empty and name not in (*_PROBLEM_OPTIONS, *options):
             raise UsageError(f"The problem {args.problem!r} needs --problem_options={name}=VALUE.")
     return registry.problem(args.problem, **flags, **options)

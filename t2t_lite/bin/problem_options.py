@@ -34,17 +34,26 @@ def sampler_options(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _options(kind: str, owner: str, made: Any, texts: Sequence[str]) -> dict[str, Any]:
+    if not texts:
+        return {}
     flag = f"--{kind}_options"
-    parameters = inspect.signature(made, eval_str=True).parameters
+    try:
+        parameters, others = registry.options_of(made, eval_str=True)
+    except NameError as error:
+        raise UsageError(
+            f"{flag}: the types of the options of the {kind} {owner!r} cannot be read: {error}. Import them in its "
+            "file outside of TYPE_CHECKING."
+        ) from None
     values: dict[str, Any] = {}
     for item in (item for text in texts for item in re.split(r",(?=\s*\w+\s*=)", text)):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not name:
             raise UsageError(f"{flag}={item} is not of the form name=value.")
-        check_options(f"The {kind} {owner!r}", [name], parameters)
+        if not others:
+            check_options(f"The {kind} {owner!r}", [name], parameters)
         if name in values:
             raise UsageError(f"{flag}: {name} is given twice: {values[name]} and {value}.")
-        values[name] = _parsed(flag, name, value, _kind(parameters[name]))
+        values[name] = _parsed(flag, name, value, _kind(parameters[name]) if name in parameters else str)
     return values
 
 

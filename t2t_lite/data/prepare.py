@@ -59,6 +59,8 @@ def prepare(
     """
     _check_arguments(problem, num_workers)
     folder = Path(data_dir) / problem.name
+    if folder.is_symlink():  # what it points to is replaced, not the link
+        folder = Path(os.path.realpath(folder))
     recover(folder)
     progress = progress or (lambda done, label: None)
     store = None if force or again else _existing(problem, folder, vocabularies, progress)

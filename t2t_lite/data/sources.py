@@ -15,6 +15,7 @@ from t2t_lite.data.compressed import open_binary, split_suffix
 from t2t_lite.errors import DataError
 
 _BOM = b"\xef\xbb\xbf"
+_ZEROS = 3, 0.05  # at least so many, and this share, in a first line of UTF-16: one in each ASCII letter and blank
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -94,6 +95,13 @@ def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:
                 f"{path} is {name} by its first bytes; text must be UTF-8. Convert it: "
                 f"iconv -f {name} -t UTF-8 OLD > NEW."
             )
+    zeros = [place for place, byte in enumerate(start) if byte == 0]
+    if len(zeros) >= max(_ZEROS[0], _ZEROS[1] * len(start)) and len({place % 2 for place in zeros}) == 1:
+        name = "UTF-16LE" if zeros[0] % 2 else "UTF-16BE"
+        raise DataError(
+            f"{path} is {name} by the zero bytes in its first line; text must be UTF-8. Convert it: "
+            f"iconv -f {name} -t UTF-8 OLD > NEW."
+        )
 
 
 def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:

@@ -119,3 +119,35 @@ def test_a_flag_and_an_option_are_not_both_taken(tmp_path: Path) -> None:
     done = commands.run("t2t_lite.bin.datagen", *flags, "--problem_options=exchanges=3")
     assert done.returncode == 2
     assert "--exchanges and --problem_options=exchanges=... say the same option twice" in done.stderr.decode()
+
+
+def test_a_reversed_problem_takes_the_same_values() -> None:
+    found = problem_options("toy_ende_rev", ["train_size=100"])
+    assert found == problem_options("toy_ende", ["train_size=100"]) == {"train_size": 100}
+
+
+def test_a_constructor_may_take_any_name() -> None:
+    class Open(problem.Problem):
+        def __init__(self, number: int = 1, **others: str) -> None:
+            self.others = others
+
+        def samples(self, split: str) -> Iterator[tuple[str, str]]:
+            return iter(())
+
+    registry.PROBLEMS.register("open")(Open)
+    assert problem_options("open", ["number=2,mark=y"]) == {"number": 2, "mark": "y"}
+    assert registry.problem("open", mark="y").others == {"mark": "y"}  # type: ignore[attr-defined]
+
+
+def test_types_that_cannot_be_read_are_only_needed_for_values() -> None:
+    class Checked(problem.Problem):
+        def __init__(self, number: "Elsewhere" = 1) -> None:  # type: ignore[name-defined]  # noqa: F821
+            pass
+
+        def samples(self, split: str) -> Iterator[tuple[str, str]]:
+            return iter(())
+
+    registry.PROBLEMS.register("checked")(Checked)
+    assert problem_options("checked", []) == {}
+    with pytest.raises(UsageError, match=r"cannot be read: name 'Elsewhere' is not defined\. Import them in its "):
+        problem_options("checked", ["number=2"])

@@ -139,6 +139,17 @@ def test_force_makes_it_again_with_the_new_settings(tmp_path: Path) -> None:
     assert _leftovers(tmp_path) == []
 
 
+def test_a_store_behind_a_link_is_replaced_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "made").symlink_to(tmp_path / "disk" / "made")
+    for size in (60, 80, 100):  # the first one makes what the link points to
+        prepare(Made(vocab_size=size), tmp_path, force=True)
+        assert (tmp_path / "made").is_symlink()
+        assert prepare(Made(vocab_size=size), tmp_path).source_vocabulary.size == size
+        assert {path.name for path in (tmp_path / "disk").iterdir()} - {".made.lock"} == {"made"}
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "made"}
+
+
 def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "precious").write_text("x")

@@ -58,6 +58,19 @@ def test_undecodable_byte_is_named_with_file_and_line(tmp_path: Path) -> None:
         list(read_lines(path))
 
 
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
+@pytest.mark.parametrize("line", ["Hello world\n", "Мы живём в большом доме у реки.\n"])
+def test_utf16_without_a_mark_is_named(tmp_path: Path, encoding: str, line: str) -> None:
+    (tmp_path / "a").write_bytes(2 * line.encode(encoding))
+    with pytest.raises(DataError, match=f"is {encoding} by the zero bytes.*iconv -f {encoding} -t UTF-8 OLD > NEW"):
+        list(read_lines(tmp_path / "a"))
+
+
+def test_a_few_zero_bytes_are_text(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a\0b\0\0c\n\0\n")
+    assert list(read_lines(tmp_path / "a")) == ["a\0b\0\0c", "\0"]
+
+
 def test_character_cut_at_the_end_of_a_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.de, line 3: byte 0xc3 at column 2 is not UTF-8"):
         list(read_lines(_write(tmp_path / "a.de", b"a\nb\nc\xc3\n")))

@@ -224,6 +224,8 @@ def test_phrases_are_sentences_as_well(tmp_path: Path) -> None:
     sentence = ("the cat sleeps .", "(S (NP DT NN )NP (VP (VP VBZ )VP )VP . )S")
     assert list(problem.samples("train")) == [("the cat", "(NP DT NN )NP"), sentence]
     assert list(problem.samples("dev")) == [sentence]
+    (tmp_path / "train.trees").write_text("(INTJ (UH Yes))\n")
+    assert list(problem.samples("train")) == [("Yes", "(INTJ UH )INTJ")]
 
 
 def test_words_are_exchanged_for_others_of_their_part_of_speech(tmp_path: Path) -> None:
