@@ -12,11 +12,11 @@ import tensorflow as tf
 from t2t_lite.export.subword_ops import GraphSubwords
 from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.imported_vocabulary import END_SHOWN, ImportedVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
-from t2t_lite.text.vocabulary import Vocabulary, in_graph_tokenizer
+from t2t_lite.text.vocabulary import WORD_START, Vocabulary, in_graph_tokenizer
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 BLANK = f"{WHITE_SPACE}*"
@@ -37,6 +37,7 @@ class GraphText(tf.Module):
     def __init__(self, vocabulary: AnyVocabulary) -> None:
         super().__init__()
         self._tokenizer = _tokenizer(vocabulary)
+        self._shown = _GraphShown(vocabulary) if isinstance(vocabulary, ImportedVocabulary) else None
         self._size, self._unknown = vocabulary.size, vocabulary.unknown
         # As tensor2tensor's t2t-decoder does.
         self._strips = isinstance(vocabulary, ImportedVocabulary) and not isinstance(vocabulary, OpenNmtVocabulary)
@@ -76,8 +77,26 @@ class GraphText(tf.Module):
         return self.decode(ids)
 
     def pieces(self, ids: Any) -> Any:
-        """int32 [B, N] -> string [B, N]: the name of each piece, EOS included; "" for PAD."""
-        return tf.where(tf.equal(ids, PAD), "", self._tokenizer.id_to_string(ids))
+        """int32 [B, N] -> string [B, N]: the pieces, EOS included, as the vocabulary's `shown`; "" for PAD."""
+        names = self._shown(ids) if self._shown else self._tokenizer.id_to_string(ids)
+        return tf.where(tf.equal(ids, PAD), "", names)
+
+
+class _GraphShown(tf.Module):
+    """`ImportedVocabulary.shown` in a graph."""
+
+    def __init__(self, vocabulary: ImportedVocabulary) -> None:
+        super().__init__()
+        names, ends = zip(*map(vocabulary.shown_name, vocabulary.pieces(range(vocabulary.size))), strict=True)
+        self._names, self._ends = tf.constant(names), tf.constant(ends)
+
+    def __call__(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B, N]; ids that exist."""
+        names = tf.gather(self._names, ids)
+        begins = tf.concat([tf.ones_like(ids[:, :1], tf.bool), tf.gather(self._ends, ids[:, :-1])], 1)
+        marked = tf.equal(tf.strings.substr(names, 0, len(WORD_START.encode())), WORD_START)
+        names = tf.strings.join([tf.where(begins & ~marked, WORD_START, ""), names])
+        return tf.where(tf.equal(ids, EOS), END_SHOWN, names)
 
 
 def _tokenizer(vocabulary: AnyVocabulary) -> Any:

@@ -55,7 +55,6 @@ class GraphBytes(tf.Module):
         self._first = vocabulary.size - 256  # the id of byte 0
         self._size = vocabulary.size
         self._bytes = tf.constant([vocabulary.bytes_of(i) for i in range(vocabulary.size)] + [b""])
-        self._pieces = tf.constant([*vocabulary.pieces(range(vocabulary.size)), ""])
 
     def tokenize(self, texts: Any) -> Any:
         """string [B] -> ragged int32 [B, N], as `encode`."""
@@ -65,12 +64,8 @@ class GraphBytes(tf.Module):
 
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as `text_of`."""
-        joined = tf.strings.reduce_join(tf.ragged.map_flat_values(lambda i: self._of(self._bytes, i), ids), axis=1)
+        joined = tf.strings.reduce_join(tf.ragged.map_flat_values(self._bytes_of, ids), axis=1)
         return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")
 
-    def id_to_string(self, ids: Any) -> Any:
-        """int32 of any shape -> string, as `pieces`."""
-        return self._of(self._pieces, ids)
-
-    def _of(self, strings: Any, ids: Any) -> Any:
-        return tf.gather(strings, tf.where((ids >= 0) & (ids < self._size), ids, self._size))
+    def _bytes_of(self, ids: Any) -> Any:
+        return tf.gather(self._bytes, tf.where((ids >= 0) & (ids < self._size), ids, self._size))

@@ -97,11 +97,11 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     translations = []
     for i, (words, score) in enumerate(found):
         length = np.count_nonzero(targets[i])
-        pieces = vocabulary.pieces(targets[i, :length])
+        pieces = vocabulary.shown(targets[i, :length])
         own = None if decoder is None else decoder[i, :, :, :length, :length]
         over_source = None if memory is None else memory[i, :, :, :length]
         translations.append(Translation(words, score, pieces, own, over_source))
-    pieces = translator.source_vocabulary.pieces(source)
+    pieces = translator.source_vocabulary.shown(source)
     return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 

@@ -13,8 +13,10 @@ from typing import ClassVar, Self
 from t2t_lite.errors import DataError
 from t2t_lite.files import replace_file
 from t2t_lite.ids import EOS
-from t2t_lite.text.vocabulary import before_end
+from t2t_lite.text.vocabulary import WORD_START, before_end
 
+END_SHOWN = "</s>"  # SentencePiece's name of EOS
+_CONTINUED = "@@"  # subword-nmt's mark at the end of a token that the next one continues
 _SHOWN = 40  # characters of a line in a message
 
 
@@ -95,6 +97,28 @@ class ImportedVocabulary(abc.ABC):
     @abc.abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of each id, special ones included."""
+
+    def shown(self, ids: Iterable[int]) -> list[str]:
+        """Returns the pieces as pages and pictures of the attention take them: named as SentencePiece names its own.
+
+        WORD_START begins a piece that begins a word; EOS is END_SHOWN.
+        """
+        ids, found, begins = list(ids), [], True
+        for i, piece in zip(ids, self.pieces(ids), strict=True):
+            name, ends = self.shown_name(piece)
+            mark = WORD_START if begins and not name.startswith(WORD_START) else ""
+            found.append(END_SHOWN if i == EOS else mark + name)
+            begins = ends
+        return found
+
+    @abc.abstractmethod
+    def shown_name(self, piece: str) -> tuple[str, bool]:
+        """Returns what `shown` writes for a piece inside a word, and whether the piece after it begins a word."""
+
+
+def shown_token(token: str) -> tuple[str, bool]:
+    """`shown_name` of a token between white space."""
+    return token.removesuffix(_CONTINUED) or token, not token.endswith(_CONTINUED)
 
 
 def lines_of(data: bytes, what: str) -> list[str]:

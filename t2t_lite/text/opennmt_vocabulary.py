@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary, lines_of
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary, lines_of, shown_token
+from t2t_lite.text.vocabulary import WORD_START
 
 SPECIAL = ("<blank>", "<s>", "</s>")  # its first ids: constants.py of 2.32.0
 UNKNOWN_TOKEN = "<unk>"  # has the id after the last one in the file; it has no line of its own
@@ -45,6 +46,7 @@ class OpenNmtVocabulary(ImportedVocabulary):
         self.unknown: int = len(self.tokens)
         padding, start, end, *words = self.tokens
         self._pieces = [padding, end, start, *words, UNKNOWN_TOKEN]
+        self._marked = any(word.startswith(WORD_START) for word in words)  # by SentencePiece, which made the tokens
         self.ids = {word: i for i, word in enumerate(words, len(SPECIAL))}
         if len(self.ids) < len(words):
             twice = Counter(words).most_common(1)[0][0]
@@ -69,3 +71,7 @@ class OpenNmtVocabulary(ImportedVocabulary):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the token of each id; "ID_7" if there is no id 7."""
         return [self._pieces[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]
+
+    def shown_name(self, piece: str) -> tuple[str, bool]:
+        """As `ImportedVocabulary.shown_name`; pieces of SentencePiece have its mark already."""
+        return (piece, False) if self._marked else shown_token(piece)

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from t2t_lite.errors import DataError
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
+from t2t_lite.text.vocabulary import WORD_START
 
 ESCAPES = frozenset("\\_u;0123456789")  # the characters that escapes are written in
 IMPOSSIBLE = "\u3013"  # what an escaped code point that belongs to no character is decoded as
@@ -101,6 +102,11 @@ class SubwordVocabulary(ImportedVocabulary):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of each id, as it stands in the file; "" for an id that does not exist."""
         return [self._pieces[i] if 0 <= i < self.size else "" for i in map(int, ids)]
+
+    def shown_name(self, piece: str) -> tuple[str, bool]:
+        """As `ImportedVocabulary.shown_name`; a token counts as a word, and "_" alone, its end, keeps its name."""
+        name = piece.removesuffix("_").replace(" ", WORD_START)
+        return name.rstrip(WORD_START) or name[:1] or piece, piece.endswith("_")
 
 
 def tokens(text: str) -> list[str]:

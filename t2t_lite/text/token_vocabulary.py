@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of, shown_token
+from t2t_lite.text.vocabulary import WORD_START
 
 # replace_oov of tensor2tensor's problems: of translate_ende_wmt_bpe32k, of text2text_tmpdir_tokens, of dialogues.
 UNKNOWN_TOKENS = ("UNK", "<UNK>", "<unk>")
@@ -71,6 +72,10 @@ class TokenVocabulary(ImportedVocabulary):
         """Returns the token of each id; "ID_7" if there is no id 7."""
         return [self._tokens[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]
 
+    def shown_name(self, piece: str) -> tuple[str, bool]:
+        """As `ImportedVocabulary.shown_name`."""
+        return shown_token(piece)
+
 
 class ByteVocabulary(ImportedVocabulary):
     """The bytes of UTF-8; after PAD and EOS, the id of each byte is its value plus two: ByteTextEncoder().
@@ -112,6 +117,10 @@ class ByteVocabulary(ImportedVocabulary):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the character of each ASCII byte, "\\xe4" for other bytes, "" for an id that does not exist."""
         return [self.bytes_of(i).decode("ascii", "backslashreplace") for i in map(int, ids)]
+
+    def shown_name(self, piece: str) -> tuple[str, bool]:
+        """As `ImportedVocabulary.shown_name`; a space is WORD_START alone."""
+        return piece.replace(" ", WORD_START), piece.isspace()
 
     def bytes_of(self, i: int) -> bytes:
         """The byte, or the name, that an id stands for; b"" for an id that does not exist."""

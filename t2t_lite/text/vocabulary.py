@@ -27,6 +27,8 @@ _MAX_TRAINING_LINE = 4096  # characters
 _NAMES = re.compile("<pad>|</s>|<unk>")
 _UNKNOWN_MARK = "\u2585"
 
+WORD_START = "\u2581"  # SentencePiece's mark for a space, with which pieces begin that begin a word
+
 _log = logging.getLogger("t2t_lite")
 
 
@@ -112,9 +114,13 @@ class Vocabulary:
         """Returns the piece of each id, special ones included."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
+    def shown(self, ids: Iterable[int]) -> list[str]:
+        """Returns the pieces as pages and pictures of the attention take them: here those of `pieces`."""
+        return self.pieces(ids)
+
     def words(self) -> list[str]:
         """Returns what each piece stands for in a vocabulary of the kind "word", by id, special ones included."""
-        return [piece.removeprefix("\u2581") for piece in self.pieces(range(self.size))]  # its mark for a space
+        return [piece.removeprefix(WORD_START) for piece in self.pieces(range(self.size))]
 
 
 def before_end(ids: Iterable[int]) -> list[int]:

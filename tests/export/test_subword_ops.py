@@ -15,6 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from t2t_lite.export.subword_ops import GraphSubwords
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from tests.subword_files import HARD, PIECES, differing, file_of, golden
@@ -29,20 +30,20 @@ _VOCABULARIES = [
 
 
 class Module(tf.Module):
-    """The three methods that `GraphText` uses, as functions with fixed signatures."""
+    """What exports use of `GraphText`, and the two methods that it uses, as functions with fixed signatures."""
 
     def __init__(self, vocabulary: ImportedVocabulary) -> None:
         super().__init__()
         text = GraphText(vocabulary)
         self.text, in_graph = text, text._tokenizer  # tracked, with its table
-        strings, ids = tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)
+        strings, rows = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int32)
         ragged = tf.RaggedTensorSpec([None, None], tf.int32, row_splits_dtype=tf.int64)
         self.tokenize = tf.function(in_graph.tokenize, [strings], autograph=False)
         self.detokenize = tf.function(in_graph.detokenize, [ragged], autograph=False)
-        self.id_to_string = tf.function(in_graph.id_to_string, [ids], autograph=False)
+        self.pieces = tf.function(text.pieces, [rows], autograph=False)
         self.encode = tf.function(lambda x: text.encode(x, 2000), [strings], autograph=False)
-        self.clean = tf.function(lambda x: text.clean(x, 20), [tf.TensorSpec([None, None], tf.int32)], autograph=False)
-        self.decode = tf.function(text.decode, [tf.TensorSpec([None, None], tf.int32)], autograph=False)
+        self.clean = tf.function(lambda x: text.clean(x, 20), [rows], autograph=False)
+        self.decode = tf.function(text.decode, [rows], autograph=False)
 
     def ids(self, texts: list[str]) -> list[list[int]]:
         found = [self.tokenize([text.encode() for text in texts[i : i + 64]]) for i in range(0, len(texts), 64)]
@@ -104,8 +105,22 @@ def test_escapes_that_a_model_may_write() -> None:
 
 def test_pieces_are_those_outside(both: tuple[ImportedVocabulary, Module]) -> None:
     vocabulary, module = both
-    ids = [*range(vocabulary.size), vocabulary.size, -1]
-    assert [piece.decode() for piece in module.id_to_string(ids).numpy()] == vocabulary.pieces(ids)
+    _check_pieces(vocabulary, module)
+
+
+def test_pieces_of_opennmt_are_those_outside() -> None:
+    for tokens in ("<blank> <s> </s> a \u2581 \u2581b c", "<blank> <s> </s> a b@@ c"):
+        vocabulary = OpenNmtVocabulary(tokens.replace(" ", "\n").encode())
+        _check_pieces(vocabulary, Module(vocabulary))
+
+
+def _check_pieces(vocabulary: ImportedVocabulary, module: Module) -> None:
+    generator = random.Random(7)
+    ids = [list(range(1, vocabulary.size))]
+    ids += [generator.choices(range(1, vocabulary.size), k=len(ids[0])) for _ in range(20)]
+    found = module.pieces([[*row, 0] for row in ids]).numpy().tolist()
+    assert [[piece.decode() for piece in row] for row in found] == [[*vocabulary.shown(row), ""] for row in ids]
+    assert found[0][0] == b"</s>"
 
 
 def test_no_texts_at_all(both: tuple[ImportedVocabulary, Module]) -> None:

@@ -11,7 +11,15 @@ from t2t_lite import config
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
+from t2t_lite.insights.picture import attention_figure
 from t2t_lite.insights.sentence import MAX_PIECES, Sentence, attend
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import TokenVocabulary
+from tests.insights.conftest import HPARAMS
+from tests.subword_files import PIECES, file_of
 
 LINE = "A line and one said hi"
 
@@ -90,3 +98,21 @@ def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:
     short = Translator.from_hparams(translator.model, *vocabularies, config.HParams(max_source_length=4))
     with pytest.raises(UsageError, match="at most 4"):
         attend(short, [LINE])
+
+
+@pytest.mark.parametrize(
+    "vocabulary",
+    [
+        SubwordVocabulary(file_of([*PIECES, "ein_", "Hau"])),
+        TokenVocabulary(b"<pad>\n<EOS>\nUNK\nein\nHau@@\ns\n"),
+        OpenNmtVocabulary(b"<blank>\n<s>\n</s>\nein\nHau@@\ns\n"),
+    ],
+    ids=["subwords", "tokens", "opennmt"],
+)
+def test_pieces_of_other_toolkits_are_labelled_as_our_own(vocabulary: ImportedVocabulary) -> None:
+    model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
+    line = "ein Haus" if isinstance(vocabulary, SubwordVocabulary) else "ein Hau@@ s"
+    (sentence,) = attend(Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS), [line], line)
+    assert sentence.source == sentence.translations[0].target == ["▁ein", "▁Hau", "s", "</s>"]
+    figure = attention_figure(sentence, "memory", layer=1, head=1, style="lines")
+    assert [text.get_text() for text in figure.axes[0].texts] == 2 * ["ein", "Hau", "·s", "⟨end⟩"]

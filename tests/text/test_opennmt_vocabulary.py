@@ -27,6 +27,13 @@ def test_tokens_and_special_ids(tmp_path: Path) -> None:
     assert opennmt_vocabulary.side(vocabulary).rows == (0, 2, 1, 3, 4, 5)
 
 
+def test_shown_as_sentencepiece_names_its_pieces() -> None:
+    """Tokens that are pieces of SentencePiece are named so already; all others are words."""
+    assert OpenNmtVocabulary(FILE).shown([4, 3, 4, 3, 1]) == ["\u2581b", "a", "\u2581b", "a", "</s>"]
+    words = OpenNmtVocabulary(FILE.replace(b"\xe2\x96\x81b", b"b@@"))
+    assert words.shown([3, 4, 3, 5, 1]) == ["\u2581a", "\u2581b", "a", "\u2581<unk>", "</s>"]
+
+
 def test_white_space_is_that_of_ascii() -> None:
     """OpenNMT-tf split "a\xa0b\u2028c\u3000d\x1ce\x85f g\th\vi\fj\rk" as here, with tf.strings.split."""
     tokens = ["a\xa0b\u2028c\u3000d\x1ce\x85f", "g", "h", "i", "j", "k", "\xa0l\xa0"]

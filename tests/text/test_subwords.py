@@ -61,6 +61,13 @@ def test_longest_pieces_from_the_left(vocabulary: SubwordVocabulary) -> None:
     assert pieces("_") == ["\\", "u", "_"]
 
 
+def test_shown_as_sentencepiece_names_its_pieces(vocabulary: SubwordVocabulary) -> None:
+    wanted = ["▁the", "▁cats", "▁,", "▁cat", "t", "ing", "</s>"]
+    assert vocabulary.shown([*vocabulary.encode("the cats, catting"), 1]) == wanted
+    assert vocabulary.shown(vocabulary.encode(" 101 ä")) == ["▁", "_", "▁10", "1", "_", "▁ä"]
+    assert vocabulary.shown(vocabulary.encode("in  日")) == ["▁in", "_", "▁", "▁", "_", *"▁\\ 2 6 0 8 5 ; _".split()]
+
+
 @pytest.mark.parametrize("text", HARD)
 def test_ids_give_the_text_again(vocabulary: SubwordVocabulary, text: str) -> None:
     assert vocabulary.text_of(vocabulary.encode(text)) == text

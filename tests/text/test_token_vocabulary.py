@@ -26,6 +26,14 @@ def test_tokens_between_white_space() -> None:
     assert vocabulary.pieces([1, 6]) == ["<EOS>", "UNK"]
 
 
+def test_tokens_and_bytes_shown_as_sentencepiece_names_its_pieces() -> None:
+    """A token that subword-nmt ended with "@@" goes on in the next one."""
+    tokens = TokenVocabulary(_file([*_TOKENS, "@@"]))
+    assert tokens.shown([2, 3, 4, 5, 6, 7, 1]) == ["▁the", "▁c", "at", "▁,", "▁UNK", "▁@@", "</s>"]
+    vocabulary = ByteVocabulary()
+    assert vocabulary.shown([*vocabulary.encode("hi  ä"), 1]) == ["▁h", "i", "▁", "▁", "▁\\xc3", "\\xa4", "</s>"]
+
+
 @pytest.mark.parametrize("unknown", ["UNK", "<UNK>", "<unk>"])
 def test_the_token_for_unknown_words_has_one_of_three_names(unknown: str) -> None:
     """The three names come from translate_ende_wmt_bpe32k, text2text_tmpdir_tokens and dialogues."""
