@@ -34,7 +34,7 @@ LEAVES = (
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": (("api", "config", "problem", "registry"), ()),  # the package itself imports its names lazily
-    "api": (("bin", "config", "decoding", "export", "insights", "runs", "samplers"), ()),
+    "api": (("bin", "config", "decoding", "export", "insights", "ops", "runs", "samplers"), ()),
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
     "fields": ((), ()),

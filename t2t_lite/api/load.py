@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,12 @@ class Loaded(abc.ABC):
     def _translator(self, search: Mapping[str, Any], n: int) -> LineTranslator:
         """Returns a translator with these settings of the search instead of the model's own, for `n` outputs."""
 
-    def translate(self, lines: Sequence[str], **search: Any) -> list[str]:
+    def translate(self, lines: Iterable[str], **search: Any) -> list[str]:
         """Returns the best translation of each line.
 
         Args:
-            lines: N lines. N translations are returned in the same order, empty for an empty line.
+            lines: N lines, such as an open file's. N translations are returned in the same order, empty for an empty
+                line.
             search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
                 sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
                 draws other outputs; temperature, top_k and top_p are the samplers' options.
@@ -43,12 +44,21 @@ class Loaded(abc.ABC):
         """
         return [best.text for (best, *_) in self.nbest(lines, 1, **search)]
 
-    def nbest(self, lines: Sequence[str], n: int, **search: Any) -> list[list[Hypothesis]]:
+    def nbest(self, lines: Iterable[str], n: int, **search: Any) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
 
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
+
+        Raises:
+            UsageError: as `translate`, or `n` is not from 1 to beam_size.
         """
-        return self._translator(search, n).translate(_checked(lines), nbest=n)
+        translator = self._translator(search, n)
+        if not 1 <= n <= translator.beam_size:
+            raise UsageError(
+                f"n={n} must be from 1 to the beam size, {translator.beam_size}. For a run, give beam_size=N, too; an "
+                "export has the --beam_size of t2t-lite-exporter."
+            )
+        return translator.translate(_checked(lines), nbest=n)
 
     @property
     @abc.abstractmethod
@@ -56,7 +66,7 @@ class Loaded(abc.ABC):
         """The Keras model; `.summary()` lists its layers. An export has none."""
 
     @abc.abstractmethod
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
         """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`."""
 
     @abc.abstractmethod
@@ -80,7 +90,7 @@ class LoadedRun(Loaded):
         """The path of the weights."""
         return self._run.checkpoint
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
         from t2t_lite.decoding.score import score
 
         sources, targets = _sides(pairs)
@@ -88,7 +98,10 @@ class LoadedRun(Loaded):
 
     def attention(self, source: str, target: str | None = None) -> Sentence:
         from t2t_lite.insights.sentence import attend
+        from t2t_lite.ops.int8 import int8_matrices
 
+        if int8_matrices(self.model):
+            raise UsageError("attention is not for a run loaded with precision='int8'. Load it in another precision.")
         return attend(self._run.translator, [source], target)[0]
 
     def _translator(self, search: Mapping[str, Any], n: int) -> Translator:
@@ -123,7 +136,7 @@ class LoadedExport(Loaded):
     def model(self) -> Any:
         raise self._lacks("no Keras model")
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
         raise self._lacks("no model to score with")
 
     def attention(self, source: str, target: str | None = None) -> Sentence:
@@ -151,7 +164,7 @@ def load(
 
     Raises:
         DataError: there is nothing to open at `path`, or it is damaged.
-        UsageError: invalid settings.
+        UsageError: invalid settings, or int8 on a machine that cannot run it.
     """
     from t2t_lite.bin.cli import load_tensorflow
     from t2t_lite.export.export_folder import versions
@@ -167,8 +180,11 @@ def load(
         return LoadedExport(ExportedTranslator(path))
     for folder in (path, *path.parents[:2]):
         if has_run(folder):
+            from t2t_lite.ops.int8_product import check_machine
             from t2t_lite.runs.open_run import open_run
 
+            if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
+                check_machine()
             which = _checkpoint(folder, path)
             return LoadedRun(open_run(folder, checkpoint=which, usr_dir=usr_dir, precision=precision))
     raise DataError(f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train.")
@@ -199,13 +215,14 @@ def _checkpoint(run: Path, path: Path) -> str | None:
     return path.name.removesuffix(".index").rpartition("-")[2]
 
 
-def _checked(lines: Sequence[str]) -> Sequence[str]:
+def _checked(lines: Iterable[str]) -> list[str]:
     if isinstance(lines, str):
         raise UsageError("translate takes a list of lines, not one string. Give [line].")
-    return lines
+    return [line.removesuffix("\n") for line in lines]  # a file's lines end in it
 
 
-def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    pairs = list(pairs)
     if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
         raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
     return [source for source, _ in pairs], [target for _, target in pairs]

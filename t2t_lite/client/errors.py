@@ -21,7 +21,7 @@ class BusyError(ServerError):
 
 
 class NoAnswerError(ServerError):
-    """No connection, a lost connection, or no answer in time."""
+    """No connection, a lost connection, or no answer in time; 502 or 504, where a proxy says so of its server."""
 
 
 class UnknownModelError(UsageError):
@@ -83,5 +83,7 @@ def failure(status: int, said: str, target: Target) -> T2TError:
         return BusyError(message)
     if status == 400:
         return UsageError(message)
+    if status in (502, 504):
+        return NoAnswerError(message)
     busy = status in (429, 503) and "waiting in batching queue" not in said  # that request's time is used up
     return BusyError(message) if busy else ServerError(message)

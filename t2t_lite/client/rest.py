@@ -205,7 +205,8 @@ def _read(connection: http.client.HTTPConnection, deadline: float) -> tuple[int,
     with connection.getresponse() as response:
         while piece := response.read1(_CHUNK):
             pieces.append(piece)
-            sock.settimeout(_remaining(deadline))
+            if not response.isclosed():  # newer Pythons close it with the last piece, and with it perhaps the socket
+                sock.settimeout(_remaining(deadline))
         if response.length:  # bytes are missing; read1 does not report it
             raise http.client.IncompleteRead(b"", response.length)
     return response.status, response.getheader("Location", "elsewhere"), b"".join(pieces)

@@ -100,8 +100,13 @@ def _first_line(problem: Problem) -> str:
 
 
 def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options with the paths of folders cut to their names: paths of a machine are private."""
+    """Returns options with the paths of folders cut to their names: paths of a machine are private.
+
+    An option may name several folders, with a comma between them (see `data.corpora`).
+    """
     return {
-        name: os.path.basename(value) if isinstance(value, str) and os.path.isabs(value) else value
+        name: ",".join(map(os.path.basename, value.split(",")))
+        if isinstance(value, str) and os.path.isabs(value)
+        else value
         for name, value in options.items()
     }

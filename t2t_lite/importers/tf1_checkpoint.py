@@ -73,9 +73,14 @@ def find(path: str | os.PathLike[str], number: int = 1) -> list[str]:
             that is there.
 
     Raises:
-        UsageError: there are fewer checkpoints.
+        UsageError: there are fewer checkpoints, or `path` names one and not a folder.
     """
     if not os.path.isdir(path):
+        if number > 1:
+            raise UsageError(
+                f"{path} is not a folder, of which --average={number} takes the newest {number} checkpoints. Give the "
+                "folder, or the checkpoints themselves as A,B,... without --average."
+            )
         return [re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))]
     folder = Path(path)
     prefixes = sorted((str(file.with_suffix("")) for file in folder.glob("*.index")), key=_step)

@@ -1,5 +1,7 @@
 """The Python interface compared with the commands: a run gives the same translations, scores and attention."""
 
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +88,22 @@ def test_the_n_best_fall_in_score(run: LoadedRun) -> None:
         assert not line or scores[0] < 0
 
 
+def test_as_many_outputs_as_the_beam_has(run: LoadedRun) -> None:
+    beam = run._run.translator.beam_size
+    assert [len(best) for best in run.nbest(LINES[:2], 2, beam_size=2)] == [2, 2]
+    for n, search in ((beam + 1, {}), (0, {}), (-1, {}), (3, {"beam_size": 2})):
+        size = search.get("beam_size", beam)
+        with pytest.raises(UsageError, match=rf"n={n} must be from 1 to the beam size, {size}\. For a run, give beam_"):
+            run.nbest(LINES[:2], n, **search)
+
+
+def test_lines_and_pairs_that_come_one_by_one(run: LoadedRun, tmp_path: Path) -> None:
+    (tmp_path / "in.de").write_text("".join(f"{line}\n" for line in LINES))
+    with open(tmp_path / "in.de") as lines:
+        assert run.translate(lines) == run.translate(LINES)
+    assert run.score(zip(*zip(*PAIRS, strict=True), strict=True)) == run.score(PAIRS) != []
+
+
 PAIRS = [("ein Haus", "a house"), ("", "a house"), ("der Hund schläft", ""), (LINES[3], "the small cat sees the dog")]
 
 
@@ -149,6 +167,28 @@ def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path) -> N
             call()
     with pytest.raises(UsageError, match="the search of an export is fixed"):
         loaded.translate(LINES, beam_size=2)
+    with pytest.raises(
+        UsageError, match=r"n=5 must be from 1 to the beam size, 4\..* an export has the --beam_size of"
+    ):
+        loaded.nbest(LINES, 5)
+
+
+@pytest.mark.usefixtures("int8_machine")
+def test_a_run_in_int8_shows_no_attention(folder: Path) -> None:
+    run = t2t_lite.load(folder, precision="int8")
+    assert any(run.translate(LINES))
+    with pytest.raises(UsageError, match="attention is not for a run loaded with precision='int8'"):
+        run.attention(LINES[0])
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="takes a feature off x86")
+def test_a_processor_that_would_add_wrongly_is_refused(folder: Path) -> None:
+    code = "import sys, t2t_lite; t2t_lite.load(sys.argv[1], precision='int8')"
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if the processor had nothing newer
+    command = [sys.executable, "-c", code, folder]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "UsageError: This machine has no exact products of 8-bit integers" in done.stderr
 
 
 def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The client's connections: kept open, answers that trickle in, answers in chunks, wrong ports."""
 
 import contextlib
+import http.client
 import socket
 import threading
 import time
@@ -44,6 +45,28 @@ def test_a_kept_connection_that_the_server_has_closed_is_replaced() -> None:
         for _ in range(3):
             assert translator.translate(["a"])[0][0].text == "a"
             time.sleep(0.05)
+
+
+class _NewerResponse(http.client.HTTPResponse):
+    """Closes itself with the last piece of its body, as since Python 3.11.8 and 3.12.2."""
+
+    def read1(self, n: int = -1) -> bytes:
+        piece = super().read1(n)
+        if self.length == 0 and not self.isclosed():
+            self._close_conn()  # type: ignore[attr-defined]
+        return piece
+
+
+@pytest.mark.parametrize("response_class", [http.client.HTTPResponse, _NewerResponse])
+def test_an_answer_that_says_the_connection_closes(response_class: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http.client.HTTPConnection, "response_class", response_class)
+    closing = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    with (
+        raw_server(lambda connection: connection.sendall(closing)) as address,
+        ServerTranslator(address, "toy") as translator,
+    ):
+        for _ in range(2):
+            assert translator.translate(["a"])[0][0].text == "a"
 
 
 def test_an_answer_in_drops_is_cut_off_at_the_deadline() -> None:

@@ -197,7 +197,7 @@ def test_the_deadline_of_the_client_over_grpc(server: Server) -> None:
         (Fault(status=404, body=b"<h1>Not\n Found</h1>"), ServerError, "404 and not as .*'<h1>Not Found</h1>'.*8501"),
         (Fault(status=405, body=b""), ServerError, "405 and not as TensorFlow Serving does"),
         (Fault(status=413, body=b'{"error": "too big"}'), ServerError, "413: too big. Send fewer lines"),
-        (Fault(status=502, body=b"<html>"), ServerError, "502: Bad Gateway. See the server's log"),
+        (Fault(status=502, body=b"<html>"), NoAnswerError, "502: Bad Gateway. See the server's log"),
         (Fault(status=400, body=b'{"error": "\xff\n\x01"}'), UsageError, "400: \ufffd \x01. The model"),
         (Fault(status=301, body=b"", headers=(("Location", "http://b/"),)), ServerError, "on to http://b/; redirects"),
         (

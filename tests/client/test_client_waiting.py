@@ -1,5 +1,6 @@
 """How the client waits: servers that start later, models that load, requests that are given up."""
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from t2t_lite.client import errors
 from t2t_lite.client.client import ServerTranslator
 from t2t_lite.errors import T2TError
+from tests.client.test_client_connections import raw_server
 from tests.serving.server import Server, serve
 
 
@@ -47,6 +49,26 @@ def test_waiting_for_a_server_that_starts_later(toy_base: Path, protocol: str) -
             waiting.join(60)
             assert ready.is_set()
             assert translator.translate(["a b"])[0][0].text == "b a!"
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_waiting_behind_a_proxy_whose_server_starts(status: int) -> None:
+    """While waiting, the proxy's refusal is not the end; a translation's request is not sent again after it."""
+    ready = b'{"model_version_status": [{"version": "1", "state": "AVAILABLE", "status": {"error_message": ""}}]}'
+    refusal = (status, b"<html>")
+    answers, asked = iter([refusal, refusal, (200, ready), refusal]), []
+
+    def answer(connection: socket.socket) -> None:
+        code, body = next(answers)
+        asked.append(code)
+        connection.sendall(b"HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n%b" % (code, len(body), body))
+
+    with raw_server(answer) as address, ServerTranslator(address, "toy") as translator:
+        translator.wait(30)
+        assert asked == [status, status, 200]
+        with pytest.raises(errors.NoAnswerError, match=f"answered {status}"):
+            translator.translate(["a"])
+    assert asked == [status, status, 200, status]
 
 
 def test_waiting_for_a_model_that_loads(toy_base: Path, tmp_path: Path, protocol: str) -> None:

@@ -221,6 +221,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), None)])
 
 
+def test_a_number_to_average_is_of_a_folder(tmp_path: Path) -> None:
+    path = save(tmp_path / "model.ckpt-1", variables())
+    with pytest.raises(
+        UsageError, match=r"ckpt-1 is not a folder, of which --average=2 takes the newest 2 checkpoints"
+    ):
+        tensor2tensor.read([path], average=2)
+
+
 def test_checkpoints_of_two_models_are_not_averaged(tmp_path: Path) -> None:
     first = save(tmp_path / "model.ckpt-1", variables())
     with pytest.raises(DataError, match="not checkpoints of one training.*encoder/layer_2"):
