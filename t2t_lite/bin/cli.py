@@ -49,8 +49,10 @@ class Interrupts:
         raise self._raised
 
 
-def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
+def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str = "run the same command again") -> int:
     """Runs a command's body; returns its exit status.
+
+    `interrupted` is printed after Ctrl-C or SIGTERM; `again` is what to do when there is room on the disk again.
 
     0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. Errors
     that the user can fix are printed as a sentence, without a traceback.
@@ -71,7 +73,7 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        advice = " Make room and run the same command again." if error.errno in _NO_ROOM else ""
+        advice = f" Make room and {again}." if error.errno in _NO_ROOM else ""
         return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.{advice}", 1)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, line_source, output, progress, sampler_flags
 from t2t_lite.bin.partial_output import PartialOutput, Stream
@@ -22,12 +21,9 @@ if TYPE_CHECKING:
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
+_SEARCH = ("precision", "beam_size", "length_penalty", "extra_length", "max_source_length")
 # The flags for what is fixed in an exported model.
-_RUN_FLAGS = (
-    *("checkpoint", "usr_dir", "trust_run", "split", "precision"),
-    *("beam_size", "length_penalty", "extra_length", "max_source_length"),
-    *sampler_flags.FLAGS,
-)
+_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", *_SEARCH, *sampler_flags.FLAGS)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -35,7 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
-    return cli.run(lambda: _run(args))
+    again = "run the same command with --resume" if _can_resume(args) else "run the same command again"
+    return cli.run(lambda: _run(args), again=again)
 
 
 def make_parser() -> cli.Parser:
@@ -97,10 +94,20 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
     if args.resume and args.output is None:
         parser.error("--resume needs --output=FILE: standard output keeps nothing")
     for flag in ("resume", "shard"):
-        if getattr(args, flag) and not args.split and not (args.input and line_source.is_file(args.input)):
+        if getattr(args, flag) and not _can_read_again(args):
             parser.error(f"--{flag} needs --input=FILE: what comes in a pipe cannot be read again")
     if args.shard and args.split:
         parser.error("--shard goes with --input, not with --split")
+
+
+def _can_read_again(args: argparse.Namespace) -> bool:
+    """Whether the input is a file or a split, and not a pipe."""
+    return args.split is not None or line_source.is_file(args.input)
+
+
+def _can_resume(args: argparse.Namespace) -> bool:
+    """Whether a stopped command leaves an output that --resume continues."""
+    return line_source.is_file(args.output) and _can_read_again(args)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -125,14 +132,14 @@ def _run(args: argparse.Namespace) -> int:
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     sampling = sampler_flags.sampling(args)  # before the run is opened, which takes long
-    translator, identity, split_lines = _open(args, folders, sampling)
+    translator, identity, search, split_lines = _open(args, folders, sampling)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:
         raise UsageError(
             f"--nbest={nbest} must be at most the beam size, {translator.beam_size}; it is --beam_size of "
             f"{'this command' if args.saved_model is None else 't2t-lite-exporter'}."
         )
-    with _output(args, identity) as out:
+    with _output(args, identity, search) as out:
         if live is not None:
             if args.input is None and sys.stdin.isatty():
                 print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
@@ -168,17 +175,15 @@ def _translate(
     except BaseException:
         if isinstance(out, PartialOutput):
             whole = f" of {total:,}" if total is not None else ""
-            print(
-                f"{out.done:,}{whole} lines are translated, in {out.partial}. The same command with --resume goes on.",
-                file=sys.stderr,
-            )
+            advice = " The same command with --resume goes on." if _can_resume(args) else ""
+            print(f"{out.done:,}{whole} lines are translated, in {out.partial}.{advice}", file=sys.stderr)
         raise
     out.finish()
 
 
-def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
+def _output(args: argparse.Namespace, identity: str, search: dict[str, Any]) -> PartialOutput | Stream:
     """Returns the output stream; with --resume, that of a stopped command."""
-    if args.output is None or (os.path.exists(args.output) and not os.path.isfile(args.output)):  # such as /dev/null
+    if not line_source.is_file(args.output):  # standard output, or a device such as /dev/null
         return Stream(args.output)
     left = PartialOutput.left(args.output)
     if args.resume and left is None:
@@ -186,26 +191,27 @@ def _output(args: argparse.Namespace, identity: str) -> PartialOutput | Stream:
     elif args.resume:
         print(f"Going on after {left:,} lines.", file=sys.stderr)
     elif left:
-        print(
-            f"{args.output}.partial, which holds {left:,} translated lines, is begun again (--resume would go on).",
-            file=sys.stderr,
-        )
+        advice = " (--resume would go on)" if _can_resume(args) else ""
+        print(f"{args.output}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
     names = (*_RUN_FLAGS, "nbest", "json", "pretty", "shard")
     settings = {name: getattr(args, name) for name in names if name not in ("checkpoint", "usr_dir", "trust_run")}
-    return PartialOutput(args.output, {"model": identity, **settings}, resume=args.resume)
+    return PartialOutput(args.output, {"model": identity, **settings, **search}, resume=args.resume)
 
 
 def _open(
     args: argparse.Namespace, folders: Sequence[str], sampling: Sampling | None
-) -> tuple[LineTranslator, str, list[str]]:
-    """Returns the translator, the checksums that identify its weights, and the lines of --split."""
+) -> tuple[LineTranslator, str, dict[str, Any], list[str]]:
+    """Returns the translator, the checksums that identify its weights, its search, and the lines of --split."""
     if args.saved_model is not None:
         exported = _open_export(args)
-        return exported, _content(exported.folder / "variables" / "variables.index"), []
+        search = {name: exported.card["hparams"].get(name) for name in _SEARCH}
+        return exported, _content(exported.folder / "variables" / "variables.index"), search, []
     run = _open_run(args, folders)
     run.translator.sampling = sampling
     lines = run.store().text(args.split)[0] if args.split else []
-    return run.translator, ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members), lines
+    identity = ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members)
+    precision = args.precision or ",".join(member.model.compute_dtype for member in run.members)
+    return run.translator, identity, {**run.translator.settings, "precision": precision}, lines
 
 
 def _content(index: Path) -> str:

@@ -32,6 +32,10 @@ def check_output(flag: str, path: str) -> None:
     """Raises UsageError if `write_file` could not write there."""
     if os.path.isdir(path):
         raise UsageError(f"--{flag}={path} is a folder, not a file.")
+    if os.path.exists(path) and not os.path.isfile(path):  # a device is written to, whoever may write to its folder
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"--{flag}={path} cannot be written to.")
+        return
     check_folder(flag, os.path.dirname(path) or ".")
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.bin.output import write_file
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import replace_file, sync
+from t2t_lite.files import sync
 
 try:
     import fcntl
 except ImportError:  # not a Unix system
     fcntl = None  # type: ignore[assignment]
+
+_log = logging.getLogger("t2t_lite")
 
 
 class PartialOutput:
@@ -48,7 +53,9 @@ class PartialOutput:
         self._file = open(os.open(self.partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")  # noqa: SIM115 (see __exit__)
         try:
             self._lock()
-            if resume and self._state.exists():
+            if not resume:
+                self._state.unlink(missing_ok=True)  # it counts the lines of what is dropped now
+            elif self._state.exists():
                 self._read_state()
             self._file.truncate(self._bytes)  # drops a block that was only partly written
             self._file.seek(self._bytes)
@@ -60,7 +67,8 @@ class PartialOutput:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # of what `write` could not write, which is not counted
+            self._file.close()
 
     @staticmethod
     def left(path: str) -> int | None:
@@ -86,15 +94,19 @@ class PartialOutput:
 
     def write(self, lines: Sequence[str], data: bytes) -> None:
         """Adds the output `data` of a block of input lines."""
-        self._file.write(data)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(data)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            error.filename = str(self.partial)  # the error of a full disk names no file
+            raise
         for line in lines:
             self._count(line)
         self._bytes += len(data)
         self.done += len(lines)
         state = {"lines": self.done, "bytes": self._bytes, "input_sha256": self._hash.hexdigest()}
-        replace_file(self._state, json.dumps({**state, "settings": self._settings}, indent=2) + "\n")
+        write_file(str(self._state), (json.dumps({**state, "settings": self._settings}, indent=2) + "\n").encode())
 
     def finish(self) -> None:
         """Gives the file its final name."""
@@ -110,6 +122,12 @@ class PartialOutput:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
+        except OSError as error:  # some network file systems have no locks
+            _log.warning(
+                "%s cannot be locked (%s); see to it that no other t2t-lite-decoder writes there.",
+                self.partial,
+                error.strerror,
+            )
 
     def _count(self, line: str) -> None:
         self._hash.update(line.encode("utf-8") + b"\n")

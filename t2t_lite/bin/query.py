@@ -83,7 +83,8 @@ def _run(args: argparse.Namespace) -> int:
     lines = _input_lines(args.input)
     if args.output is not None:
         output.check_output("output", args.output)
-        if args.input is not None and os.path.exists(args.output) and os.path.samefile(args.input, args.output):
+        source = 0 if args.input is None else args.input  # 0: standard input
+        if os.path.isfile(args.output) and os.path.samestat(os.stat(source), os.stat(args.output)):
             raise UsageError(f"--output={args.output} is the input, which would be overwritten while it is read.")
     if args.input is None and sys.stdin.isatty():  # a conversation: each line is answered before the next
         args.batch_size = args.concurrency = 1
@@ -139,7 +140,10 @@ def _translate(args: argparse.Namespace, translator: ServerTranslator, lines: It
 
 
 def _open_output(path: str | None) -> contextlib.AbstractContextManager[IO[bytes]]:
-    return contextlib.nullcontext(sys.stdout.buffer) if path is None else open(path, "wb")
+    if path is None:
+        return contextlib.nullcontext(sys.stdout.buffer)
+    os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
+    return open(path, "wb")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,26 @@
 """Where t2t-lite-decoder writes its output; tests/system runs the whole command."""
 
 import argparse
+import errno
+import io
 import os
 import pty
+import resource
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from t2t_lite.bin import cli, decoder
+from t2t_lite.bin.partial_output import PartialOutput
 from t2t_lite.errors import UsageError
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.run_dir import RunSpec, write_run
+from t2t_lite.text.vocabulary import train_vocabulary
 
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
 
@@ -23,7 +33,7 @@ def write(output: str | None, *results: list[SimpleNamespace], **flags: object) 
     args = argparse.Namespace(**{**ARGS, "json": False, "output": output, "pretty": False, "resume": False, **flags})
     rows = list(results) or RESULTS
     lines = ["bigger", ""][: len(rows)]
-    with decoder._output(args, "the model") as out:
+    with decoder._output(args, "the model", {}) as out:
         out.write(lines, decoder._rows(args, lines, rows))
         out.finish()
 
@@ -98,3 +108,79 @@ def test_options_of_a_sampler_are_read_before_the_run_is_opened(
     for option, message in (("top_q=3", "has no option 'top_q'"), ("top_k=0", "top_k=0 must be a whole number")):
         assert decoder.main([*flags, f"--sampler_options={option}"]) == 2
         assert message in capsys.readouterr().err
+
+
+def _write_run(folder: Path, beam_size: int) -> None:
+    hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, beam_size=beam_size, extra_length=3)
+    write_run(folder, RunSpec("toy_ende", {}, "data", None, "base", "transformer", hparams))
+
+
+@pytest.fixture(scope="module")
+def make_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Writes make_run(beam_size), a run as the trainer does, with untrained weights; all have the same vocabulary."""
+    vocabulary = train_vocabulary(["a small dog sees the big cat", "ein kleiner Hund sieht die Katze"] * 2, size=60)
+
+    def make(beam_size: int) -> Path:
+        folder = tmp_path_factory.mktemp("run")
+        _write_run(folder, beam_size)
+        vocabulary.save(folder / "vocabulary.model")
+        hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2)
+        Checkpoints(folder, Transformer.from_hparams(hparams, vocabulary.size, vocabulary.size, True)).save(7)
+        return folder
+
+    return make
+
+
+def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], Path], tmp_path: Path) -> None:
+    one, other, out = make_run(2), make_run(1), tmp_path / "out"
+
+    def begin(folders: list[Path], *flags: str) -> PartialOutput:
+        named = ",".join(map(str, folders))
+        args = decoder.make_parser().parse([f"--output_dir={named}", f"--output={out}", *flags])
+        _, identity, search, _ = decoder._open(args, [str(folder) for folder in folders], None)
+        stream = decoder._output(args, identity, search)
+        assert isinstance(stream, PartialOutput)
+        return stream
+
+    with begin([one]) as stream:
+        stream.write(["a"], b"b\n")
+    _write_run(one, beam_size=1)  # as the trainer does where a run goes on with another beam size
+    with pytest.raises(UsageError, match=r"begun with other settings:\n  beam_size: 2 -> 1\nGive the same"):
+        begin([one], "--resume")
+    with begin([one], "--resume", "--beam_size=2", "--precision=float32") as stream:  # named or not, they are the same
+        assert stream.done == 1
+    _write_run(one, beam_size=2)
+    with begin([one, other]) as stream:
+        stream.write(["a"], b"b\n")
+    with pytest.raises(UsageError, match=r"other settings:\n  beam_size: 2 -> 1\nGive"):
+        begin([other, one], "--resume")
+    with begin([other, one], "--resume", "--beam_size=2") as stream:
+        assert stream.done == 1
+
+
+@pytest.mark.parametrize(("given", "advice"), [("a file", " with --resume"), ("a pipe", " again")])
+def test_what_a_full_disk_leaves_and_how_to_go_on(
+    given: str,
+    advice: str,
+    make_run: Callable[[int], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines, out = "dog " * 1000 + "\n", tmp_path / "out"
+    (tmp_path / "in").write_text(lines * 50)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode() * 50)))
+    monkeypatch.setattr(cli, "Interrupts", lambda: SimpleNamespace(check=lambda: None))  # as above
+    flags = [f"--output_dir={make_run(1)}", f"--output={out}", "--json", "--max_source_length=4"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        assert decoder.main([*flags, *([f"--input={tmp_path / 'in'}"] if given == "a file" else [])]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = capsys.readouterr().err
+    assert said.endswith(
+        f"error: {out}.partial: {os.strerror(errno.EFBIG)}. Make room and run the same command{advice}.\n"
+    )
+    assert ("The same command with --resume goes on." in said) == (given == "a file")
+    assert f" lines are translated, in {out}.partial." in said

@@ -1,10 +1,13 @@
 """An output that grows block by block: what a killed command leaves, and how the next one resumes."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from t2t_lite.bin import partial_output
 from t2t_lite.bin.partial_output import PartialOutput
 from t2t_lite.errors import DataError, UsageError
 
@@ -84,3 +87,27 @@ def test_two_commands_do_not_write_the_same_file(tmp_path: Path) -> None:
                 PartialOutput(str(path), SETTINGS, resume=resume)
         first.finish()
     assert path.read_text() == "A\nB\n"
+
+
+def test_what_is_begun_again_and_stopped_at_once_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    _write(path, [LINES[:4]], end=False)
+    _write(path, [], end=False)
+    assert PartialOutput.left(str(path)) is None
+    _write(path, [LINES], resume=True)
+    assert path.read_text() == WHOLE
+
+
+def test_a_file_system_without_locks_is_reported_and_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(partial_output.fcntl, "flock", none)
+    _write(tmp_path / "out", [LINES])
+    assert (tmp_path / "out").read_text() == WHOLE
+    assert caplog.messages == [
+        f"{tmp_path / 'out.partial'} cannot be locked (No locks available); see to it that no other t2t-lite-decoder "
+        "writes there."
+    ]

@@ -95,6 +95,20 @@ def test_files(ask: Query, tmp_path: Path) -> None:
     plain.write_text("")
     assert ask(f"--input={plain}", f"--output={out}") == (0, "", "")
     assert out.read_text() == ""
+    assert ask(f"--output={tmp_path}/new/folder/out", text="a b\n") == (0, "", "")
+    assert (tmp_path / "new" / "folder" / "out").read_text() == "b a!\n"
+
+
+def test_standard_input_is_not_overwritten_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "corpus"
+    path.write_text("a b\n")
+    command = [sys.executable, "-m", "t2t_lite.bin.query", "--server=127.0.0.1:1", "--model=toy", f"--output={path}"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with open(path, "rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, check=False, timeout=60, env=environment)
+    assert done.returncode == 2
+    assert f"--output={path} is the input, which would be overwritten while it is read." in done.stderr.decode()
+    assert path.read_text() == "a b\n"
 
 
 def test_a_failure_on_the_way_keeps_what_is_written_and_says_where(ask: Query, server: Server, tmp_path: Path) -> None:

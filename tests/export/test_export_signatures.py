@@ -1,6 +1,9 @@
 """Answers of an exported model in a session, as the server runs it: the translator's outputs, row by row."""
 
 import concurrent.futures
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +11,11 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.bin import decoder
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import UsageError
+from t2t_lite.export.export_folder import CARD_FILE
 from t2t_lite.export.exported import ExportedTranslator
 from t2t_lite.export.saved_model import ATTENTION_PIECES, ATTENTION_ROWS, ServedModel
 from t2t_lite.export.text_ops import GraphText
@@ -250,3 +256,23 @@ def test_lines_through_an_export_are_lines_through_the_run(exported: Exported) -
         assert [[h.text for h in row] for row in theirs] == [[h.text for h in row] for row in ours]
         scores = [[[h.score for h in row] for row in results] for results in (theirs, ours)]
         np.testing.assert_allclose(*scores, rtol=1e-4)
+
+
+def test_an_output_goes_on_with_an_export_of_the_same_search_alone(exported: Exported, tmp_path: Path) -> None:
+    """The weights of both exports are equal; only the model card tells their searches apart."""
+    out, other = tmp_path / "out", Path(shutil.copytree(exported.version, tmp_path / "2"))
+    card = json.loads((other / "assets" / CARD_FILE).read_text())
+    card["hparams"]["beam_size"] = 1
+    (other / "assets" / CARD_FILE).write_text(json.dumps(card))
+
+    def begin(version: Path, *flags: str) -> Any:
+        args = decoder.make_parser().parse([f"--saved_model={version}", f"--output={out}", *flags])
+        _, identity, search, _ = decoder._open(args, [], None)
+        return decoder._output(args, identity, search)
+
+    with begin(exported.version) as stream:
+        stream.write(["a"], b"b\n")
+    with pytest.raises(UsageError, match=r"begun with other settings:\n  beam_size: 3 -> 1\nGive the same"):
+        begin(other, "--resume")
+    with begin(exported.version, "--resume") as stream:
+        assert stream.done == 1

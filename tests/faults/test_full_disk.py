@@ -19,6 +19,7 @@ import pytest
 from t2t_lite.bin import cli, output
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import open_store
+from t2t_lite.errors import UsageError
 from t2t_lite.problems.text2text import Text2text
 from t2t_lite.runs.run_dir import read_run
 from tests import commands
@@ -167,6 +168,17 @@ def test_read_only_folders_are_reported_before_any_work(
     assert said.startswith(f"error: The checkpoint of step 2 could not be written to {disk / 'run' / 'averaged'}: ")
     assert (contents(disk), contents(trained)) == before
     assert len(prepare(read_run(trained).make_problem(), disk / "run" / "data").split("dev")) == 20  # reading works
+
+
+def test_a_device_is_written_to_also_in_a_folder_that_is_not(request: pytest.FixtureRequest) -> None:
+    path = Path(os.devnull)
+    if not os.geteuid():  # as for the commands above; a named pipe may be written to on a read-only disk, too
+        path = request.getfixturevalue("mounted") / "pipe"
+        os.mkfifo(path)
+        mount(path.parent, "remount,ro")
+    output.check_output("output", str(path))
+    with pytest.raises(UsageError, match="cannot be written to"):
+        output.check_output("output", str(path.parent / "file"))
 
 
 def test_a_file_that_could_not_be_written_leaves_the_one_before(tmp_path: Path) -> None:
