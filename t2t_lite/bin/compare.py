@@ -66,6 +66,7 @@ def _flops(text: str) -> float:
 
 
 def _run(args: argparse.Namespace) -> int:
+    interrupts = cli.Interrupts()
     registry.load_plugins(args.usr_dir)
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
@@ -78,7 +79,10 @@ def _run(args: argparse.Namespace) -> int:
 
     runs = Runs(args, _flags(args))
     runs.plan(args.sets)
-    trained = [runs.trained(entry) for entry in args.sets]
+    trained = []
+    for entry in args.sets:
+        interrupts.check()
+        trained.append(runs.trained(entry))
     rows = [measure(entry.name, groups, args.usr_dir) for entry, groups in zip(args.sets, trained, strict=True)]
     rows = [row.against(rows[0]) for row in rows]
     folder = Path(args.output_dir)

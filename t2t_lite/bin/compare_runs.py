@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
-from t2t_lite.bin import problem_flags
+from t2t_lite.bin import cli, problem_flags
 from t2t_lite.bin.compare_sets import Entry, recipe
 from t2t_lite.errors import DataError, TrainingError, UsageError
 from t2t_lite.files import replace_file
@@ -25,7 +26,6 @@ from t2t_lite.training.recipe import intervals_of, recipe_plan
 from t2t_lite.training.trainer import build_model
 
 _FILE = "runs.json"
-_MIB = 2**10  # in KiB, which the system reports
 
 
 class Run(NamedTuple):
@@ -158,13 +158,28 @@ def _measured(folder: Path, peak_mib: int) -> Run:
 
 def _train(flags: Sequence[str], name: str) -> int:
     """Trains in a process of its own; returns its peak memory in MiB."""
-    process = subprocess.Popen([sys.executable, "-m", "t2t_lite.bin.trainer", *flags])
-    try:
-        _, status, usage = os.wait4(process.pid, 0)
-    except KeyboardInterrupt:  # the process has received the signal, too, and saves
-        process.wait()
-        raise
-    process.returncode = code = os.waitstatus_to_exitcode(status)  # it has ended: Popen must not wait for it again
-    if code:
-        raise TrainingError(f"The training of {name} has ended with status {code}; the same command goes on with it.")
-    return int(usage.ru_maxrss / _MIB)
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "t2t_lite.bin.compare_training", str(writer), *flags]
+    with open(reader, encoding="utf-8") as report:
+        with open(writer, "wb"):  # open in the new process alone
+            process = subprocess.Popen(command, pass_fds=[writer])
+        try:
+            code = process.wait()
+        except KeyboardInterrupt as stopped:
+            if isinstance(stopped, cli.Terminated):
+                process.send_signal(_stop_signal())
+            process.wait()  # it saves; Ctrl-C goes to both processes
+            raise
+        if code:
+            raise TrainingError(
+                f"The training of {name} has ended with status {code}; the same command goes on with it."
+            )
+        return int(report.readline())
+
+
+def _stop_signal() -> int:
+    """Returns the signal that asks a training to save and end, also if SIGTERM went to all processes of a group.
+
+    A second SIGTERM would end the training at once, without saving; a second signal that is SIGHUP does not.
+    """
+    return signal.SIGTERM if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else signal.SIGHUP  # SIG_IGN: nohup

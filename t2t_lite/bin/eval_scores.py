@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def text_metrics(
     args: argparse.Namespace, metric: str, language: str, bleu_tokenize: str | None = None
 ) -> list[Metric]:
-    """Returns the metrics asked for; where no flag says how to compute BLEU, the problem does.
+    """Returns the metrics asked for; what no flag says about BLEU, its case or its tokeniser, the problem does.
 
     Args:
         metric, bleu_tokenize: the problem's.
@@ -27,14 +27,12 @@ def text_metrics(
 
     metrics = []
     if args.metric in ("bleu", "all"):
-        if args.lowercase or args.tokenize or metric in ("chrf", "bleu_paper"):
-            tokenize = args.tokenize or bleu_tokenize
-            metrics.append(bleu.bleu(lowercase=args.lowercase, tokenize=tokenize, language=language))
-        else:
-            metrics.append(bleu.metric(metric, language, bleu_tokenize))
-            note = bleu.tokenizer_note(metric, language, bleu_tokenize)
-            if note:
-                print(note, file=sys.stderr)
+        lowercase = args.lowercase or metric in ("bleu_lc", "bleu_tok_lc")
+        tokenize = args.tokenize or ("none" if metric == "bleu_tok_lc" else bleu_tokenize)
+        metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language))
+        note = "" if args.tokenize else bleu.tokenizer_note(metric, language, bleu_tokenize)
+        if note:
+            print(note, file=sys.stderr)
     if args.metric in ("chrf", "all"):
         metrics.append(bleu.chrf(lowercase=args.lowercase))
     if args.metric == "ter":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,20 +45,20 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
         DataError: it could not be written; nothing is left of it, and earlier versions are unchanged.
     """
     base = Path(base)
-    aside = base / f".partial.{os.getpid()}"
     try:
-        aside.mkdir(parents=True)
-        write(aside)
-        _to_disk(aside)
-        return _numbered(aside, base)
+        base.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial.", dir=base, ignore_cleanup_errors=True) as aside:
+            folder = Path(aside, "version")  # one below, because only the owner may read a temporary folder
+            folder.mkdir()
+            write(folder)
+            _to_disk(folder)
+            return _numbered(folder, base)
     except (OSError, tf.errors.OpError) as error:
         reason = str(error).partition("\n")[0]
         raise DataError(
             f"The model could not be written to {base}: {reason}. Nothing is left of it; make room, or give another "
             "--export_dir, and run the same command again."
         ) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:

@@ -1,6 +1,14 @@
 """t2t-lite-compare: real training runs, what it prints about them, and the flags that it refuses."""
 
+import contextlib
 import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +19,15 @@ from t2t_lite.metrics import bleu
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
 FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """The command handles signals in its own way; here it runs in the process of the tests."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -159,3 +176,42 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
     (tmp_path / "tiny-1" / "hparams.json").write_text("{", "utf-8")
     assert compare.main([*FLAGS, "--sets=tiny", "--train_steps=2", f"--output_dir={tmp_path}"]) == 1
     assert "The training of tiny-1 has ended with status" in capfd.readouterr().err
+
+
+def test_the_memory_of_a_training_is_its_own() -> None:
+    from t2t_lite.bin import compare_runs
+
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 200 * 2**10  # this process has loaded TensorFlow
+    assert 5 < compare_runs._train(["--registry_help"], "help") < 120  # that one has not
+
+
+def test_sigterm_ends_the_training_too_which_saves(tmp_path: Path) -> None:
+    """The training gets it from the command or, as from `timeout`, also from whoever sends it to the whole group."""
+    run, out = tmp_path / "tiny-1", tmp_path / "out"
+    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,log_every=1,eval_every=90000,save_every=90000"
+    flags = [*FLAGS[:2], f"--hparams={hparams}", "--sets=tiny", "--train_steps=90000", f"--output_dir={tmp_path}"]
+    saved = 0
+    for kill, name in ((os.kill, "SIGHUP"), (os.killpg, "SIGTERM")):
+        with open(out, "wb") as file:
+            command = [sys.executable, "-m", "t2t_lite.bin.compare", *flags]
+            process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+        try:
+            while _last_step(run) <= saved:
+                assert process.poll() is None, out.read_text()
+                time.sleep(0.05)
+            kill(process.pid, signal.SIGTERM)
+            assert process.wait(60) == 143, out.read_text()
+            lines = out.read_text().splitlines()
+            saved = _last_step(run)
+            assert lines[-2].startswith(f"{name}: step {saved} of 90,000 is done and saved."), lines
+            assert lines[-1] == "error: interrupted; the same command goes on."
+            assert max(int(path.stem.rpartition("-")[2]) for path in run.glob("checkpoints/*.index")) == saved
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _last_step(run: Path) -> int:
+    metrics = run / "metrics.jsonl"
+    lines = metrics.read_text("utf-8").split("\n")[:-1] if metrics.exists() else []
+    return json.loads(lines[-1])["step"] if lines else 0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from t2t_lite.bin import eval_flags, eval_scores
 from tests.bin.evaluated import HYPOTHESES, REFERENCES, evaluate, sgm, write
 
 
@@ -210,3 +211,24 @@ def test_neither_help_nor_files_load_tensorflow(tmp_path: Path, flags: list[str]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+@pytest.mark.parametrize(
+    ("metric", "bleu_tokenize", "flags", "computed"),
+    [
+        ("bleu_tok_lc", None, [], "case:lc|eff:no|tok:none"),
+        ("bleu_tok_lc", None, ["--lowercase"], "case:lc|eff:no|tok:none"),
+        ("bleu_tok_lc", None, ["--tokenize=intl"], "case:lc|eff:no|tok:intl"),
+        ("bleu_lc", None, ["--tokenize=intl"], "case:lc|eff:no|tok:intl"),
+        ("bleu_lc", "char", ["--lowercase"], "case:lc|eff:no|tok:char"),
+        ("bleu", "char", ["--lowercase"], "case:lc|eff:no|tok:char"),
+        ("bleu", "char", ["--tokenize=none"], "case:mixed|eff:no|tok:none"),
+        ("chrf", None, ["--lowercase"], "case:lc|eff:no|tok:13a"),
+    ],
+)
+def test_a_flag_changes_only_its_part_of_the_problems_bleu(
+    metric: str, bleu_tokenize: str | None, flags: list[str], computed: str
+) -> None:
+    args = eval_flags.make_parser().parse(["--output_dir=run", "--metric=bleu", *flags])
+    [bleu] = eval_scores.text_metrics(args, metric, "en", bleu_tokenize)
+    assert f"|{computed}|" in bleu.signature

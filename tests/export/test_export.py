@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.errors import DataError
-from t2t_lite.export.export import export
+from t2t_lite.export.export import export, new_version
 from t2t_lite.export.export_folder import CARD_FILE, DEFAULT_SIGNATURES, find_version, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, prediction_log
@@ -297,3 +297,16 @@ def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="Not a directory|File exists"):
         export(exported.served, tmp_path / "file", {})
+
+
+def test_what_a_killed_export_left_stands_in_no_way_and_stays(tmp_path: Path) -> None:
+    """A process that was killed may have had this one's number: in a container it is often 1."""
+    left = tmp_path / f".partial.{os.getpid()}"
+    left.mkdir()
+    (left / "saved_model.pb").write_text("half")
+    usual = left.stat().st_mode
+    version = new_version(tmp_path, lambda folder: (folder / "file").touch())
+    assert (version, version.stat().st_mode) == (tmp_path / "1", usual)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [left.name, "1"]
+    assert (left / "saved_model.pb").read_text() == "half"
+    assert [path.name for path in version.iterdir()] == ["file"]

@@ -1,0 +1,27 @@
+"""The process of a training of t2t-lite-compare: runs the trainer, then writes its own peak memory to a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+from pathlib import Path
+
+from t2t_lite.bin import trainer
+
+
+def peak_mib() -> int:
+    """Returns the peak memory of this process so far, in MiB."""
+    # In Linux, ru_maxrss counts the peak of the process that started this one as well.
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s*(\d+) kB", status.read_text(encoding="utf-8") if status.exists() else "")
+    if found:
+        return int(found[1]) // 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
+
+
+if __name__ == "__main__":
+    exit_status = trainer.main(sys.argv[2:])
+    os.write(int(sys.argv[1]), b"%d\n" % peak_mib())
+    sys.exit(exit_status)
