@@ -298,6 +298,22 @@ def test_usr_dir_with_loose_files(tmp_path: Path) -> None:
     assert _run(f"registry.load_plugins({str(tmp_path)!r})" + REPORT) == REPORTED
 
 
+def test_usr_dir_with_files_that_are_no_modules(tmp_path: Path) -> None:
+    (tmp_path / "my-rhymes.py").write_text(PLUGIN, encoding="utf-8")
+    (tmp_path / ".#my-rhymes.py").symlink_to("me@here.4711")  # Emacs' lock
+    (tmp_path / "._my-rhymes.py").write_bytes(b"\0\5\x16\7")  # from macOS
+    assert _run(f"registry.load_plugins({str(tmp_path)!r})" + REPORT) == REPORTED
+    (tmp_path / "my.rhymes.py").write_text(PLUGIN, encoding="utf-8")
+    package = tmp_path / "package.v2"
+    package.mkdir()
+    (package / "__init__.py").write_text(PLUGIN, encoding="utf-8")
+    for folder in (tmp_path, package):
+        with pytest.raises(
+            UsageError, match=r"--usr_dir: .* cannot be imported: in '.*\..*', .* a name without dots\."
+        ):
+            registry.load_plugins(str(folder))
+
+
 def test_usr_dir_that_is_a_package(tmp_path: Path) -> None:
     package = tmp_path / "my_package"
     package.mkdir()

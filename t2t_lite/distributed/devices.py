@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -45,20 +46,27 @@ class Devices:
 def make_strategy(devices: Devices) -> tf.distribute.Strategy:
     """Returns a strategy over GPUs, or over as many logical CPUs if there is no GPU.
 
-    Must be called before TensorFlow has touched its devices.
+    Logical CPUs can only be made before TensorFlow has touched its devices.
 
     Raises:
-        UsageError: fewer GPUs than asked for, or settings that do not go together.
+        UsageError: fewer GPUs than asked for, settings that do not go together, or too late for logical CPUs.
         TrainingError: the cluster cannot be joined.
     """
     number, all_reduce = _number(devices), devices.all_reduce
     kind = _kind(devices, number)
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
-        tf.config.experimental.set_memory_growth(gpu, True)
+        with contextlib.suppress(RuntimeError):  # too late, as after t2t_lite.load: memory stays as it is
+            tf.config.experimental.set_memory_growth(gpu, True)
     if not gpus and number > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
+        try:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
+        except RuntimeError:
+            raise UsageError(
+                f"--devices={number}: TensorFlow has begun to compute in this process, so that the CPU can no longer "
+                f"stand for {number} devices. Start a new process, or leave devices out."
+            ) from None
     if kind == "multi_worker":
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")

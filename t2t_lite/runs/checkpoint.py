@@ -24,6 +24,7 @@ from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.default_weights import read_default
 from t2t_lite.runs.saved_state import SavedState
+from t2t_lite.runs.weight_shapes import check_shapes
 from t2t_lite.schedules.base import Schedule
 
 NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
@@ -223,20 +224,15 @@ class Checkpoints:
         except READ_ERRORS as error:
             raise unreadable(path, error) from error
         wanted = {
-            variable_key(part, name): (name, variable)
+            variable_key(part, name): variable
             for part, group in state.items()
             for name, variable in group.items()
             if part not in self._training.may_lack or variable_key(part, name) in shapes
         }
         self._training.check_parts(state, {key.partition("/")[0] for key in shapes}, path)
-        for key, (name, variable) in wanted.items():
-            if list(variable.shape) != shapes.get(key):
-                raise DataError(
-                    f"The checkpoint {path} is of another model: {name} has shape {shapes.get(key, 'none')} there and "
-                    f"{list(variable.shape)} here."
-                )
+        check_shapes(path, {key: list(variable.shape) for key, variable in wanted.items()}, shapes)
         try:
-            for key, (_, variable) in wanted.items():
+            for key, variable in wanted.items():
                 variable.assign(reader.get_tensor(key))
             step = int(reader.get_tensor(variable_key("step")))
         except READ_ERRORS as error:

@@ -48,7 +48,8 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
     Args:
         write: writes the files of a checkpoint, given its path.
         every: a checkpoint at a step that is no multiple of it, as after a signal, is kept in addition until the next
-            save. So the checkpoints to average do not depend on where a run was stopped.
+            save. So the checkpoints to average do not depend on where a run was stopped. Earlier ones stay, as they
+            may be multiples of what `every` was before.
 
     Returns:
         The checkpoint's path.
@@ -67,7 +68,9 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
             shutil.rmtree(aside, ignore_errors=True)
         # The new one is always kept, whatever its step: a killed run may have left a best one of a later step.
         new = str(folder / f"{NAME}-{step}")
-        others = [path for path in list_checkpoints(folder) if path != new and _step(path) % every == 0]
+        others = [path for path in list_checkpoints(folder) if path != new]
+        if others and _step(others[-1]) % every:
+            del others[-1]
         room = keep - 1 if step % every == 0 else keep
         kept = [*others[max(len(others) - room, 0) :], new]
         _write_state(folder, kept)  # before the removal, or it would name missing files

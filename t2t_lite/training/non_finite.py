@@ -67,14 +67,17 @@ class NonFiniteGuard:
             self._report.skip(step, self._skipped)
             self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")
             return
-        facts = {"step": step, "loss": loss, "grad_norm": norm, **self._diagnose(step, batch)}
+        facts: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm}
+        named = "names micro-batch, sentences, gradients and layers"
+        try:
+            facts |= self._diagnose(step, batch)
+        except Exception as error:  # of any kind: the step's own error is what the user has to know
+            facts["not_examined"] = f"{type(error).__name__}: {error}"
+            named = f"says no more, as the step could not be computed again ({type(error).__name__})"
         path = self._folder / f"bad_step_{step}.json"
         if self._writes:
             replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
-        said = (
-            f"{what} and nothing was saved since the newest checkpoint, from which the run goes on. {path} names "
-            "micro-batch, sentences, gradients and layers."
-        )
+        said = f"{what} and nothing was saved since the newest checkpoint, from which the run goes on. {path} {named}."
         if diverged:
             raise TrainingError(
                 f"{said} {len(diverged)} weights, such as {diverged[0]}, are not finite, so no other batch can help: "
@@ -99,7 +102,7 @@ def diagnose(
             the sum of their squares), the one with the largest gradient. Each has "micro_batch" (its index, from 0),
             "loss", "pairs" (id in the prepared training data, from 0, and text), "gradient_norms" by variable (those
             not finite; if there are none, the largest) and "largest_activations": the greatest absolute output of each
-            layer, in the order of the forward pass.
+            layer that is called outside loops over positions, in the order of the forward pass.
     """
     paths: list[str] = []
     passes = _passes(step_function, model, step, paths)
@@ -153,15 +156,19 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
 
 @contextlib.contextmanager
 def _watched(model: keras.Model) -> Iterator[list[tuple[str, Any]]]:
-    """Context whose list receives (path, greatest absolute output) of each layer while a graph is traced."""
+    """Context whose list receives (path, greatest absolute output) of each layer while a graph is traced.
+
+    Layers in the body of a loop (keras.ops.scan) are left out: the graph around it cannot return their tensors.
+    """
     seen: list[tuple[str, Any]] = []
+    graph = tf.compat.v1.get_default_graph()
 
     def watched(layer: Any) -> Callable[..., Any]:
         call = layer.call
 
         def call_and_note(*args: Any, **kwargs: Any) -> Any:
             outputs = call(*args, **kwargs)
-            for value in tf.nest.flatten(outputs):
+            for value in tf.nest.flatten(outputs) if tf.compat.v1.get_default_graph() is graph else ():
                 if tf.is_tensor(value) and value.dtype.is_floating:
                     nan = tf.reduce_any(tf.math.is_nan(value))  # NaN, which a maximum may ignore
                     greatest = tf.cast(tf.reduce_max(tf.abs(value)), tf.float32)

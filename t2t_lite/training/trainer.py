@@ -108,7 +108,8 @@ class Trainer:
                 checkpoint. Weights, step, learning-rate schedule and the order of the data go on.
 
         Raises:
-            UsageError: nothing to reset, the other run has another vocabulary, or the workers do not agree on the run.
+            UsageError: nothing to reset, the other run has another vocabulary or model, or the workers do not agree on
+                the run.
             DataError: a checkpoint that cannot be read.
         """
         if not self.workers.is_chief:
@@ -126,7 +127,7 @@ class Trainer:
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
-            self._step = warm_start(self.checkpoints, self.store, warm_start_from, self._say, with_optimizer)
+            self._step = warm_start(self.checkpoints, self.store, self.spec, warm_start_from, self._say, with_optimizer)
         if reset_optimizer:
             if not step:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")

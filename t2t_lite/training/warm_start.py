@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite import config
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint import READ_ERRORS, Checkpoints, find, list_checkpoints, unreadable, variable_key
 from t2t_lite.runs.run_checksums import check_files
+from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.verify import read_record
 from t2t_lite.text import vocabulary_files
 from t2t_lite.text.vocabulary_files import FILES, AnyVocabulary, load_pair
 
+# Fields of models that do not change what given weights compute: those that only training or fresh weights depend on,
+# besides all whose names end in "dropout"; and those that the shapes of the weights decide.
+_OF_TRAINING = ("balance_weight", "initial_weights")
+_IN_SHAPES = ("d_k", "d_v", "num_decoder_layers", "max_positions")
+
 
 def warm_start(
-    checkpoints: Checkpoints, store: Store, warm_start_from: str, say: Callable[[str], None], with_optimizer: bool
+    checkpoints: Checkpoints,
+    store: Store,
+    spec: RunSpec,
+    warm_start_from: str,
+    say: Callable[[str], None],
+    with_optimizer: bool,
 ) -> int:
     """Loads the weights of a run, or of one checkpoint of it; returns the step that the new run goes on from.
 
     Args:
+        spec: the new run's.
         with_optimizer: also take the optimizer's slots and the step, from the named or else the newest checkpoint.
 
     Raises:
-        UsageError: its vocabularies differ from the data's, so an id means another piece there.
+        UsageError: its vocabularies differ from the data's, so an id means another piece there; or its model, or
+            settings with which the same weights compute something else.
         DataError: no such checkpoint, or one of another model; or its run's vocabulary is damaged.
     """
     bare = _is_checkpoint(warm_start_from)
@@ -41,6 +56,7 @@ def warm_start(
     if record is not None:
         known = record["files"] or {}
         check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
+        _check_model(record, spec, warm_start_from)
     if vocabulary_files.is_there(run):
         _check_vocabularies(str(run) if bare else warm_start_from, store)
     else:
@@ -84,6 +100,30 @@ def _training_of(warm_start_from: str) -> str:
             "import it again with t2t-lite-import --with_optimizer."
         )
     return paths[-1]
+
+
+def _check_model(record: Mapping[str, Any], spec: RunSpec, warm_start_from: str) -> None:
+    """Compares what both have; the record may be of an earlier version, which had fewer fields."""
+    if record["model"] != spec.model:
+        raise UsageError(
+            f"The weights of {warm_start_from} are of the model {record['model']}, and this run's is {spec.model}. "
+            f"Give --model={record['model']} and a recipe of it, or leave --warm_start_from out."
+        )
+    theirs, ours = record["hparams"], config.to_dict(spec.hparams)
+    compared = [
+        field.name
+        for field in config.model_fields(type(spec.hparams))
+        if field.meta.resume != "always" and field.name not in (*_OF_TRAINING, *_IN_SHAPES)
+        if not field.name.endswith("dropout")
+    ]
+    changed = {name: theirs[name] for name in compared if name in theirs and theirs[name] != ours[name]}
+    if changed:
+        differences = ", ".join(f"{name}: {value} -> {ours[name]}" for name, value in changed.items())
+        flags = ",".join(f"{name}={value}" for name, value in changed.items())
+        raise UsageError(
+            f"The weights of {warm_start_from} were trained in another model than this run's: {differences}. Give "
+            f"--hparams={flags}, or leave --warm_start_from out."
+        )
 
 
 def _check_vocabularies(run: str, store: Store) -> None:

@@ -5,9 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
 
 from t2t_lite.distributed import devices as module
-from t2t_lite.distributed.devices import Devices, choose_devices, largest_divisor
+from t2t_lite.distributed.devices import Devices, choose_devices, largest_divisor, make_strategy
 from t2t_lite.errors import UsageError
 from tests import commands
 from tests.faults.material import LARGE, SMALL, write_corpus
@@ -103,6 +105,25 @@ def test_a_command_trains_on_as_many_devices_as_can_share(tmp_path: Path) -> Non
     assert out.startswith("Using 2 of 3 CPUs, as micro_batches=4 cannot be shared equally among 3. ")
     assert "\nstep 1: dev loss " in out
     assert out.endswith("\n2 logical CPUs\n")
+
+
+def test_where_tensorflow_has_begun_cpus_stay_as_they_are_and_gpus_are_used_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    tf.constant(1)
+    cpus = tf.config.list_physical_devices("CPU")
+    monkeypatch.setattr(context.context(), "_physical_devices", cpus)
+    with pytest.raises(UsageError, match=r"--devices=7: TensorFlow has begun .* Start a new process, or leave devices"):
+        make_strategy(Devices(7))
+    # Stands in for a machine with a GPU; the call that fails is TensorFlow's.
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    monkeypatch.setattr(context.context(), "_physical_devices", [*cpus, gpu])
+    monkeypatch.setattr(context.context(), "_physical_device_to_index", {gpu: 0})
+    with pytest.raises(RuntimeError, match="cannot be modified after being initialized"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+    (device,) = make_strategy(Devices(1)).extended.worker_devices
+    assert device.endswith("GPU:0")
 
 
 def test_workers_that_cannot_share_are_stopped_before_the_data_are_prepared(tmp_path: Path) -> None:

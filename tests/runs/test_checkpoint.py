@@ -226,6 +226,11 @@ def test_a_checkpoint_of_another_model_names_the_weight_and_both_shapes(
     deeper = Checkpoints(tmp_path, make_model(num_layers=2, **OPTIONS))
     with pytest.raises(DataError, match=r"of another model: \S+layer_1\S+ has shape none there and \[16"):
         deeper.load_weights(path)
+    deeper.save(2)
+    with pytest.raises(
+        DataError, match=r"of another model: transformer/\S+/layer_1/\S+ has shape \[.*\] there and none"
+    ):
+        setup.checkpoints.load_weights(str(tmp_path / NEWEST / "model-2"))
 
 
 def test_find_takes_averaged_then_best_then_newest_or_what_is_asked_for(setup: Setup, tmp_path: Path) -> None:

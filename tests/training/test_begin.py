@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,30 @@ def test_a_warm_start_compares_vocabularies(
     with pytest.raises(UsageError, match=message):
         other.begin(warm_start_from=given)
     assert not all((variable.numpy() == 1).all() for variable in other.optimizer.variables)  # only layer norm has ones
+
+
+def test_a_warm_start_compares_models(
+    make: Make, spec: RunSpec, toy_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make(tmp_path / "one").checkpoints.save(7)
+
+    def begin(**changes: Any) -> None:
+        new = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **changes))
+        Trainer(tmp_path / "two", new, toy_store).begin(warm_start_from=path)
+
+    with pytest.raises(
+        UsageError,
+        match=r"this run's: num_heads: 2 -> 4, norm: post -> pre\. Give --hparams=num_heads=2,norm=post, or leave",
+    ):
+        begin(num_heads=4, norm="pre")
+    begin(dropout=0.3, relu_dropout=0.2, initial_weights="fairseq09", d_k=8, remat=True, label_smoothing=0.2)
+    assert f"Starting from the weights of {path}, step 7.\n" in capsys.readouterr().out
+    trainer = make(tmp_path / "three")
+    trainer.spec = dataclasses.replace(spec, model="another")
+    with pytest.raises(
+        UsageError, match=r"are of the model transformer, and this run's is another\. Give --model=tran"
+    ):
+        trainer.begin(warm_start_from=path)
 
 
 @pytest.mark.parametrize("change", [{"warmup_steps": 9}, {"clip_norm": 1.0}, {"adam_beta2": 0.9}])

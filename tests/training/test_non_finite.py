@@ -1,5 +1,6 @@
 """Numbers that are not finite: a rare piece without a finite embedding decides which batches are bad."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -8,20 +9,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import TrainingError
+from t2t_lite.models.flops import Sizes
+from t2t_lite.models.moe_hparams import MoeHParams
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.runs.checkpoint import list_checkpoints
-from t2t_lite.runs.report import read_metrics
-from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.report import Report, read_metrics
+from t2t_lite.runs.run_dir import RunSpec, make_model
+from t2t_lite.training.non_finite import NonFiniteGuard, _watched
 from t2t_lite.training.recipe import recipe_plan
 from t2t_lite.training.trainer import Trainer
 from tests import commands
 
 STEPS, PARTS = 12, 2
+SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
 
 
 @dataclasses.dataclass
@@ -178,6 +185,51 @@ def test_the_largest_micro_batch_is_tried_first_and_leaves_no_trace(case: Case) 
     trainer._step_function().warm_up(*shape)
     for old, variable in zip(before, variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
+
+
+@pytest.mark.parametrize(
+    "hparams",
+    [
+        RnnHParams(num_layers=1, d_model=8, share_embeddings=False),
+        MoeHParams(d_model=8, cells=8, d_ff=8, num_experts=2, experts_per_token=1, share_embeddings=False),
+    ],
+    ids=lambda hparams: hparams.model,
+)
+def test_layers_in_loops_over_positions_are_left_out(hparams: HParams) -> None:
+    model = make_model(hparams.model, hparams, 50, 50, shared=False)
+    paths: list[str] = []
+
+    @tf.function(autograph=False)
+    def outputs(batch: Any) -> list[Any]:
+        with _watched(model) as seen:
+            model(batch, seed=np.array([1, 2], np.int32))
+        paths[:] = [path for path, _ in seen]
+        return [value for _, value in seen]
+
+    table = model.source_embedding.table
+    table.assign(np.full(table.shape, 3e38, np.float32))
+    batch = {side: tf.constant([[5, 6, 1]]) for side in ("source", "target")}
+    values = outputs(batch)
+    largest = dict(zip(paths, values, strict=True))
+    assert largest[f"{model.name}/source_embedding"] == math.inf
+    assert math.isnan(largest[model.name])  # the logits
+
+
+def test_an_examination_that_fails_does_not_hide_the_step(tmp_path: Path) -> None:
+    def fail(step: int, batch: Any) -> dict[str, Any]:
+        return {"loss": tf.constant([1.0])[step].numpy()}  # TensorFlow's error: out of bounds
+
+    with contextlib.closing(
+        Report(tmp_path, 1, 9, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
+    ) as report:
+        guard = NonFiniteGuard(tmp_path, report, fail, list, tolerated=0, skipped=0)
+        with pytest.raises(
+            TrainingError, match=r"^Step 3: the loss is nan .*bad_step_3\.json says no more, as .*Error\)"
+        ):
+            guard(3, {}, math.nan, 1.0)
+    written = json.loads((tmp_path / "bad_step_3.json").read_text(encoding="utf-8"))
+    assert written["loss"] == "nan"
+    assert "out of bounds" in written["not_examined"]
 
 
 def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_path: Path) -> None:
