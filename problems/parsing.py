@@ -4,8 +4,8 @@ Vocabularies. The words are the treebank's own tokens, separated by spaces ("do 
 must come in the same form. Words are cut, with their case, into byte-pair pieces learnt from the training sentences. An
 unknown word is spelt out in pieces that it shares with known words, and their endings and capitals say much about its
 part of speech. The trees' symbols have a vocabulary of their own, with one piece for each symbol. So a model can write
-nothing but symbols, and the length of an output counts symbols. (The paper has 16K and 32K "tokens" and says no more;
-tensor2tensor had 512 pieces for the words and 16K for the trees.)
+nothing but symbols, and the length of an output counts symbols. (The paper has 16K and 32K "tokens" and gives no
+details; tensor2tensor had 512 pieces for the words and 16K for the trees.)
 
 Trees are normalised: no traces, function tags or empty phrases; unary chains stay. Each word's own part of speech is a
 symbol, as in tensor2tensor; Vinyals et al. (2015) wrote XX for all.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,6 +16,8 @@ try:
     import fcntl
 except ImportError:  # not a Unix system
     fcntl = None  # type: ignore[assignment]
+
+_log = logging.getLogger("t2t_lite")
 
 
 def sync(path: Path) -> None:
@@ -83,12 +87,17 @@ def staging_dir(folder: Path) -> Path:
 def file_lock(folder: Path) -> Iterator[None]:
     """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
     with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
-        # The system releases the lock when the process ends, however it ends. Some network file systems have no locks;
-        # there, a folder that is left may belong to a process that still writes.
-        if _lock(lock, wait=True):
+        if _lock(lock, wait=True):  # the system releases it when the process ends, however it ends
             for stale in asides(folder):
                 shutil.rmtree(stale, ignore_errors=True)
+        else:  # some network file systems have no locks; what is left may belong to a process that still writes
+            _warn_unlocked(folder)
         yield
+
+
+@functools.cache  # once for each folder: checkpoints are saved again and again
+def _warn_unlocked(folder: Path) -> None:
+    _log.warning("%s cannot be locked; see to it that no other process writes there.", folder)
 
 
 def asides(folder: Path) -> list[Path]:

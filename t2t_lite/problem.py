@@ -93,7 +93,7 @@ class Problem:
 
     @property
     def defining_class(self) -> type[Problem]:
-        """The class that gives the text; its code is compared with that which prepared data were made by."""
+        """The class that gives the text. If its code changes, prepared data are compared with the text again."""
         return type(self)
 
     def make_metric(self) -> CorpusMetric:

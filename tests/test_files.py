@@ -57,7 +57,7 @@ def _write_often(path: Path) -> None:
 
 
 def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / ".data.partial-99999").mkdir()
     with file_lock(tmp_path / "data"):
@@ -68,5 +68,7 @@ def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", none)
-    with file_lock(tmp_path / "data"):
-        assert asides(tmp_path / "data") == [tmp_path / ".data.partial-99999"]
+    for _ in range(2):
+        with file_lock(tmp_path / "data"):
+            assert asides(tmp_path / "data") == [tmp_path / ".data.partial-99999"]
+    assert caplog.messages == [f"{tmp_path / 'data'} cannot be locked; see to it that no other process writes there."]

@@ -27,8 +27,8 @@ def text_metrics(
 
     metrics = []
     if args.metric in ("bleu", "all"):
-        lowercase = args.lowercase or metric in ("bleu_lc", "bleu_tok_lc")
-        tokenize = args.tokenize or ("none" if metric == "bleu_tok_lc" else bleu_tokenize)
+        lowercase, tokenize = bleu.case_and_tokenizer(metric, bleu_tokenize)
+        lowercase, tokenize = args.lowercase or lowercase, args.tokenize or tokenize
         metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language))
         note = "" if args.tokenize else bleu.tokenizer_note(metric, language, bleu_tokenize)
         if note:

@@ -155,7 +155,7 @@ class Rest:
     def _put_back(self, connection: http.client.HTTPConnection, whole: bool) -> None:
         with self._lock:
             self._busy.discard(connection)
-            if whole and connection.sock is not None and not self._closed:  # None: the server takes no more on it
+            if whole and connection.sock is not None and not self._closed:  # None: the server closes it
                 self._idle.append(connection)
                 return
         connection.close()

@@ -97,7 +97,7 @@ def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:
 
 
 def _code_checksum(problem: type[Problem]) -> str | None:
-    """Checksum of all Python files in the folders of a user's own problem; None if there are none, else UNKNOWN."""
+    """Checksum of all Python files in the folders of a user's own problem; UNKNOWN if no file defines it; else None."""
     folders = set()
     for cls in problem.__mro__:
         if cls.__module__.partition(".")[0] not in ("t2t_lite", *sys.stdlib_module_names):

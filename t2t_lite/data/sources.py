@@ -95,9 +95,9 @@ def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:
                 f"{path} is {name} by its first bytes; text must be UTF-8. Convert it: "
                 f"iconv -f {name} -t UTF-8 OLD > NEW."
             )
-    zeros = [place for place, byte in enumerate(start) if byte == 0]
-    if len(zeros) >= max(_ZEROS[0], _ZEROS[1] * len(start)) and len({place % 2 for place in zeros}) == 1:
-        name = "UTF-16LE" if zeros[0] % 2 else "UTF-16BE"
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if max(even, odd) >= max(_ZEROS[0], _ZEROS[1] * len(start)) and min(even, odd) == 0:
+        name = "UTF-16LE" if odd else "UTF-16BE"
         raise DataError(
             f"{path} is {name} by the zero bytes in its first line; text must be UTF-8. Convert it: "
             f"iconv -f {name} -t UTF-8 OLD > NEW."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF, TER
@@ -76,10 +77,18 @@ def ter() -> Metric:
     return Metric(TER())
 
 
+def case_and_tokenizer(name: str, tokenize: str | None) -> tuple[bool, str | None]:
+    """Returns whether the BLEU called `name` lowercases, and its tokeniser: `tokenize`, unless it has its own."""
+    return name in ("bleu_lc", "bleu_tok_lc"), "none" if name == "bleu_tok_lc" else tokenize
+
+
+def _named(name: str, language: str, tokenize: str | None) -> Metric:
+    lowercase, tokenize = case_and_tokenizer(name, tokenize)
+    return bleu(lowercase=lowercase, tokenize=tokenize, language=language)
+
+
 METRICS: dict[str, Callable[[str, str | None], Metric]] = {  # of the target language and BLEU's tokeniser
-    "bleu": lambda language, tokenize: bleu(tokenize=tokenize, language=language),
-    "bleu_lc": lambda language, tokenize: bleu(lowercase=True, tokenize=tokenize, language=language),
-    "bleu_tok_lc": lambda _, __: bleu(lowercase=True, tokenize="none"),
+    **{name: functools.partial(_named, name) for name in ("bleu", "bleu_lc", "bleu_tok_lc")},
     "chrf": lambda _, __: chrf(),
     "bleu_paper": lambda language, _: PaperBleu(language),
 }

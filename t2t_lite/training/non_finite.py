@@ -73,7 +73,7 @@ class NonFiniteGuard:
             facts |= self._diagnose(step, batch)
         except Exception as error:  # of any kind: the step's own error is what the user has to know
             facts["not_examined"] = f"{type(error).__name__}: {error}"
-            named = f"says no more, as the step could not be computed again ({type(error).__name__})"
+            named = f"has only these numbers, because the step could not be computed again ({type(error).__name__})"
         path = self._folder / f"bad_step_{step}.json"
         if self._writes:
             replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")

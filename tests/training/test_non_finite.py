@@ -224,7 +224,8 @@ def test_an_examination_that_fails_does_not_hide_the_step(tmp_path: Path) -> Non
     ) as report:
         guard = NonFiniteGuard(tmp_path, report, fail, list, tolerated=0, skipped=0)
         with pytest.raises(
-            TrainingError, match=r"^Step 3: the loss is nan .*bad_step_3\.json says no more, as .*Error\)"
+            TrainingError,
+            match=r"^Step 3: the loss is nan .*bad_step_3\.json has only these numbers, because .*Error\)",
         ):
             guard(3, {}, math.nan, 1.0)
     written = json.loads((tmp_path / "bad_step_3.json").read_text(encoding="utf-8"))
