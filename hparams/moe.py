@@ -89,11 +89,16 @@ def transformer_moe_tiny() -> TransformerMoeHParams:
 @register_hparams
 def multi30k_transformer_moe() -> TransformerMoeHParams:
     """`multi30k` with 4 experts, 2 for each position, in every second layer."""
-    return config.replace(
-        transformer_moe_tiny(),
+    return TransformerMoeHParams(
+        num_experts=4,
         num_layers=4,
-        norm="post",
+        d_model=128,
+        d_ff=256,
+        num_heads=4,
         dropout=0.3,
-        learning_rate_factor=2.5,
+        initial_weights="fairseq012",
+        learning_rate_factor=0.005 * (128 * 2000) ** 0.5,
+        adam_epsilon=1e-8,
+        clip_norm=25.0,
         **MULTI30K_RUN,
     )

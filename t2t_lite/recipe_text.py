@@ -33,8 +33,8 @@ def all_groups() -> Rows:
 
 
 def recipe(hparams: HParams) -> str:
-    """Returns all values of a recipe by group, several to a line; a star marks those that are not the paper's base."""
-    lines = ["Recipe (* differs from the paper's base):"]
+    """Returns all values of a recipe by group, several to a line; a star marks those that are not the default."""
+    lines = ["Recipe (* differs from the default):"]
     for title, rows in _groups(hparams).items():
         items = [f"{field.name}={value_text(value)}{'' if value == field.default else '*'}" for field, value in rows]
         wrapped = textwrap.wrap(", ".join(items), 116, break_long_words=False, break_on_hyphens=False)

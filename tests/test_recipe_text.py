@@ -49,7 +49,7 @@ def test_a_range_as_text(within: tuple[float, ...], text: str) -> None:
 
 
 def test_the_whole_recipe_is_what_hparams_take() -> None:
-    """Every field appears once, as --hparams takes it, with a star if it differs from the paper's base."""
+    """Every field appears once, as --hparams takes it, with a star if it differs from the default."""
     for name in ("base", "tiny", "t2t_big"):
         hparams = registry.hparams(name)
         items = re.findall(r"(\w+=[^,*\s]+)(\*?)", recipe_text.recipe(hparams))

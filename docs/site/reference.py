@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
 
 def _commands() -> Iterator[str]:
     yield "# Commands"
-    yield "Every command prints this with `--help`. Flags are given by their whole names, each once."
+    yield "Every command prints this with `--help`. Flags are given by their whole names."
     for command in sorted(importlib.metadata.distribution("t2t-lite").entry_points.select(group="console_scripts")):
         parser = importlib.import_module(command.module).make_parser()
         yield f"\n## {command.name}\n\n{_text(parser.description)}\n"
@@ -120,7 +120,8 @@ def _signatures() -> Iterator[str]:
     yield "# Export signatures"
     yield "\nWhat a SavedModel of `t2t-lite-exporter` answers; [serving.md](../serving.md) has requests and answers."
     for name in SIGNATURES:
-        yield f"\n## {name}\n\n{'Always there' if name in DEFAULT_SIGNATURES else 'Asked for by name'}.\n"
+        chosen = "In each export that does not choose others" if name in DEFAULT_SIGNATURES else "Asked for by name"
+        yield f"\n## {name}\n\n{'Always there' if name == 'serving_default' else chosen}.\n"
         yield inspect.getdoc(getattr(ServedModel, f"_{name}"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from t2t_lite import config, registry
 from t2t_lite.bin import cli, problem_flags
 from t2t_lite.bin.compare_sets import Entry, recipe
+from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, TrainingError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
@@ -82,9 +84,10 @@ class Runs:
             T2TError: the data cannot be prepared, a model or its batches cannot be made from the data, or a budget is
                 too small for one update.
         """
+        data = self._data(entries[0])
         for entry in entries:
             if entry.variant not in self._plans:
-                self._plans[entry.variant] = self._counted(entry)
+                self._plans[entry.variant] = self._counted(entry, *data)
 
     def trained(self, entry: Entry) -> list[list[Run]]:
         """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
@@ -105,10 +108,9 @@ class Runs:
             replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
         return _measured(self._folder / name, self._done[name]["peak_mib"])
 
-    def _counted(self, entry: Entry) -> _Plan:
-        """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
-        args, (changes, hparams) = self._args, recipe(entry, self._args)
-        folder = str(self._folder / "budget")  # the data's path is resolved from here; nothing is written there
+    def _data(self, entry: Entry) -> tuple[RunSpec, Store]:
+        """Prepares the data, which all entries share; returns them with the specification of one entry's run."""
+        args, folder = self._args, str(self._folder / "budget")  # paths start here; nothing is written there
         spec = RunSpec(
             problem=args.problem,
             options=problem_flags.problem_from(args).options(),
@@ -116,10 +118,16 @@ class Runs:
             usr_dir=absolute(args.usr_dir),
             hparams_set=entry.hparams_set,
             model=registry.model_of(entry.hparams_set),
-            hparams=hparams,
+            hparams=recipe(entry, args).hparams,
             vocabulary=None if args.vocabulary is None else given_vocabulary_of(args.vocabulary),
         )
-        spec, store = prepare_run_data(spec, folder, again=args.prepare_again)
+        return prepare_run_data(spec, folder, again=args.prepare_again)
+
+    def _counted(self, entry: Entry, spec: RunSpec, store: Store) -> _Plan:
+        """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
+        args, (changes, hparams) = self._args, recipe(entry, self._args)
+        model = registry.model_of(entry.hparams_set)
+        spec = dataclasses.replace(spec, hparams_set=entry.hparams_set, model=model, hparams=hparams)
         cost, split = build_model(spec, store).cost, store.split("train")
         plan = recipe_plan(hparams, split)
 

@@ -20,9 +20,8 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     """Adds the flags that name a problem and its data."""
     group = parser.add_argument_group("the problem and its data")
     group.add_argument("--problem", metavar="NAME", required=required, help="a registered problem, such as toy_ende")
-    group.add_argument(
-        "--data_dir", metavar="DIR", required=required, help="the prepared data's folder; default: OUTPUT_DIR/data"
-    )
+    of_run = "" if required else "; default: OUTPUT_DIR/data"
+    group.add_argument("--data_dir", metavar="DIR", required=required, help=f"the prepared data's folder{of_run}")
     group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
     group.add_argument(
         "--problem_options",

@@ -36,8 +36,8 @@ What it is and how well it does: model_card.json. Run in this folder:
         print(target.decode(result.hypotheses[0]))
 """
 _README_IMPORTED = """\
-A Transformer for CTranslate2, written by t2t-lite from a model of tensor2tensor. TensorFlow is not needed; t2t-lite is,
-for the vocabulary:
+A Transformer for CTranslate2, written by t2t-lite from an imported model. TensorFlow is not needed; t2t-lite is, for
+the vocabulary:
 
     pip install ctranslate2 t2t-lite
 

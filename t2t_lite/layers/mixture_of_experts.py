@@ -111,6 +111,7 @@ class MixtureOfExperts(keras.layers.Layer):
         num_experts: n.
         experts_per_token: k.
         d_ff: F.
+        fan_in: W and V are drawn within fan_in^-0.5, as in `FeedForward`; otherwise by Glorot and Bengio's rule.
 
     Attributes:
         watch: receives the `Gates` of each call; for the losses that keep experts equally busy.
@@ -125,9 +126,11 @@ class MixtureOfExperts(keras.layers.Layer):
 
     function = staticmethod(expert_outputs)
 
-    def __init__(self, num_experts: int, experts_per_token: int, d_ff: int, **kwargs: Any) -> None:
+    def __init__(
+        self, num_experts: int, experts_per_token: int, d_ff: int, *, fan_in: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.num_experts, self.d_ff = num_experts, d_ff
+        self.num_experts, self.d_ff, self.fan_in = num_experts, d_ff, fan_in
         self.gating = NoisyTopK(num_experts, experts_per_token, dtype=self.dtype_policy, name="gating")
         self.watch: TensorFn | None = None
 
@@ -135,7 +138,7 @@ class MixtureOfExperts(keras.layers.Layer):
         self.gating.build(x_shape)
 
         def matrices(name: str, rows: Any, columns: Any) -> Any:
-            bound = (6 / (rows + columns)) ** 0.5  # by Glorot and Bengio, as for a single matrix
+            bound = rows**-0.5 if self.fan_in else (6 / (rows + columns)) ** 0.5  # of one expert's matrix
             initializer = keras.initializers.RandomUniform(-bound, bound)
             return self.add_weight(name=name, shape=(self.num_experts, rows, columns), initializer=initializer)
 

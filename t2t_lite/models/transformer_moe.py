@@ -20,7 +20,17 @@ from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
 
 # Fields that a Transformer has, too; its other fields are as in the paper's base model.
-_AS_TRANSFORMER = ("num_layers", "d_model", "d_ff", "num_heads", "norm", "share_embeddings", "dropout", "precision")
+_AS_TRANSFORMER = (
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "norm",
+    "share_embeddings",
+    "initial_weights",
+    "dropout",
+    "precision",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +47,8 @@ class MoeFactory(LayerFactory):
     def feed_forward(self) -> Any:
         if not self.has_experts:
             return super().feed_forward()
-        return MixtureOfExperts(self.num_experts, self.experts_per_token, self.d_ff, name="experts")
+        sizes, fan_in = (self.num_experts, self.experts_per_token, self.d_ff), self.initial_weights == "fairseq012"
+        return MixtureOfExperts(*sizes, fan_in=fan_in, name="experts")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,6 +34,9 @@ class TransformerMoeHParams(HParams):
     )
     norm: Literal["post", "pre"] = field("post", "LayerNorm(x + Sublayer(x)) or x + Sublayer(LayerNorm(x))")
     share_embeddings: bool = field(True, "one matrix for source, target and softmax")
+    initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = field(
+        "glorot", "see docs/multi30k.md; fairseq012 is for experts as for feed-forward networks"
+    )
     dropout: float = field(0.1, "P_drop: sub-layer outputs and the sums of embeddings and positions", FRACTION)
 
     def __post_init__(self) -> None:

@@ -171,6 +171,17 @@ def test_wrong_flags(flags: list[str], message: str, tmp_path: Path, capsys: pyt
     assert not list(tmp_path.glob("out/*-1"))  # nothing is trained
 
 
+def test_the_data_are_opened_once_for_all_sets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    sets = "tiny+batch_tokens=100,tiny+batch_tokens=200,tiny"  # the budget is too small for the last one alone
+    for prepared in (0, 1):
+        with caplog.at_level("INFO", "t2t_lite"):
+            assert compare.main([*FLAGS, f"--sets={sets}", "--train_flops=1e7", f"--output_dir={tmp_path}"]) == 2
+        assert "is not enough for an update of tiny, which" in capsys.readouterr().err
+        assert caplog.text.count("Data prepared on ") == prepared
+
+
 def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tiny-1").mkdir()
     (tmp_path / "tiny-1" / "hparams.json").write_text("{", "utf-8")

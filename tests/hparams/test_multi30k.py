@@ -5,6 +5,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_moe import TransformerMoe
 from t2t_lite.optimizers.choices import make_schedule
 
 RECIPE = registry.hparams("multi30k_wu2021")
@@ -38,6 +39,19 @@ def test_initial_weights_are_fairseqs() -> None:
     glorot = np.array(spreads("glorot"))
     np.testing.assert_allclose(spreads("fairseq09") / glorot, [0.5**0.5, 1, 1, 1], rtol=0.04)
     np.testing.assert_allclose(spreads("fairseq012") / glorot, [0.5**0.5, 1, 0.5**0.5, 0.5], rtol=0.04)
+
+
+def test_the_set_with_experts_differs_in_its_experts_alone() -> None:
+    plain, experts = (config.to_dict(registry.hparams(name)) for name in ("multi30k", "multi30k_transformer_moe"))
+    assert {name: plain[name] for name in experts if name in plain} == {n: v for n, v in experts.items() if n in plain}
+    hparams = config.replace(registry.hparams("multi30k_transformer_moe"), num_layers=2)
+    plain_layer, layer = TransformerMoe.from_hparams(hparams, 8, 8, True).encoder.blocks
+    for name in ("kernel_1", "kernel_2"):  # W_1 and W_2 of a plain network, W and V of the experts
+        kernels = np.asarray(getattr(plain_layer.feed_forward, name)), layer.feed_forward
+        spreads = np.std(kernels[0]), np.std(np.asarray(getattr(kernels[1], name.replace("kernel", "kernels"))))
+        np.testing.assert_allclose(*spreads, rtol=0.04)
+    attentions = (np.std(np.asarray(each.self_attention.query)) for each in (plain_layer, layer))
+    assert list(attentions) == pytest.approx([128**-0.5 * 0.5**0.5] * 2, rel=0.04)
 
 
 def test_a_last_ten_average_spans_ten_epochs() -> None:

@@ -55,7 +55,7 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
     flags = ["--describe", "--problem=toy_reverse", "--hparams_set=tiny", f"--output_dir={tmp_path}"]
     assert trainer.main([*flags, "--train_steps=90", "--hparams=batch_tokens=1000000,max_length=4096"]) == 0
     out = capsys.readouterr().out
-    assert "\nRecipe (* differs from the paper's base):\n" in out
+    assert "\nRecipe (* differs from the default):\n" in out
     assert re.search(r"batch_tokens=1000000\*, .*max_length=4096\*", out)
     updates = re.search(r"^Batches: ([\d,]+) updates per epoch", out, re.MULTILINE)
     assert updates is not None
