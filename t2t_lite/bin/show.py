@@ -23,7 +23,8 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
         const="all",
         choices=("all", *registry.KINDS, "hparams"),
         metavar="KIND",
-        help=f"print every registered name and stop, or those of one KIND: {', '.join(registry.KINDS)}; or hparams: every "
+        help="print every registered name and stop, or those of one KIND: "
+        f"{', '.join(registry.KINDS)}; or hparams: every "
         "field of a recipe by group, its default (of --hparams_set: its value), range and meaning",
     )
     parser.add_argument(
