@@ -92,6 +92,7 @@ def file_lock(folder: Path) -> Iterator[None]:
                 shutil.rmtree(stale, ignore_errors=True)
         else:  # some network file systems have no locks; what is left may belong to a process that still writes
             _warn_unlocked(folder)
+            shutil.rmtree(staging_dir(folder), ignore_errors=True)  # of a killed process with this one's number
         yield
 
 

@@ -12,9 +12,18 @@ CHARACTERS_PER_WORD = {
 }
 
 
+# ISO 639's codes of three letters for the languages above, and for Korean, which has a tokeniser of its own.
+_TWO_LETTERS = {
+    **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
+    **{"jpn": "ja", "kor": "ko", "tha": "th", "lao": "lo", "khm": "km", "dzo": "dz"},
+    **{"mya": "my", "bur": "my", "bod": "bo", "tib": "bo"},
+}
+
+
 def base_language(code: str) -> str:
-    """Returns "zh" of "zh", "zh-CN" and "zh_Hans"."""
-    return re.split(r"[-_]", code, maxsplit=1)[0].lower()
+    """Returns "zh" of "zh", "zh-CN", "zh_Hans" and "zho_Hans"."""
+    base = re.split(r"[-_]", code, maxsplit=1)[0].lower()
+    return _TWO_LETTERS.get(base, base)
 
 
 def count_words(text: str, language: str) -> int:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
+# Settings that say how a vocabulary is trained; they mean nothing where one is given.
+VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage")
 _MOST_PIECES = 10_000_000
 
 

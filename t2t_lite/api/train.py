@@ -35,7 +35,9 @@ def train(
     argv = [f"--problem={problem}", f"--hparams_set={hparams}", f"--output_dir={os.fspath(output_dir)}"]
     if overrides:
         argv.append("--hparams=" + ",".join(f"{name}={value}" for name, value in overrides.items()))
+    parser = trainer.make_parser()
     for name, value in flags.items():
+        parser.check_flag(f"--{name}")
         if value is not None and value is not False:
             argv.append(f"--{name}" if value is True else f"--{name}={value}")
     if trainer.train(argv):

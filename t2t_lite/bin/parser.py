@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
         self.raises = False  # False: wrong arguments end the program; True: they raise UsageError
+        self._typed: list[str] = []  # the words of one command line
         self._given: dict[str, list[str]] = {}  # of one command line: flag -> its values, as they were typed
         if version_flag:
             self.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and stop")
@@ -34,17 +36,28 @@ class Parser(argparse.ArgumentParser):
 
             completion.answer(self)
         self._given.clear()
-        args, unknown = self.parse_known_args(argv)
+        self._typed = sys.argv[1:] if argv is None else list(argv)
+        args, unknown = self.parse_known_args(self._typed)
         if unknown:
             name = unknown[0].partition("=")[0]
             if not name.startswith("-"):
                 self.error(f"{name!r} is not a flag; values follow theirs, as in --problem=toy_ende.")
+            self.check_flag(name)
+        return args
+
+    def check_flag(self, name: str) -> None:
+        """Ends the program as `error` does if there is no flag of this name, such as "--problem"."""
+        if name not in self._option_string_actions:
             known = tensor2tensor_names.answer(tensor2tensor_names.FLAGS, name)
             self.error(f"there is no flag {name}.{known or did_you_mean(name, self._option_string_actions)}")
-        return args
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2, or raises UsageError where `raises` is set."""
+        typed, self._typed = self._typed, []
+        if message.startswith("the following arguments are required"):  # one of them may be misspelt
+            for word in typed:
+                if word.startswith("--"):
+                    self.check_flag(word.partition("=")[0])
         if self.raises:
             raise UsageError(message)
         super().error(message)

@@ -8,7 +8,7 @@ from t2t_lite import registry
 from t2t_lite.bin import cli
 from t2t_lite.bin.problem_options import problem_options
 from t2t_lite.errors import UsageError
-from t2t_lite.problem import Problem
+from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 
 _PROBLEM_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
@@ -114,10 +114,14 @@ def check_vocabulary(args: argparse.Namespace) -> None:
     flags = {"vocab_size": "--vocab_size", "vocab_type": "--vocab_type", "shared_vocab": "--separate_vocabularies"}
     for name, flag in flags.items():
         if args.vocabulary is not None and getattr(args, name) is not None:
-            raise UsageError(
-                f"{flag} is about a vocabulary that is trained, but --vocabulary={args.vocabulary} is taken as it is. "
-                "Leave one of the two out."
-            )
+            raise _two_vocabularies(flag, args.vocabulary)
+
+
+def _two_vocabularies(flag: str, vocabulary: str) -> UsageError:
+    return UsageError(
+        f"{flag} is about a vocabulary that is trained, but --vocabulary={vocabulary} is taken as it is. Leave one of "
+        "the two out."
+    )
 
 
 def check_run_alone(args: argparse.Namespace) -> None:
@@ -138,6 +142,8 @@ def problem_from(args: argparse.Namespace) -> Problem:
     options = problem_options(args.problem, args.problem_options)
     if both := sorted(flags.keys() & options):
         raise UsageError(f"--{both[0]} and --problem_options={both[0]}=... say the same option twice. Leave one out.")
+    if args.vocabulary is not None and (trained := sorted(options.keys() & set(VOCABULARY_OPTIONS))):
+        raise _two_vocabularies(f"--problem_options={trained[0]}=...", args.vocabulary)
     for name, parameter in registry.options_of(registry.PROBLEMS.get(args.problem))[0].items():
         if parameter.default is parameter.empty and name not in (*_PROBLEM_OPTIONS, *options):
             raise UsageError(f"The problem {args.problem!r} needs --problem_options={name}=VALUE.")

@@ -13,17 +13,15 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.origin import UNKNOWN, Origin, SourceFile, find_origin, read_origin, write_origin
+from t2t_lite.data.origin import UNKNOWN, Origin, SourceFile, find_origin, paths_of, read_origin, write_origin
 from t2t_lite.data.samples import Progress, read_pairs, reported, text_checksum
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
-from t2t_lite.problem import Problem
+from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 Vocabularies = tuple[AnyVocabulary, AnyVocabulary]  # source, target; one object where both sides share it
 
-# Settings that say how a vocabulary is trained; they mean nothing where one is given.
-_OF_VOCABULARY = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage")
 _SHOWN = 10  # changes in a message
 
 _log = logging.getLogger("t2t_lite")
@@ -51,8 +49,8 @@ def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[s
     settings: dict[str, Any] = json.loads(json.dumps(problem.settings()))
     if vocabularies is None:
         return settings
-    options = {name: value for name, value in settings.get("options", {}).items() if name not in _OF_VOCABULARY}
-    kept = {name: value for name, value in settings.items() if name not in _OF_VOCABULARY}
+    options = {name: value for name, value in settings.get("options", {}).items() if name not in VOCABULARY_OPTIONS}
+    kept = {name: value for name, value in settings.items() if name not in VOCABULARY_OPTIONS}
     return {**kept, "options": options, "vocabulary": [vocabulary.checksum for vocabulary in vocabularies]}
 
 
@@ -73,6 +71,8 @@ def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, p
     try:
         now = find_origin(problem, problem.splits(), origin)
     except (DataError, OSError) as error:
+        if paths_of(problem) != origin.paths:  # not sources that have gone since, but others that cannot be read
+            raise
         return Comparison([], False, summary, f"Its sources could not be compared: {error}")
     if origin.files is not None and now.files is not None:
         changes = _file_changes(origin.files, now.files)
@@ -135,7 +135,7 @@ def _setting_changes(store: Store, problem: Problem, vocabularies: Vocabularies 
         after |= {name: options.get(name) for name in problem.path_options if name in before}
     changes = []
     if "vocabulary" in before or "vocabulary" in after:
-        names = {"vocabulary", *_OF_VOCABULARY}
+        names = {"vocabulary", *VOCABULARY_OPTIONS}
         before, after = ({n: v for n, v in side.items() if n not in names} for side in (before, after))
         given = None if vocabularies is None else [vocabulary.checksum for vocabulary in vocabularies]
         there = [vocabulary.checksum for vocabulary in (store.source_vocabulary, store.target_vocabulary)]

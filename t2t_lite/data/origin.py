@@ -69,8 +69,7 @@ def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = 
     Raises:
         DataError: files are missing, or cannot be read.
     """
-    options = problem.options()
-    paths = {name: str(options[name]) for name in problem.path_options if options.get(name) is not None}
+    paths = paths_of(problem)
     before = {file.path: file for files in (known.files or {}).values() for file in files} if known else {}
     files: dict[str, list[SourceFile]] = {}
     for split in splits:
@@ -81,6 +80,12 @@ def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = 
     return Origin(
         known.prepared if known else now, paths, files if all_known else None, _code_checksum(problem.defining_class)
     )
+
+
+def paths_of(problem: Problem) -> dict[str, str]:
+    """Returns the options of a problem that name files or folders."""
+    options = problem.options()
+    return {name: str(options[name]) for name in problem.path_options if options.get(name) is not None}
 
 
 def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:

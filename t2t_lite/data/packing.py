@@ -38,6 +38,7 @@ class PackedPlan:
         self._rows = max(batch_tokens // max_length // micro_batches, 1) * micro_batches
         self.steps_per_epoch = -(-len(self._packed) // self._rows)
         self._epoch: tuple[int, Array] | None = None
+        self.left_out = len(source_lengths) - len(self._kept)
 
     def batch(self, step: int) -> PlannedBatch:
         """Returns the batch of update number `step`, from 1."""
@@ -55,7 +56,7 @@ class PackedPlan:
         places = self.steps_per_epoch * self._rows * self._max_length
         return PlanStatistics(
             pairs=len(self._kept),
-            left_out=len(self._lengths[0]) - len(self._kept),
+            left_out=self.left_out,
             steps=self.steps_per_epoch,
             source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
             target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),

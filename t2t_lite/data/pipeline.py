@@ -28,6 +28,7 @@ class Plan(Protocol):
     """The interface of a plan that the pipeline uses."""
 
     steps_per_epoch: int
+    left_out: int  # training pairs with a side longer than max_length
 
     def batch(self, step: int) -> PlannedBatch: ...
 

@@ -64,6 +64,7 @@ class BucketPlan:
         self._seed = seed
         self._epoch: tuple[int, list[Array], Array] | None = None
         self.steps_per_epoch = int(sum(self._counts))
+        self.left_out = len(source_lengths) - len(self._kept)
 
     def batch(self, step: int) -> PlannedBatch:
         """Returns the batch of update number `step`, from 1."""
@@ -80,7 +81,7 @@ class BucketPlan:
         """Returns the sums over one epoch; they are the same in each."""
         return PlanStatistics(
             pairs=len(self._kept),
-            left_out=len(self._lengths[0]) - len(self._kept),
+            left_out=self.left_out,
             steps=self.steps_per_epoch,
             source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
             target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),

@@ -165,7 +165,7 @@ def train_vocabulary(
     sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
-    sample, settings = _nothing_passed_over(sample, kind)
+    sample, settings = _nothing_passed_over(sample, kind, size)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -202,12 +202,15 @@ def _check_size(vocabulary: Vocabulary, size: int, kind: str) -> None:
         )
 
 
-def _nothing_passed_over(sample: list[str], kind: str) -> tuple[list[str], dict[str, Any]]:
+def _nothing_passed_over(sample: list[str], kind: str, size: int) -> tuple[list[str], dict[str, Any]]:
     """Returns the text without U+2585, and settings that give pieces to it and to all characters of special names.
 
     Text that holds neither is trained on unchanged, so that it gives the same vocabulary as before.
     """
-    settings: dict[str, Any] = {"use_all_vocab": True} if kind == "char" else {}  # all, not only `size` characters
+    # All characters, or all words, get a piece, and not only `size` of them. Fewer words need no setting, and so the
+    # same words give the same file as before.
+    many_words = kind == "word" and len({word for line in sample for word in line.split()}) > size - (UNK + 1)
+    settings: dict[str, Any] = {"use_all_vocab": True} if kind == "char" or many_words else {}
     if any(_UNKNOWN_MARK in line for line in sample):
         cut = re.compile(rf"\S*{_UNKNOWN_MARK}\S*" if kind == "word" else _UNKNOWN_MARK)  # words are taken whole
         sample = [cut.sub(" ", line) for line in sample]

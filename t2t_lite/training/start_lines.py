@@ -44,6 +44,17 @@ def start_lines(
     ]
 
 
+def length_warning(spec: RunSpec, store: Store, plan: Plan) -> str | None:
+    """Returns a warning if the plan leaves pairs out as too long, else None."""
+    if not plan.left_out:
+        return None
+    pairs = store.manifest["splits"]["train"]["pairs"]
+    return (
+        f"warning: {plan.left_out:,} of {pairs:,} training pairs ({plan.left_out / pairs:.2%}) have a side longer than "
+        f"max_length={spec.hparams.max_length} pieces, and are left out. If they matter, raise max_length."
+    )
+
+
 def epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:
     """Returns a warning if the recipe goes through the data hundreds of times, else None."""
     epochs = steps / plan.steps_per_epoch

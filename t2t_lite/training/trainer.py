@@ -48,7 +48,13 @@ from t2t_lite.training.recipe import (
     recipe_plan,
     set_seed,
 )
-from t2t_lite.training.start_lines import device_text, epochs_warning, schedule_warning, start_lines
+from t2t_lite.training.start_lines import (
+    device_text,
+    epochs_warning,
+    length_warning,
+    schedule_warning,
+    start_lines,
+)
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Batch, Updates
 from t2t_lite.training.warm_start import warm_start
@@ -192,7 +198,11 @@ class Trainer:
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
         for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, self.devices):
             report.say(line)
-        for warning in (epochs_warning(self.spec, self.store, plan, steps), schedule_warning(self.schedule, steps)):
+        for warning in (
+            length_warning(self.spec, self.store, plan),
+            epochs_warning(self.spec, self.store, plan, steps),
+            schedule_warning(self.schedule, steps),
+        ):
             if warning:
                 report.warn(warning)
 

@@ -33,6 +33,11 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         ("trainer", ["--separate_vocabularies", "--separate_vocabularies"], "--separate_vocabularies is given twice."),
         ("eval", ["--metric=bleu", "--metric=chrf"], "--metric is given twice: bleu and chrf."),
         ("query", ["--version=1", "--version=2"], "--version is given twice: 1 and 2."),
+        # A flag that is needed is misspelt.
+        ("exporter", ["--output-dir=a"], "there is no flag --output-dir. Did you mean '--output_dir'"),
+        ("datagen", ["--data_dir=d", "--problme", "toy_ende"], "there is no flag --problme. Did you mean '--problem'"),
+        ("query", ["--server=a:1", "--servable_name=x"], "there is no flag --servable_name. tensor2tensor's"),
+        ("datagen", ["--data_dir=d"], "the following arguments are required: --problem"),
     ],
 )
 def test_flags_of_each_kind(command: str, flags: list[str], message: str) -> None:
