@@ -15,8 +15,16 @@ CHARACTERS_PER_WORD = {
 # ISO 639's codes of three letters for the languages above, and for Korean, which has a tokeniser of its own.
 _TWO_LETTERS = {
     **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
-    **{"jpn": "ja", "kor": "ko", "tha": "th", "lao": "lo", "khm": "km", "dzo": "dz"},
-    **{"mya": "my", "bur": "my", "bod": "bo", "tib": "bo"},
+    "jpn": "ja",
+    "kor": "ko",
+    "tha": "th",
+    "lao": "lo",
+    "khm": "km",
+    "dzo": "dz",
+    "mya": "my",
+    "bur": "my",
+    "bod": "bo",
+    "tib": "bo",
 }
 
 

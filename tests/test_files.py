@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.files import asides, file_lock, replace_file
+from t2t_lite.files import asides, file_lock, replace_file, staging_dir
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -68,6 +68,7 @@ def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", none)
+    staging_dir(tmp_path / "data").mkdir()  # of a killed process with the number of this one, as in containers
     for _ in range(2):
         with file_lock(tmp_path / "data"):
             assert asides(tmp_path / "data") == [tmp_path / ".data.partial-99999"]

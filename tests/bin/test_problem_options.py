@@ -121,6 +121,13 @@ def test_a_flag_and_an_option_are_not_both_taken(tmp_path: Path) -> None:
     assert "--exchanges and --problem_options=exchanges=... say the same option twice" in done.stderr.decode()
 
 
+def test_a_given_vocabulary_leaves_no_options_of_its_training(tmp_path: Path) -> None:
+    flags = ["--problem=text2text", f"--data_dir={tmp_path}", "--source_dir=x", "--languages=en-de", "--vocabulary=a"]
+    done = commands.run("t2t_lite.bin.datagen", *flags, "--problem_options=vocab_size=50,shared_vocab=false")
+    assert done.returncode == 2
+    assert "--problem_options=shared_vocab=... is about a vocabulary that is trained" in done.stderr.decode()
+
+
 def test_a_reversed_problem_takes_the_same_values() -> None:
     found = problem_options("toy_ende_rev", ["train_size=100"])
     assert found == problem_options("toy_ende", ["train_size=100"]) == {"train_size": 100}

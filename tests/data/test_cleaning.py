@@ -57,6 +57,9 @@ def test_each_reason_with_its_limit(pair: Pair, reason: str | None) -> None:
         (("en", "zh"), ("w " * 10, "一" * 20), None),
         (("en", "zh"), ("w " * 10, "一" * 21), "length"),
         (("en", "ja"), ("w " * 5, "私は猫が好きです"), None),
+        (("eng_Latn", "jpn_Jpan"), ("w " * 5, "私は猫が好きです"), None),
+        (("eng", "cmn"), ("w " * 4, "一二三四五六七八"), None),
+        (("eng", "tha"), ("the cat sleeps on a mat", "แมวนอนหลับอยู่บนเสื่อผืนหนึ่ง"), None),
         (("en", "th"), ("the cat sleeps on a mat", "แมวนอนหลับอยู่บนเสื่อผืนหนึ่ง"), None),
         (("en", "de"), ("Berlin 2024", " Berlin 2024"), "copy"),
         (("en", "en"), ("no fault here", "no fault here"), None),  # such as a corpus of corrections

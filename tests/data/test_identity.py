@@ -190,6 +190,16 @@ def test_sources_that_are_gone_leave_a_doubt(corpus: Path, data: Path, said: pyt
     assert {record.levelname for record in said.records} == {"WARNING"}
 
 
+def test_another_source_that_cannot_be_read_is_no_doubt(corpus: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"corpuss is not a folder"):
+        _prepare(tmp_path / "corpuss", data)
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(corpus / "train.en", other)
+    with pytest.raises(DataError, match=r"other has train\.en but not train\.de"):
+        _prepare(other, data)
+
+
 def _as_before(data: Path, corpus: Path) -> None:
     """Turns the store into one from before sources were recorded."""
     (data / "text2text" / "origin.json").unlink()

@@ -215,6 +215,7 @@ def test_other_cleaning_asks_for_other_data(tmp_path: Path) -> None:
         ([("a", "b"), ("a\nb", "c")], r"samples\('dev'\) of 'given': pair 2 has a line break in it"),
         ([("a", "b", "c")], r"samples\('dev'\) of 'given' gave \('a', 'b', 'c'\) as pair 1; a pair is \(str, str\)"),
         (["ab"], "gave 'ab' as pair 1"),
+        ([("a", "b"), ("c", "d\ud83d")], r"samples\('dev'\) of 'given': pair 2 holds '\\ud83d', half of a character"),
         ([(b"a", b"b")], r"gave \(b'a', b'b'\) as pair 1"),
     ],
 )

@@ -33,7 +33,10 @@ def _sacrebleu(folder: Path, hypotheses: list[str], references: list[str], langu
         ("zh", "zh", CHINESE, "zh"),
         ("zh-CN", "zh", CHINESE, "zh"),
         ("zh_Hans", "zh", CHINESE, "zh"),
+        ("zho_Hans", "zh", CHINESE, "zh"),
+        ("cmn", "zh", CHINESE, "zh"),
         ("ja", "ja", JAPANESE, "ja-mecab"),
+        ("jpn_Jpan", "ja", JAPANESE, "ja-mecab"),
     ],
 )
 def test_the_target_language_chooses_the_tokeniser(

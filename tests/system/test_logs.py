@@ -66,14 +66,15 @@ def test_run_json_says_what_ran_where_and_when(trained: tuple[Path, str]) -> Non
     assert entry["start"] < entry["end"]
 
 
-def test_a_killed_start_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Path) -> None:
-    """SIGKILL ends a run on 40 pairs with text2text's own recipe, made small: 100,000 steps of one batch per epoch."""
+def test_a_killed_start_long_pairs_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Path) -> None:
+    """SIGKILL ends a run on 41 pairs with text2text's own recipe, made small: 100,000 steps of one batch per epoch."""
     for side, words in (("en", "one two three four"), ("de", "eins zwei drei vier")):
         text = "".join(f"{words} {i}\n" for i in range(40))
         for split in ("train", "dev"):
-            (tmp_path / f"{split}.{side}").write_text(text, encoding="utf-8")
+            long = f"{words} " * 20 + "\n" if split == "train" else ""
+            (tmp_path / f"{split}.{side}").write_text(text + long, encoding="utf-8")
     flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-de", "--vocab_size=40"]
-    flags += [f"--hparams={SMALL}", f"--output_dir={tmp_path / 'run'}"]
+    flags += [f"--hparams={SMALL},max_length=40", f"--output_dir={tmp_path / 'run'}"]
     out, err = tmp_path / "out", tmp_path / "err"
     err.touch()
     process = commands.start("t2t_lite.bin.trainer", *flags, out=out, err=err)
@@ -85,8 +86,10 @@ def test_a_killed_start_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Pat
     finally:
         process.kill()
         process.join()
-    warning = err.read_text().partition("\n")[0]
-    assert warning.startswith("warning: 100,000 steps of hparams set base are 100,000 epochs of 40 pairs; ")
+    long, warning = err.read_text().split("\n")[:2]
+    wanted = "1 of 41 training pairs (2.44%) have a side longer than max_length=40 pieces, and are left out."
+    assert long == f"warning: {wanted} If they matter, raise max_length."
+    assert warning.startswith("warning: 100,000 steps of hparams set base are 100,000 epochs of 41 pairs; ")
     assert "multi30k for some 30,000 pairs" in warning
     assert "--train_steps=50 makes it 50 epochs." in warning
     assert [(e["status"], e["end"]) for e in _json(tmp_path / "run" / "run.json")["starts"]] == [("running", None)]

@@ -151,6 +151,13 @@ def test_a_vocabulary_of_characters_has_each_of_them_and_no_more(
         train_vocabulary(corpus, size=9, kind="char")
 
 
+def test_a_vocabulary_of_words_has_each_of_them_however_many() -> None:
+    lines = [f"w{i} w{i // 2}" for i in range(40)]
+    few, many = (train_vocabulary(lines, size=size, kind="word") for size in (8, 80))
+    assert sorted(few.words()[3:]) == sorted(many.words()[3:]) == sorted({f"w{i}" for i in range(40)})
+    assert [few.decode(ids) for ids in few.encode_many(lines)] == lines
+
+
 def test_character_coverage_leaves_rare_characters_out() -> None:
     lines = [*["abc"] * 1000, "q"]
     assert UNK in train_vocabulary(lines, size=8, character_coverage=0.999).encode("q")
