@@ -210,9 +210,17 @@ def _checkpoint(run: Path, path: Path) -> str | None:
     below = path.relative_to(run).parts
     if below[0] not in _KINDS:
         raise DataError(f"{path} is no checkpoint of {run}. Its checkpoints are in {', '.join(_KINDS)}.")
-    if len(below) == 1 or below[0] != "checkpoints":
+    if len(below) == 1:
         return _KINDS[below[0]]
-    return path.name.removesuffix(".index").rpartition("-")[2]
+    name = path.name.removesuffix(".index")
+    if below[0] == "checkpoints":
+        return name.rpartition("-")[2]
+    from t2t_lite.runs.checkpoint import find
+
+    there = find(run, _KINDS[below[0]])
+    if os.path.basename(there) != name:
+        raise DataError(f"{path} is not there, or no longer: {run / below[0]} holds {os.path.basename(there)}.")
+    return _KINDS[below[0]]
 
 
 def _checked(lines: Iterable[str]) -> list[str]:

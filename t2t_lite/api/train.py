@@ -35,7 +35,10 @@ def train(
     argv = [f"--problem={problem}", f"--hparams_set={hparams}", f"--output_dir={os.fspath(output_dir)}"]
     if overrides:
         argv.append("--hparams=" + ",".join(f"{name}={value}" for name, value in overrides.items()))
+    if "shared_vocab" in flags:  # as a problem's constructor has it
+        flags["separate_vocabularies"] = flags.pop("shared_vocab") is False
     parser = trainer.make_parser()
+    parser.raises = True
     for name, value in flags.items():
         parser.check_flag(f"--{name}")
         if value is not None and value is not False:
@@ -43,5 +46,7 @@ def train(
     if trainer.train(argv):
         raise KeyboardInterrupt
     from t2t_lite.runs.open_run import open_run
+    from t2t_lite.runs.run_dir import recorded_code
 
-    return LoadedRun(open_run(output_dir, usr_dir=flags.get("usr_dir")))
+    code = recorded_code(output_dir) if flags.get("trust_run") else flags.get("usr_dir")
+    return LoadedRun(open_run(output_dir, usr_dir=code))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from t2t_lite import __version__, tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
+
+_PATHS = re.compile("DIR|FILE|RUN|PREFIX")  # in the metavar of each flag that takes a path
 
 
 class Parser(argparse.ArgumentParser):
@@ -70,7 +73,16 @@ class Parser(argparse.ArgumentParser):
                 values = " and ".join(" ".join(given) for given in (self._given[flag], arg_strings) if given)
                 self.error(f"{flag} is given twice{f': {values}' if values else ''}. Give it once.")
             self._given[flag] = arg_strings
+        if isinstance(action.metavar, str) and _PATHS.search(action.metavar):
+            arg_strings = [self._path(action, text) for text in arg_strings]
         return super()._get_values(action, arg_strings)
+
+    def _path(self, action: argparse.Action, text: str) -> str:
+        """Expands ~, as a shell does only at the start of a word, in each of several paths."""
+        if "://" in text:
+            flag = action.option_strings[-1]
+            self.error(f"{flag}={text}: only paths of this machine are taken. Mount what is elsewhere, or copy it.")
+        return ",".join(map(os.path.expanduser, text.split(",")))
 
 
 class ShowVersion(argparse.Action):

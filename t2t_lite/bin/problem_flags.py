@@ -62,8 +62,8 @@ def _add_flags_of_parsing(group: argparse._ArgumentGroup) -> None:
     """Adds the flags for options of treebanks; docs/parsing.md describes them."""
     group.add_argument("--exchanges", type=cli.positive, help=argparse.SUPPRESS)
     group.add_argument("--phrases", action="store_true", default=None, help=argparse.SUPPRESS)
-    group.add_argument("--prm", help=argparse.SUPPRESS)
-    group.add_argument("--extra_dir", help=argparse.SUPPRESS)
+    group.add_argument("--prm", metavar="FILE", help=argparse.SUPPRESS)
+    group.add_argument("--extra_dir", metavar="DIR", help=argparse.SUPPRESS)
 
 
 def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:

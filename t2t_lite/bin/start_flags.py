@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.runs.run_dir import RunSpec
@@ -35,6 +36,23 @@ def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
     """Ends the program with status 2 if --with_optimizer is given without --warm_start_from."""
     if args.with_optimizer and args.warm_start_from is None:
         parser.error("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too")
+
+
+def check_begun(args: argparse.Namespace) -> None:
+    """Raises UsageError if a run that has no weights yet would start from random ones, and not from those of a run."""
+    from t2t_lite.runs.run_dir import has_weights
+
+    if args.warm_start_from is not None or has_weights(args.output_dir):
+        return
+    cli.load_tensorflow()
+    from t2t_lite.runs.run_log import read_starts
+
+    command = str((read_starts(args.output_dir) or [{}])[-1].get("command"))
+    if " --warm_start_from" in command:
+        raise UsageError(
+            f"The run in {args.output_dir} has no checkpoint yet, and was to start from the weights of another. Give "
+            f"the whole command again: {command}"
+        )
 
 
 def check_steps(args: argparse.Namespace, spec: RunSpec) -> None:

@@ -10,7 +10,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags, show, start_flags, streams
+from t2t_lite.bin import cli, going_on, output, problem_flags, progress, recipe_flags, show, start_flags, streams
 from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
 from t2t_lite.errors import DataError, UsageError
@@ -121,7 +121,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
     spec = _spec(args)
     _check_metric(spec)
     start_flags.check_steps(args, spec)
-    from t2t_lite.runs.run_dir import has_run
+    from t2t_lite.runs.run_dir import has_weights
     from t2t_lite.signals import Stopped, StopSignals
 
     cluster = read_cluster(os.environ)
@@ -137,10 +137,8 @@ def _train(args: argparse.Namespace, command: str) -> int:
                 trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
                 return _finish(args, trainer)
     except Stopped as stopped:
-        devices = f" --devices={args.devices}" if args.devices else ""
-        code = f" --usr_dir={args.usr_dir}" if args.usr_dir else ""
-        short = f"t2t-lite-trainer --output_dir={args.output_dir}{code}{devices}"
-        again = short if has_run(args.output_dir) and cluster is None else "the same command"
+        alone = has_weights(args.output_dir) and cluster is None
+        again = going_on.command(make_parser(), args) if alone else "the same command"
         print(f"{stopped} Go on with {again}{' on every worker' if cluster else ''}", file=sys.stderr)
         return stopped.exit_status
 
@@ -205,6 +203,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
     old = read_run(args.output_dir, args.usr_dir) if args.output_dir and has_run(args.output_dir) else None
     if old is not None and args.problem is None:
         problem_flags.check_run_alone(args)
+        start_flags.check_begun(args)
         start = recipe_flags.Recipe(old.hparams_set, old.model, old.hparams)
         recipe = recipe_flags.recipe(args, "") if args.hparams_set else recipe_flags.changed(start, args)
         data_dir = relative_data_dir(args.data_dir, args.output_dir) if args.data_dir else old.data_dir

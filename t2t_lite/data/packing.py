@@ -32,7 +32,7 @@ class PackedPlan:
     ) -> None:
         self._lengths = (source_lengths, target_lengths)
         self._kept = usable_pairs(source_lengths, target_lengths, max_length)
-        self._max_length, self._seed = max_length, seed
+        self.max_length, self._seed = max_length, seed
         order = self._kept[np.random.default_rng([seed, 0]).permutation(len(self._kept))]
         self._packed = pack(order, source_lengths, target_lengths, max_length)
         self._rows = max(batch_tokens // max_length // micro_batches, 1) * micro_batches
@@ -49,11 +49,11 @@ class PackedPlan:
         chosen = self._packed[self._epoch[1][index * self._rows : (index + 1) * self._rows]]
         rows = np.full((self._rows, self._packed.shape[1]), -1, np.int64)
         rows[: len(chosen)] = chosen
-        return PlannedBatch(rows, self._max_length, self._max_length)
+        return PlannedBatch(rows, self.max_length, self.max_length)
 
     def statistics(self) -> PlanStatistics:
         """Returns the sums over one epoch; they are the same in each."""
-        places = self.steps_per_epoch * self._rows * self._max_length
+        places = self.steps_per_epoch * self._rows * self.max_length
         return PlanStatistics(
             pairs=len(self._kept),
             left_out=self.left_out,

@@ -28,7 +28,8 @@ class Plan(Protocol):
     """The interface of a plan that the pipeline uses."""
 
     steps_per_epoch: int
-    left_out: int  # training pairs with a side longer than max_length
+    max_length: int  # pieces of a side; pairs with a longer one are left out
+    left_out: int  # their number
 
     def batch(self, step: int) -> PlannedBatch: ...
 

@@ -64,7 +64,7 @@ class BucketPlan:
         self._seed = seed
         self._epoch: tuple[int, list[Array], Array] | None = None
         self.steps_per_epoch = int(sum(self._counts))
-        self.left_out = len(source_lengths) - len(self._kept)
+        self.max_length, self.left_out = max_length, len(source_lengths) - len(self._kept)
 
     def batch(self, step: int) -> PlannedBatch:
         """Returns the batch of update number `step`, from 1."""

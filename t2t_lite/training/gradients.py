@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from t2t_lite.errors import UsageError
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.ops.layer_norm import gradients_by_hand
@@ -66,10 +67,20 @@ def loss_and_gradients(
         sources = read if once else [weight.value for weight in weights]
         gradients, of_softmax = tape.gradient(loss, [sources, apart])
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
+    unused = [w.path for w, got in zip(weights, gradients, strict=True) if got is None and id(w) not in whole]
+    _check_none(model, unused)
     return loss, [
         _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
         for weight, gradient in zip(weights, gradients, strict=True)
     ]
+
+
+def _check_none(model: Any, unused: Sequence[str]) -> None:
+    if unused:
+        raise UsageError(
+            f"{type(model).__name__}: the loss does not depend on {', '.join(unused)}. Use these weights in hidden(), "
+            "or make them untrainable (trainable=False)."
+        )
 
 
 def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:

@@ -44,14 +44,14 @@ def start_lines(
     ]
 
 
-def length_warning(spec: RunSpec, store: Store, plan: Plan) -> str | None:
+def length_warning(store: Store, plan: Plan) -> str | None:
     """Returns a warning if the plan leaves pairs out as too long, else None."""
     if not plan.left_out:
         return None
     pairs = store.manifest["splits"]["train"]["pairs"]
     return (
         f"warning: {plan.left_out:,} of {pairs:,} training pairs ({plan.left_out / pairs:.2%}) have a side longer than "
-        f"max_length={spec.hparams.max_length} pieces, and are left out. If they matter, raise max_length."
+        f"max_length={plan.max_length} pieces, and are left out. If they matter, raise max_length."
     )
 
 

@@ -199,7 +199,7 @@ class Trainer:
         for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, self.devices):
             report.say(line)
         for warning in (
-            length_warning(self.spec, self.store, plan),
+            length_warning(self.store, plan),
             epochs_warning(self.spec, self.store, plan, steps),
             schedule_warning(self.schedule, steps),
         ):

@@ -152,6 +152,11 @@ def test_a_checkpoint_is_opened_by_its_path(run: LoadedRun, folder: Path) -> Non
     assert isinstance(step, LoadedRun)
     assert step.checkpoint.endswith("checkpoints/model-40")
     assert Path(t2t_lite.load(folder / "averaged").checkpoint).parent.name == "averaged"  # type: ignore[union-attr]
+    chosen = Path(run.checkpoint)
+    for path in (chosen, chosen.with_name(f"{chosen.name}.index")):
+        assert t2t_lite.load(path).checkpoint == run.checkpoint  # type: ignore[union-attr]
+    with pytest.raises(DataError, match=rf"model-7 is not there, or no longer: \S+ holds {chosen.name}\."):
+        t2t_lite.load(chosen.with_name("model-7"))  # as after further updates
     same = t2t_lite.load(folder)
     assert same.translate(LINES) == run.translate(LINES)
     assert same.model.count_params() == run.model.count_params() > 0
@@ -210,6 +215,10 @@ def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) 
         t2t_lite.load(folder / "checkpoints" / "model-41")
     with pytest.raises(UsageError, match=r"there is no flag --vocabsize.*--vocab_"):
         t2t_lite.train("toy_ende", "tiny", tmp_path, vocabsize=3)
+    with pytest.raises(UsageError, match=r"there is no flag --vocabsize.*--vocab_"):
+        t2t_lite.train("toy_ende", "tiny", tmp_path, vocabsize=None)
+    with pytest.raises(UsageError, match="--separate_vocabularies is about a vocabulary that is trained"):
+        t2t_lite.train("toy_ende", "tiny", tmp_path, shared_vocab=False, vocabulary="runs/a")
     with pytest.raises(UsageError, match="toy_end"):
         t2t_lite.train("toy_end", "tiny", tmp_path)
 

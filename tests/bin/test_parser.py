@@ -38,12 +38,21 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         ("datagen", ["--data_dir=d", "--problme", "toy_ende"], "there is no flag --problme. Did you mean '--problem'"),
         ("query", ["--server=a:1", "--servable_name=x"], "there is no flag --servable_name. tensor2tensor's"),
         ("datagen", ["--data_dir=d"], "the following arguments are required: --problem"),
+        ("exporter", ["--output_dir=gs://b/x"], "--output_dir=gs://b/x: only paths of this machine are taken."),
     ],
 )
 def test_flags_of_each_kind(command: str, flags: list[str], message: str) -> None:
     done = call(command, *flags)
     assert done.returncode == 2
     assert f"error: {message}" in done.stderr
+
+
+def test_a_tilde_is_the_home_folder_in_every_path() -> None:
+    one = parser.Parser("prog", "")
+    one.add_argument("--output_dir", metavar="DIR")
+    one.add_argument("--text", metavar="TEXT")
+    args, home = one.parse(["--output_dir=~/a,b,~/c~", "--text=~/a"]), Path.home()
+    assert (args.output_dir, args.text) == (f"{home}/a,b,{home}/c~", "~/a")
 
 
 def test_a_parser_can_be_used_again() -> None:

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
+from t2t_lite.bin import trainer as bin_trainer
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
-from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.run_dir import RunSpec, write_run
+from t2t_lite.runs.run_log import recorded
 from t2t_lite.text.vocabulary import train_vocabulary
 from t2t_lite.training.trainer import Trainer
 
@@ -69,6 +71,19 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     assert capsys.readouterr().out == (
         f"{tmp_path / 'one'} has weights of its own, which count; --warm_start_from is for a new run.\n"
     )
+
+
+def test_a_warm_start_that_saved_nothing_is_not_forgotten(
+    spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path, spec)
+    command = "t2t-lite-trainer --problem=toy_ende --warm_start_from=runs/a --output_dir=b"
+    with recorded(tmp_path, command=command, devices="", first_step=1):
+        pass
+    assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 2
+    said = capsys.readouterr().err
+    assert "has no checkpoint yet, and was to start from the weights of another. Give the whole command " in said
+    assert said.endswith(f"again: {command}\n")
 
 
 @pytest.mark.parametrize("bare", [False, True])

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.errors import UsageError
 from t2t_lite.layers.dropout import Dropout, fold_in
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
@@ -222,3 +223,12 @@ def test_the_counter_of_random_numbers_carries() -> None:
     )
     assert (low, high) == (3, 8)
     assert batch_shards._advanced(tf.constant([4, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist() == [9, 7]
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_a_weight_on_which_the_loss_does_not_depend_is_named(make_model: Callable[..., Any], remat: bool) -> None:
+    model = make_model(V, remat=remat)
+    model._tracker.unlock()
+    model.surplus = model.add_weight(name="surplus", shape=(3,))
+    with pytest.raises(UsageError, match=r"Transformer: the loss does not depend on \S*surplus\. Use these weights"):
+        Computed(model)(_batch(), 1)
