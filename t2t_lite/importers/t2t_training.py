@@ -49,7 +49,7 @@ def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
 
 def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns schedule, warm-up and learning rate; None if they are not given or there is no such schedule here."""
-    warmup, name = hparams.get("learning_rate_warmup_steps"), hparams.get("learning_rate_schedule")
+    warmup, name = hparams.get("learning_rate_warmup_steps"), _schedule_name(hparams)
     if not warmup or not name:
         return None
     constant = hparams.get("learning_rate_constant", 1.0)
@@ -57,7 +57,7 @@ def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
     if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
         return {"warmup_steps": warmup, "learning_rate_factor": constant}
     if factors == {"legacy"} and hparams.get("learning_rate_decay_scheme") == "noam":
-        factor = 5000 * (0.002 if "adam" in str(hparams.get("optimizer", "adam")) else 1.0)
+        factor = 5000 * (0.002 if "adam" in _optimizer(hparams) else 1.0)
         return {"warmup_steps": warmup, "learning_rate_factor": factor * hparams.get("learning_rate", 0.1)}
     peaks = {
         # Its first steps, at the highest rate, are not taken over.
@@ -76,8 +76,8 @@ def check_continued(hparams: Mapping[str, Any]) -> None:
         for name, values in SLOTS_NEED.items()
         if name in hparams and hparams[name] not in values and (_adafactor(hparams) or "adafactor" not in name)
     ]
-    if hparams.get("learning_rate_schedule") and schedule(hparams) is None:
-        wrong.append(f"learning_rate_schedule={hparams['learning_rate_schedule']}")
+    if (name := _schedule_name(hparams)) and schedule(hparams) is None:
+        wrong.append(f"learning_rate_schedule={name}")
     if wrong:
         raise DataError(
             f"--with_optimizer: this training of tensor2tensor cannot go on here: {'; '.join(wrong)}. The weights "
@@ -89,10 +89,22 @@ def said(hparams: Mapping[str, Any]) -> str | None:
     """Returns what the report of an import says if the recipe does not have tensor2tensor's schedule."""
     if schedule(hparams) is not None:
         return None
-    there = hparams.get("learning_rate_schedule")
+    there = _schedule_name(hparams)
     why = f"tensor2tensor's, {there}, has no counterpart" if there else "nothing says tensor2tensor's"
     return f"the paper's ({why}; only a training that goes on has it)"
 
 
+def _schedule_name(hparams: Mapping[str, Any]) -> str | None:
+    """The name of the schedule; the oldest releases have only a decay scheme, as "legacy" of later ones has."""
+    oldest = "legacy" if hparams.get("learning_rate_decay_scheme") else None
+    found: str | None = hparams.get("learning_rate_schedule", oldest)
+    return found
+
+
+def _optimizer(hparams: Mapping[str, Any]) -> str:
+    """The name of the optimizer in lower case; older releases wrote "Adam", "TrueAdam" and "Adafactor"."""
+    return str(hparams.get("optimizer", "adam")).lower()
+
+
 def _adafactor(hparams: Mapping[str, Any]) -> bool:
-    return str(hparams.get("optimizer", "adam")).lower() == "adafactor"
+    return _optimizer(hparams) == "adafactor"

@@ -105,6 +105,19 @@ def test_schedules_as_products_of_factors(schedule: str, rate: Any) -> None:
     assert t2t_training.said(hparams) is None
 
 
+@pytest.mark.parametrize("schedule", [{"learning_rate_schedule": "legacy"}, {}], ids=["legacy", "oldest"])
+@pytest.mark.parametrize(("optimizer", "factor"), [("adam", 2), ("Adam", 2), ("TrueAdam", 2), ("Adafactor", 1000)])
+def test_the_factor_of_older_schedules(schedule: dict[str, str], optimizer: str, factor: float) -> None:
+    """5000 x 0.002 x learning_rate for each kind of Adam, in names of any release; others have no 0.002."""
+    hparams = schedule | {"learning_rate_decay_scheme": "noam", "learning_rate_warmup_steps": 80, "learning_rate": 0.2}
+    found = t2t_training.recipe(hparams | {"optimizer": optimizer})
+    assert (found["warmup_steps"], found["learning_rate_factor"]) == (80, pytest.approx(factor))
+    other = hparams | {"optimizer": optimizer, "learning_rate_decay_scheme": "sqrt"}
+    with pytest.raises(DataError, match="learning_rate_schedule=legacy"):
+        t2t_training.check_continued(other)
+    assert str(t2t_training.said(other)).startswith("the paper's (tensor2tensor's, legacy, has no counterpart;")
+
+
 def test_schedules_and_optimizers_that_cannot_go_on() -> None:
     hparams = {"learning_rate_schedule": "constant*cosdecay", "learning_rate_warmup_steps": 80, "weight_decay": 1e-6}
     assert "schedule" not in t2t_training.recipe(hparams)
