@@ -100,7 +100,10 @@ def _add_output_flags(parser: cli.Parser) -> None:
         "--length_penalty", type=float, metavar="ALPHA", help="of all commands; default: 0.6, and 0 of OpenNMT-tf"
     )
     parser.add_argument(
-        "--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this; default: 50"
+        "--extra_length",
+        type=int,
+        metavar="N",
+        help="outputs may be longer than inputs by this; default: 50, or half of what learned positions allow if less",
     )
     parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
     parser.add_argument("--check", metavar="FILE", help="what it wrote for them: says how many lines are equal")

@@ -11,14 +11,17 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import run_folder, t2t_vocabulary, tensor2tensor, vocabulary_kinds
+from t2t_lite.importers import opennmt, run_folder, t2t_vocabulary, tensor2tensor, vocabulary_kinds
 from t2t_lite.importers.imported import Imported
 from t2t_lite.runs.open_run import open_run
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from tests.importers import opennmt_golden
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of
+
+RUNS = ("cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v1", "positions_learned")
 
 
 def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
@@ -37,10 +40,22 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
 
 
 def test_learned_positions_limit_the_inputs(shared_data: Callable[[str], Path]) -> None:
-    """tensor2tensor has no positions beyond its table, so inputs may not be longer."""
+    """Beyond its table, here of 40 rows, tensor2tensor's positions are zeros: inputs and outputs may not be longer."""
     imported = tensor2tensor.read([shared_data("t2t_golden") / "positions_learned"], target_space_id=0)
-    values = config.to_dict(run_folder.recipe(imported, {"extra_length": 10}))
-    assert (values["max_positions"], values["max_source_length"], values["max_length"]) == (40, 30, 40)
+    for given, extra, longest in (({"extra_length": 10}, 10, 30), ({"extra_length": 38}, 38, 2), ({}, 20, 20)):
+        values = config.to_dict(run_folder.recipe(imported, given))
+        assert (values["max_positions"], values["max_length"]) == (40, 40)
+        assert (values["extra_length"], values["max_source_length"]) == (extra, longest)
+    with pytest.raises(UsageError, match=r"--extra_length=39: .* 40 positions, .* Give --extra_length=N, at most 38\."):
+        run_folder.recipe(imported, {"extra_length": 39})
+
+
+def test_learned_positions_of_opennmt_are_no_limit(tmp_path: Path) -> None:
+    """OpenNMT-tf's last position serves all later ones, as here."""
+    opennmt_golden.save(tmp_path, opennmt_golden.golden("learned"))
+    values = config.to_dict(run_folder.recipe(opennmt.read([tmp_path]), {}))
+    names = ("max_positions", "max_length", "max_source_length", "extra_length")
+    assert [values[name] for name in names] == [9, 256, 512, 50]
 
 
 def test_the_recipe_says_what_the_checkpoint_says(tmp_path: Path) -> None:
@@ -122,7 +137,7 @@ def _tokens(size: int) -> TokenVocabulary:
     return TokenVocabulary("\n".join(["<pad>", "<EOS>", "UNK", *(f"t{i}" for i in range(3, size))]).encode())
 
 
-@pytest.mark.parametrize("name", ["cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v1"])
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_opened_gives_tensor2tensors_logits(
     shared_data: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:

@@ -37,3 +37,13 @@ def test_it_translates_as_opennmt(run: Run, tmp_path: Path) -> None:
     assert "--sentencepiece names 2 models for 1 vocabularies" in refused
     refused = run("importer", *flags, "--with_optimizer", f"--output_dir={tmp_path}/other", status=2).stderr
     assert "is of OpenNMT-tf, whose optimizer is not taken over. Leave the flag out." in refused
+
+
+def test_learned_positions_by_default_flags(run: Run, tmp_path: Path) -> None:
+    """OpenNMT-tf's last position serves all later ones, as here; this table has 9 rows."""
+    found = golden("learned")
+    flags = [*save(tmp_path / "there", found), f"--output_dir={tmp_path}/run"]
+    inputs, outputs = write_lines(tmp_path / "in", list(found["lines"])), write_lines(tmp_path / "out", best(found))
+    said = run("importer", *flags, f"--check_input={inputs}", f"--check={outputs}").stdout
+    assert f"16 of 16 outputs are equal to those of {outputs}\n" in said
+    assert "extra_length=50, inputs of at most 512 pieces\n" in said
