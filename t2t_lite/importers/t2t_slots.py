@@ -96,6 +96,11 @@ def read(imported: Imported) -> Slots | None:
 
     shapes = {name: checkpoints.shapes[full] for name, full in variables.items()}
     tables = embeddings(shapes).tables
+    if len({table.shards for table in tables.values()}) < len(tables):  # shared_embedding
+        raise DataError(
+            "tensor2tensor's slots of a model whose source and target share a table, but not with the softmax, cannot "
+            "be taken over, as each has its own here. The weights alone can; leave --with_optimizer out."
+        )
     found: dict[str, dict[str, Any]] = {}
     for path, table in tables.items():
         shards = [{ours: slot(name, end) for ours, end in _ENDS[optimizer][0].items()} for name in table.shards]
