@@ -56,6 +56,12 @@ class Import:
     given: Mapping[str, Any]
     slots: Slots | None = None
 
+    @property
+    def written(self) -> Imported:
+        """The model as it is written: two vocabularies have a table each."""
+        source, target = self.vocabularies
+        return self.imported if source is target else _with_a_table_each(self.imported)
+
 
 def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
     """Returns the recipe of a run: the model's, and how it decodes.
@@ -136,8 +142,7 @@ def _fill(folder: Path, found: Import) -> int:
         hparams=found.hparams,
         files={name: vocabulary.checksum for name, vocabulary in files.items()},
     )
-    imported = found.imported if source is target else _with_a_table_each(found.imported)
-    model = t2t_model.build(imported, found.hparams)
+    model = t2t_model.build(found.written, found.hparams)
     Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step_of(found.imported))
     if found.slots is not None:
         _save_training(folder, model, found, spec)
@@ -156,6 +161,11 @@ def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> No
     weights = model.trainable_weights
     optimizer = make_optimizer(found.hparams, [weight.value for weight in weights])
     if lacking := [weight.path for weight in weights if weight.path not in slots.arrays]:
+        if found.written is not found.imported:
+            raise DataError(
+                "--with_optimizer: the checkpoint has slots of one table for source and target, and each of the two "
+                "vocabularies has its own table here. Leave the flag out; or --target_vocabulary, if one is for both."
+            )
         raise DataError(f"The checkpoint has no slots of {lacking[0]}, with which a training could go on.")
     for weight, of_weight in zip(weights, optimizer.slots, strict=True):
         for name, variable in of_weight.items():

@@ -27,7 +27,7 @@ def read(
 
     Args:
         paths, settings: as `tensor2tensor.read` and `opennmt.read` take them.
-        vocabularies: one for both sides, or those of source and target.
+        vocabularies: one for both sides, or those of source and target; two that are the same count as one.
         sentencepiece: files of the SentencePiece models whose pieces the vocabularies list: one for each, or none.
         with_optimizer: whether the optimizer's slots are wanted, too.
 
@@ -48,7 +48,8 @@ def read(
         if sentencepiece:
             raise UsageError("--sentencepiece goes with a checkpoint of OpenNMT-tf; this one is of tensor2tensor.")
         imported = tensor2tensor.read(paths, **settings)
-        return imported, t2t_vocabulary.fitting(imported, vocabularies[0], vocabularies[-1])
+        source, target = vocabularies[0], vocabularies[-1]
+        return imported, t2t_vocabulary.fitting(imported, source, source if _same(source, target) else target)
     if sentencepiece and len(sentencepiece) != len(vocabularies):
         raise UsageError(
             f"--sentencepiece names {len(sentencepiece)} models for {len(vocabularies)} vocabularies; each needs one."
@@ -56,4 +57,10 @@ def read(
     imported = opennmt.read(paths, **settings)
     models = sentencepiece or ["" for _ in vocabularies]
     sides = [opennmt_vocabulary.side(*pair) for pair in zip(of_opennmt, models, strict=True)]
-    return opennmt_vocabulary.fitting(imported, sides[0], sides[-1])
+    one = _same(sides[0].vocabulary, sides[-1].vocabulary)
+    return opennmt_vocabulary.fitting(imported, sides[0], sides[0 if one else -1])
+
+
+def _same(source: AnyVocabulary, target: AnyVocabulary) -> bool:
+    """Whether both sides have one vocabulary, such as a file that was given twice."""
+    return type(source) is type(target) and source.checksum == target.checksum

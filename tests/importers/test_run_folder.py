@@ -11,7 +11,16 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, run_folder, t2t_vocabulary, tensor2tensor, vocabulary_kinds
+from t2t_lite.importers import (
+    opennmt,
+    report,
+    run_folder,
+    t2t_slots,
+    t2t_vocabulary,
+    tensor2tensor,
+    toolkits,
+    vocabulary_kinds,
+)
 from t2t_lite.importers.imported import Imported
 from t2t_lite.runs.open_run import open_run
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
@@ -26,17 +35,41 @@ RUNS = ("cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v
 
 def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     """tensor2tensor has one table for both vocabularies; the outputs are the same."""
-    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(rows=len(PIECES)))])
+    arrays = variables(rows=len(PIECES))
+    adam = {f"training/{name}/{end}": a for name, a in arrays.items() if a.ndim for end in ("Adam", "Adam_1")}
+    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", arrays | adam)], target_space_id=0)
     vocabularies = [SubwordVocabulary(file_of(pieces)) for pieces in (PIECES, [*PIECES[:2], *PIECES[:1:-1]])]
     hparams, outputs = run_folder.recipe(imported, {"beam_size": 1, "extra_length": 3}), []
     ids = np.random.default_rng(0).integers(2, len(PIECES), (2, 5)).astype(np.int32)
-    for name, (source, target) in {"one": vocabularies[:1] * 2, "two": vocabularies}.items():
-        run_folder.write(tmp_path / name, run_folder.Import(imported, hparams, (source, target), (), {}, {}))
+    found = {
+        name: run_folder.Import(imported, hparams, (source, target), (), {}, {})
+        for name, (source, target) in {"one": vocabularies[:1] * 2, "two": vocabularies}.items()
+    }
+    for name, what in found.items():
+        run_folder.write(tmp_path / name, what)
         model = open_run(tmp_path / name).model
         outputs.append(np.array(model({"source": ids, "target": ids})))
     np.testing.assert_array_equal(*outputs)
     names = sorted(path.name for path in (tmp_path / "two").glob("vocabulary.*"))
     assert names == ["vocabulary.source.subwords", "vocabulary.target.subwords"]
+    said = [dict(report.lines(what, 1))["model"].partition("norm, ")[2] for what in found.values()]
+    assert said == ["one table for source, target and softmax; 1 parameters", "a table for each side; 1 parameters"]
+    slots = t2t_slots.needed(imported)
+    with pytest.raises(DataError, match="slots of one table for source and target, and each of the two vocabularies"):
+        run_folder.write(tmp_path / "more", dataclasses.replace(found["two"], slots=slots))
+    assert not (tmp_path / "more").exists()
+
+
+@pytest.mark.parametrize("toolkit", ["tensor2tensor", "OpenNMT-tf"])
+def test_a_vocabulary_given_for_each_side_is_one(tmp_path: Path, toolkit: str) -> None:
+    if toolkit == "tensor2tensor":
+        save(tmp_path / "model.ckpt-1", variables(rows=len(PIECES)))
+        (tmp_path / "source.vocab").write_bytes(file_of(PIECES))
+    else:
+        opennmt_golden.save(tmp_path, opennmt_golden.golden("shared"))
+    twice = [vocabulary_kinds.load(tmp_path / "source.vocab") for _ in range(2)]
+    _, (source, target) = toolkits.read([str(tmp_path)], twice, [])
+    assert source is target
 
 
 def test_learned_positions_limit_the_inputs(shared_data: Callable[[str], Path]) -> None:
