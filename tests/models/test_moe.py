@@ -209,5 +209,13 @@ def test_int8_is_refused_where_experts_hold_most_weights(name: str) -> None:
         quantize(large)
 
 
+def test_where_an_embedding_holds_most_weights_experts_stay_in_float32(name: str) -> None:
+    model = make_model(name, TINY[name], 10_000, 10_000, True)
+    quantize(model)
+    left = [weight for weight in model.weights if len(weight.shape) == 3]
+    assert {weight.shape[0] for weight in left} == {10}
+    assert {weight.dtype for weight in left} == {"float32"}
+
+
 def test_they_keep_the_contract(name: str) -> None:
     check_model(name, registry.MODELS.get(name))
