@@ -108,12 +108,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _flags(args: argparse.Namespace) -> list[str]:
-    """Returns the given flags of the problem and its data, for the trainer."""
+    """Returns the given flags of the problem and its data, for the trainer; it need not prepare the data again."""
     parser, given = cli.Parser("", ""), []
     problem_flags.add_problem_flags(parser, required=False)
     for action in parser._actions:
         value = getattr(args, action.dest, None)
-        if value is not None and value != action.default:
+        if action.dest != "prepare_again" and value is not None and value != action.default:
             flag, values = action.option_strings[-1], value if isinstance(value, list) else [value]
             given += [flag] if action.nargs == 0 else [f"{flag}={each}" for each in values]
     if args.data_dir is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -21,8 +22,9 @@ from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, TrainingError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
+from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
-from t2t_lite.runs.run_dir import RunSpec, absolute, relative_data_dir
+from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.recipe import intervals_of, recipe_plan
 from t2t_lite.training.trainer import build_model
@@ -81,13 +83,18 @@ class Runs:
         """Counts the budgets of all entries, so that an error in one ends the command before any training.
 
         Raises:
-            T2TError: the data cannot be prepared, a model or its batches cannot be made from the data, or a budget is
-                too small for one update.
+            T2TError: the data cannot be prepared, a run was trained on other data or with other settings, a model or
+                its batches cannot be made from the data, or a budget is too small for one update.
         """
-        data = self._data(entries[0])
+        shared, store = self._data(entries[0])
         for entry in entries:
+            model, hparams = registry.model_of(entry.hparams_set), recipe(entry, self._args).hparams
+            spec = dataclasses.replace(shared, hparams_set=entry.hparams_set, model=model, hparams=hparams)
+            for seed in itertools.chain(*entry.groups(self._args.seed, self._args.seeds)):
+                seeded = dataclasses.replace(spec, hparams=config.replace(hparams, seed=seed))
+                _check_run(self._folder / f"{entry.variant}-{seed}", seeded)
             if entry.variant not in self._plans:
-                self._plans[entry.variant] = self._counted(entry, *data)
+                self._plans[entry.variant] = self._counted(entry, spec, store)
 
     def trained(self, entry: Entry) -> list[list[Run]]:
         """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
@@ -126,8 +133,6 @@ class Runs:
     def _counted(self, entry: Entry, spec: RunSpec, store: Store) -> _Plan:
         """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
         args, (changes, hparams) = self._args, recipe(entry, self._args)
-        model = registry.model_of(entry.hparams_set)
-        spec = dataclasses.replace(spec, hparams_set=entry.hparams_set, model=model, hparams=hparams)
         cost, split = build_model(spec, store).cost, store.split("train")
         plan = recipe_plan(hparams, split)
 
@@ -146,6 +151,19 @@ class Runs:
             config.replace(hparams, train_steps=steps)  # raises UsageError if they are too many
             changes.append(f"train_steps={steps}")
         return _Plan(changes, steps, flops(steps))
+
+
+def _check_run(folder: Path, spec: RunSpec) -> None:
+    """Raises T2TError if the run in `folder` has weights that were trained on other data, or with other settings."""
+    if not has_weights(folder):
+        return
+    old = read_run(folder, spec.usr_dir)
+    if old.data_sha256 not in (None, spec.data_sha256):
+        raise DataError(
+            f"{folder} was trained on other data than those that are prepared now, so its scores and those of new runs "
+            "cannot be compared. Give another --output_dir."
+        )
+    check_same(old, dataclasses.replace(spec, vocabulary=old.vocabulary), folder)  # the data hold the vocabulary
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import pytest
 from t2t_lite.bin import compare
 from t2t_lite.bin.compare_table import Row, table
 from t2t_lite.metrics import bleu
+from tests import commands
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
 FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
@@ -180,6 +181,40 @@ def test_the_data_are_opened_once_for_all_sets(
             assert compare.main([*FLAGS, f"--sets={sets}", "--train_flops=1e7", f"--output_dir={tmp_path}"]) == 2
         assert "is not enough for an update of tiny, which" in capsys.readouterr().err
         assert caplog.text.count("Data prepared on ") == prepared
+
+
+def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{n} {n % 7} {n % 5}\n" for n in range(40)]
+    for name in ("train.en", "train.de", "dev.en", "dev.de"):
+        (tmp_path / name).write_text("".join(lines), "utf-8")
+    problem = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-de", "--vocab_size=30"]
+    out, run, sizes = tmp_path / "out", tmp_path / "out" / "tiny-1", f"{SMALL},beam_size=1,extra_length=1"
+    trained = [*problem, "--hparams_set=tiny", sizes, f"--data_dir={out / 'data'}", f"--output_dir={run}"]
+    done = commands.run("t2t_lite.bin.trainer", *trained, "--train_steps=1")
+    assert done.returncode == 0, done.stderr
+
+    def refused(*flags: str, sets: str = "tiny+dropout=0.2,tiny", budget: str = "--train_steps=1") -> str:
+        assert compare.main([*problem, f"--sets={sets}", sizes, budget, f"--output_dir={out}", *flags]) > 0
+        assert [path.name for path in out.glob("*-1")] == ["tiny-1"]
+        return capfd.readouterr().err
+
+    assert "is not enough for an update of tiny, which" in refused(sets="tiny", budget="--train_flops=1")
+    said = refused("--hparams=batch_tokens=99")
+    assert f"{run} holds a run that was started with other settings:\n  batch_tokens: " in said
+    assert " -> 99\nGo on with the old settings, or give another --output_dir." in said
+    (tmp_path / "train.en").write_text("".join(reversed(lines)), "utf-8")
+    for again in (["--prepare_again"], []):  # the second time they are prepared
+        assert refused(*again).endswith(
+            f"error: {run} was trained on other data than those that are prepared now, so its scores and those of new "
+            "runs cannot be compared. Give another --output_dir.\n"
+        )
+
+
+def test_trainings_do_not_prepare_the_data_again() -> None:
+    args = compare.make_parser().parse([*FLAGS, "--sets=tiny", "--output_dir=out", "--prepare_again"])
+    assert compare._flags(args) == [*FLAGS[:2], "--data_dir=out/data"]
 
 
 def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
