@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite import config
 from t2t_lite.errors import DataError
 
 if TYPE_CHECKING:
@@ -40,22 +41,22 @@ def _of_run(run: OpenRun, precision: str | None) -> dict[str, Any]:
 def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[str, Any]]:
     """Returns the scores in the run's files that belong to exactly the exported weights and search.
 
-    If there is no dev score among them, the training's evaluation after the weights' last update counts. A mean of
-    checkpoints has no such evaluation.
+    If there is no dev score among them, the training's evaluation after the weights' last update counts, where the
+    recipe had the same search then; the checkpoint has a record of it. A mean of checkpoints has no such evaluation.
     """
     from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.report import read_metrics
-    from t2t_lite.runs.run_dir import read_run
     from t2t_lite.runs.scores_file import describe_weights, scores_of
     from t2t_lite.training.recipe import intervals_of
 
     settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
     found = scores_of(run.output_dir, run.checkpoint, settings)
-    as_trained = precision != "int8" and read_run(run.output_dir, run.spec.usr_dir).hparams == run.spec.hparams
-    weights = describe_weights(run.checkpoint)["path"]
-    if not as_trained or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
+    trained, weights = _trained(run), describe_weights(run.checkpoint)["path"]
+    if precision == "int8" or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
         return found
-    lines = intervals_of(run.spec.hparams).eval_lines
+    if trained is None or any(getattr(trained, name) != getattr(run.spec.hparams, name) for name in settings):
+        return found
+    lines = intervals_of(trained).eval_lines
     return found + [
         {
             "split": "dev",
@@ -70,6 +71,14 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
         for name, value in row.items()
         if name.startswith(SCORES)
     ]
+
+
+def _trained(run: OpenRun) -> config.HParams | None:
+    """Returns the recipe with which the run's checkpoint was trained; None: it has no record of that."""
+    from t2t_lite.runs.verify import read_record
+
+    record = read_record(run.checkpoint)
+    return None if record is None else config.from_run(type(run.spec.hparams), record["hparams"])
 
 
 def _pairs(run: OpenRun) -> dict[str, int]:

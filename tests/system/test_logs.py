@@ -1,5 +1,6 @@
 """What training writes for people and tools: lines without a terminal, run.json, scores, the model card's scores."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -12,6 +13,10 @@ from typing import Any
 
 import pytest
 
+from t2t_lite import config
+from t2t_lite.bin.run_card import make_card
+from t2t_lite.runs.open_run import open_run
+from t2t_lite.runs.run_dir import read_run, write_run
 from tests import commands
 from tests.checkpoints import default_weights
 
@@ -155,6 +160,23 @@ def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run:
     other = card("--checkpoint=best", "--beam_size=2")
     assert other["scores"] == []
     assert other["scores_note"].startswith("not scored: the run has no score of these weights with this search")
+
+
+def test_the_card_shows_the_dev_score_of_the_search_in_the_training(copy: Path) -> None:
+    """The recipe of a finished run may get another search, which trains nothing."""
+    for split in ("test", "dev"):
+        (copy / f"{split}.scores.json").unlink()
+    spec = read_run(copy)
+    write_run(copy, dataclasses.replace(spec, hparams=config.replace(spec.hparams, beam_size=10, eval_lines=5)))
+
+    def scores(**decoding: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = make_card(open_run(copy, checkpoint="best", **decoding))["scores"]
+        return found
+
+    assert scores() == []
+    [score] = scores(beam_size=4)
+    assert (score["split"], score["metric"]) == ("dev", "bleu")
+    assert "lines" not in score
 
 
 def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
