@@ -23,9 +23,8 @@ def score_run(args: argparse.Namespace) -> int:
     # Errors show before decoding, which takes minutes.
     trees = not problem.codec.is_text
     _check_kind(args, trees)
-    own = problem_metric.checked_metric(problem)
-    metrics = [] if trees else _metrics(args, problem, own)
-    parameters = eval_trees.parameters(args, own if trees else None)
+    metrics = [problem_metric.checked_metric(problem)] if trees else _metrics(args, problem)
+    parameters = eval_trees.parameters(args, metrics[0])
     cli.load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.metrics.score import scored
@@ -33,6 +32,7 @@ def score_run(args: argparse.Namespace) -> int:
 
     found = evaluate_run(
         folders,
+        metric=metrics[0],
         usr_dir=args.usr_dir,
         split=args.split,
         checkpoint=args.checkpoint,
@@ -55,10 +55,10 @@ def score_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _metrics(args: argparse.Namespace, problem: Problem, own: CorpusMetric) -> list[CorpusMetric]:
+def _metrics(args: argparse.Namespace, problem: Problem) -> list[CorpusMetric]:
     """Returns the metrics that the flags ask for; with --metric=all, a metric of the problem's own comes first."""
-    found = eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)
-    return [*([own] if problem.has_own_metric and args.metric == "all" else []), *found]
+    own = [problem_metric.checked_metric(problem)] if problem.has_own_metric and args.metric == "all" else []
+    return [*own, *eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)]
 
 
 def _check_kind(args: argparse.Namespace, trees: bool) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from t2t_lite.metrics.score import CorpusMetric
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.training.evaluate import Evaluator
 
@@ -30,17 +31,23 @@ class RunScores:
 def evaluate_run(
     output_dirs: Sequence[str],
     *,
+    metric: CorpusMetric,
     split: str | None = None,
     checkpoint: str | None = None,
     usr_dir: str | None = None,
     **decoding: Any,
 ) -> RunScores:
-    """Scores a run on a split of its own data (None: test, or dev without a test set); the rest as in `open_runs`."""
+    """Translates a split of a run's own data and computes its loss.
+
+    Args:
+        metric: one that can score these outputs.
+        split: None: test, or dev without a test set.
+        output_dirs, checkpoint, usr_dir, decoding: as in `open_runs`.
+    """
     run = open_runs(output_dirs, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")
-    problem = run.spec.make_problem()
-    scores = Evaluator(run.model, store, run.translator, problem.make_metric())(split)
+    scores = Evaluator(run.model, store, run.translator, metric)(split)
     return RunScores(
         run.checkpoint,
         split,

@@ -1,5 +1,6 @@
 """A problem's own metric: in training and its log, in t2t-lite-eval, and in the reversed problem."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -45,23 +46,31 @@ class Digits(problem.Problem):
 SIZES = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,max_length=64,beam_size=1,extra_length=1"
 
 
-def test_training_log_and_eval(tmp_path: Path) -> None:
-    users, output = tmp_path / "users", tmp_path / "run"
-    users.mkdir()
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """The folder of the code, the run in it, and what the trainer printed."""
+    users = tmp_path_factory.mktemp("users")
+    output = users / "run"
     (users / "__init__.py").write_text(USERS, encoding="utf-8")
-    flags = [f"--usr_dir={users}", f"--output_dir={output}"]
     done = commands.run(
         "t2t_lite.bin.trainer",
-        *flags,
+        f"--usr_dir={users}",
+        f"--output_dir={output}",
         "--problem=digits",
         "--hparams_set=tiny",
         f"--hparams=train_steps=2,eval_every=1,{SIZES}",
     )
     assert done.returncode == 0, done.stderr
+    return users, output, done.stdout.decode()
+
+
+def test_training_log_and_eval(trained: tuple[Path, Path, str]) -> None:
+    users, output, said = trained
+    flags = [f"--usr_dir={users}", f"--output_dir={output}"]
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     names = [{name for name in line if name.startswith("dev_")} for line in lines if "dev_loss" in line]
     assert names == 2 * [{"dev_loss", "dev_perplexity", "dev_accuracy", "dev_score"}]
-    assert "same-length " in done.stdout.decode()
+    assert "same-length " in said
     scores = {}
     for metric in ("all", "bleu"):
         done = commands.run("t2t_lite.bin.eval", *flags, f"--metric={metric}", "--json", "--split=dev")
@@ -78,6 +87,22 @@ def test_training_log_and_eval(tmp_path: Path) -> None:
     card = make_card(open_run(str(output), usr_dir=str(users), checkpoint="2"))
     [score] = card["scores"]
     assert (score["metric"], score["signature"]) == ("score", "same-length|version:1")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mecab_ko") is not None, reason="the tokeniser is installed")
+def test_a_tokeniser_that_is_not_installed_is_needed_only_for_its_own_score(
+    trained: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    code = USERS.partition("    def make_metric")[0].replace("vocab_size", 'target_language = "ko"\n    vocab_size')
+    (tmp_path / "__init__.py").write_text(code, encoding="utf-8")
+    flags = [f"--usr_dir={tmp_path}", f"--output_dir={trained[1]}", "--json"]
+    done = commands.run("t2t_lite.bin.eval", *flags, light=True)
+    assert done.returncode == 2
+    assert b"t2t-lite-eval --tokenize=char), or chrF (--metric=chrf)." in done.stderr
+    for advice, names in (("--tokenize=char", ["BLEU", "chrF2"]), ("--metric=chrf", ["chrF2"])):
+        done = commands.run("t2t_lite.bin.eval", *flags, advice)
+        assert done.returncode == 0, done.stderr
+        assert [score["name"] for score in json.loads(done.stdout)["scores"]] == names
 
 
 class _Own:
