@@ -8,7 +8,10 @@ from t2t_lite.bin import cli, eval_trees
 
 # A copy of those in metrics/bleu.py, which loads sacreBLEU; a test compares the two.
 TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
-_RUN_FLAGS = ("split", "checkpoint", "beam_size", "length_penalty", "usr_dir", "trust_run")
+_RUN_FLAGS = (
+    *("split", "checkpoint", "precision", "beam_size", "length_penalty", "max_source_length"),
+    *("usr_dir", "trust_run"),
+)
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
 _TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
 _PAIR_FLAGS = ("sources", "targets")
@@ -37,8 +40,12 @@ def _add_run_flags(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
     )
+    run.add_argument("--precision", choices=cli.PRECISIONS, help=cli.PRECISION_HELP)
     run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
     run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
+    run.add_argument(
+        "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the run's"
+    )
     cli.add_code_flags(run)
 
 

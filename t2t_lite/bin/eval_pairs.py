@@ -26,9 +26,18 @@ def score_pairs(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     threads.set_inter_op_parallelism()
     from t2t_lite.decoding.score import PairScore, score
+    from t2t_lite.ops.int8_product import check_machine
     from t2t_lite.runs.open_run import open_runs
 
-    run = open_runs(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir)
+    if args.precision == "int8":
+        check_machine()
+    run = open_runs(
+        folders,
+        checkpoint=args.checkpoint,
+        usr_dir=args.usr_dir,
+        precision=args.precision,
+        max_source_length=args.max_source_length,
+    )
     scores = score(run.translator, sources, targets, progress=progress.progress_bar(len(sources), " pairs"))
     for one in scores:
         if args.json:

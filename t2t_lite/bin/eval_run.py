@@ -36,8 +36,10 @@ def score_run(args: argparse.Namespace) -> int:
         usr_dir=args.usr_dir,
         split=args.split,
         checkpoint=args.checkpoint,
+        precision=args.precision,
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
+        max_source_length=args.max_source_length,
     )
     facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
     if trees:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 
-def make_card(run: OpenRun | OpenEnsemble, precision: str | None = None) -> dict[str, Any]:
-    """Returns the model card of an open run or ensemble for an export with `precision` (None: the run's)."""
+def make_card(run: OpenRun | OpenEnsemble) -> dict[str, Any]:
+    """Returns the model card of an open run or ensemble, with the scores of what was opened."""
     from t2t_lite.runs.open_run import OpenEnsemble
 
-    return _of_ensemble(run, precision) if isinstance(run, OpenEnsemble) else _of_run(run, precision)
+    return _of_ensemble(run) if isinstance(run, OpenEnsemble) else _of_run(run)
 
 
-def _of_run(run: OpenRun, precision: str | None) -> dict[str, Any]:
+def _of_run(run: OpenRun) -> dict[str, Any]:
     from t2t_lite.export.model_card import model_card
 
     problem = run.spec.make_problem()
@@ -33,12 +33,12 @@ def _of_run(run: OpenRun, precision: str | None) -> dict[str, Any]:
         hparams_set=run.spec.hparams_set,
         checkpoint=f"{path.parent.name}/{path.name}",
         step=run.step,
-        scores=_scores(run, problem, precision),
+        scores=_scores(run, problem),
         pairs=_pairs(run),
     )
 
 
-def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[str, Any]]:
+def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     """Returns the scores in the run's files that belong to exactly the exported weights and search.
 
     If there is no dev score among them, the training's evaluation after the weights' last update counts, where the
@@ -49,11 +49,12 @@ def _scores(run: OpenRun, problem: Problem, precision: str | None) -> list[dict[
     from t2t_lite.runs.scores_file import describe_weights, scores_of
     from t2t_lite.training.recipe import intervals_of
 
-    settings = {**run.translator.settings, **({"precision": "int8"} if precision == "int8" else {})}
+    settings = run.translator.settings
     found = scores_of(run.output_dir, run.checkpoint, settings)
-    trained, weights = _trained(run), describe_weights(run.checkpoint)["path"]
-    if precision == "int8" or weights.startswith("averaged/") or any(score["split"] == "dev" for score in found):
+    weights, has_dev = describe_weights(run.checkpoint)["path"], any(score["split"] == "dev" for score in found)
+    if settings["precision"] == "int8" or weights.startswith("averaged/") or has_dev:
         return found
+    trained = _trained(run)
     if trained is None or any(getattr(trained, name) != getattr(run.spec.hparams, name) for name in settings):
         return found
     lines = intervals_of(trained).eval_lines
@@ -92,7 +93,7 @@ _SHARED = ("made_by", "date", "problem", "vocabularies", "trees", "versions", "b
 _OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "scores", "training_data")
 
 
-def _of_ensemble(ensemble: OpenEnsemble, precision: str | None) -> dict[str, Any]:
+def _of_ensemble(ensemble: OpenEnsemble) -> dict[str, Any]:
     """Returns an ensemble's card; "members" has the facts of each member alone, by the prefix of its weights.
 
     The rest is what the members share and how the ensemble searches. hparams are those of the search, and the
@@ -100,7 +101,7 @@ def _of_ensemble(ensemble: OpenEnsemble, precision: str | None) -> dict[str, Any
     """
     from t2t_lite.runs.ensemble_check import DECODING
 
-    cards = [_of_run(member, precision) for member in ensemble.members]
+    cards = [_of_run(member) for member in ensemble.members]
     names = [member.output_dir.resolve().name for member in ensemble.members]  # the path to it stays private
     first = cards[ensemble.members.index(ensemble.first)]
     precisions = sorted({card["hparams"]["precision"] for card in cards})

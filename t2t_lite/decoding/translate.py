@@ -16,6 +16,7 @@ from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
+from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.codec import Outputs
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
@@ -216,7 +217,8 @@ class Translator(LineTranslator):
     def settings(self) -> dict[str, Any]:
         """What a search's outputs depend on besides the weights, JSON-ready."""
         names = ("beam_size", "length_penalty", "extra_length", "max_source_length")
-        return {**{name: getattr(self, name) for name in names}, "precision": self.model.compute_dtype}
+        precision = "int8" if int8_matrices(self.model) else self.model.compute_dtype
+        return {**{name: getattr(self, name) for name in names}, "precision": precision}
 
     def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
         """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same."""

@@ -28,7 +28,7 @@ _LICENCE = (
 
 _NOT_SCORED = (
     "not scored: the run has no score of these weights with this search and precision; t2t-lite-eval makes one before "
-    "the export"
+    "the export, with the same flags"
 )
 
 

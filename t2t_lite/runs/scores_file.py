@@ -3,9 +3,9 @@
 {"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
 "weights": {"path", "step", "checksum"}, "decoding": {...}, "hypotheses", "date", "version"}
 
-loss and perplexity are those of the split. dev_loss is that of the same weights, or null if it is not known. The
-weights' path is relative to the run's folder. hypotheses names the file with the scored translations; null: no file has
-them.
+loss and perplexity are those of the split. dev_loss is that of the same weights in the same precision, or null if it is
+not known. The weights' path is relative to the run's folder. hypotheses names the file with the scored translations;
+null: no file has them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from t2t_lite.files import replace_file
 from t2t_lite.runs.checkpoint import BEST, NEWEST
 from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
+from t2t_lite.runs.verify import read_record
 
 SPLITS = ("test", "dev")
 
@@ -43,7 +44,7 @@ def write_scores(
         hypotheses: what was scored.
         loss: of the split, in nats per target token.
         scores: as `Score.as_dict` makes them.
-        decoding: the search's settings.
+        decoding: the search's settings, as `Translator.settings`.
     """
     folder, weights = Path(output_dir), describe_weights(checkpoint)
     text = "".join(f"{line}\n" for line in hypotheses)
@@ -53,7 +54,7 @@ def write_scores(
         "scores": list(scores),
         "loss": loss,
         "perplexity": math.exp(min(loss, 700.0)),
-        "dev_loss": loss if split == "dev" else _dev_loss(folder, weights),
+        "dev_loss": loss if split == "dev" else _dev_loss(folder, checkpoint, decoding["precision"]),
         "weights": weights,
         "decoding": dict(decoding),
         "hypotheses": file.name if file.is_file() and file.read_bytes() == text.encode("utf-8") else None,
@@ -71,8 +72,8 @@ def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any
         record = json.loads(scores_path(output_dir, split).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    whole = isinstance(record, dict) and isinstance(record.get("weights"), dict) and _are_scores(record.get("scores"))
-    return record if whole else None
+    whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in ("weights", "decoding"))
+    return record if whole and _are_scores(record.get("scores")) else None
 
 
 def scores_of(output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,7 +85,7 @@ def scores_of(output_dir: str | os.PathLike[str], checkpoint: str, decoding: Map
     found = []
     for split in SPLITS:
         record = read_scores(output_dir, split)
-        if record is not None and record["weights"] == weights and record.get("decoding") == dict(decoding):
+        if record is not None and record["weights"] == weights and record["decoding"] == dict(decoding):
             found += [
                 {
                     "split": split,
@@ -117,12 +118,15 @@ def describe_weights(checkpoint: str) -> dict[str, Any]:
     return {"path": name, "step": int(path.name.rpartition("-")[2]), "checksum": f"sha256:{digest}"}
 
 
-def _dev_loss(folder: Path, weights: Mapping[str, Any]) -> float | None:
+def _dev_loss(folder: Path, checkpoint: str, precision: str) -> float | None:
     """The weights' loss on dev, from dev.scores.json or from the evaluation after their update."""
-    record = read_scores(folder, "dev")
-    if record is not None and record["weights"] == weights:
-        return record.get("loss")
+    scored, weights = read_scores(folder, "dev"), describe_weights(checkpoint)
+    if scored is not None and scored["weights"] == weights and scored["decoding"].get("precision") == precision:
+        return scored.get("loss")
     if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean has other weights than its step
+        return None
+    record = read_record(checkpoint)
+    if record is None or record["hparams"].get("precision") != precision:
         return None
     losses = [
         line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line

@@ -22,6 +22,7 @@ from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
+from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.progress import Progress
 from t2t_lite.training.loss import batch_loss
 
@@ -99,12 +100,15 @@ class Evaluator:
         self._store, self._translator, self._metric = store, translator, metric
         self._kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # a problem's own metric
 
+        # Members of an ensemble have softmax layers of their own, and int8 matrices no gradients.
+        by_logits = isinstance(model, Ensemble) or bool(int8_matrices(model))
+
         def sums(source: Any, target: Any) -> tuple[Any, Any]:
             batch = {"source": source, "target": target}
             logits = model(batch)
             best = tf.argmax(logits, axis=-1, output_type=tf.int32)
             right = tf.math.count_nonzero(tf.equal(best, target) & (target > 0))
-            if isinstance(model, Ensemble):  # its members have softmax layers of their own
+            if by_logits:
                 loss = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
                 return tf.reduce_sum(tf.where(target > 0, loss, 0.0)), right
             return batch_loss(model, batch, 1.0, 0.0), right

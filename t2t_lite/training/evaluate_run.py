@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t2t_lite.metrics.score import CorpusMetric
+from t2t_lite.ops.int8_product import check_machine
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.training.evaluate import Evaluator
 
@@ -35,6 +36,7 @@ def evaluate_run(
     split: str | None = None,
     checkpoint: str | None = None,
     usr_dir: str | None = None,
+    precision: str | None = None,
     **decoding: Any,
 ) -> RunScores:
     """Translates a split of a run's own data and computes its loss.
@@ -42,9 +44,14 @@ def evaluate_run(
     Args:
         metric: one that can score these outputs.
         split: None: test, or dev without a test set.
-        output_dirs, checkpoint, usr_dir, decoding: as in `open_runs`.
+        output_dirs, checkpoint, usr_dir, precision, decoding: as in `open_runs`.
+
+    Raises:
+        UsageError: int8 on a machine that cannot run it. Else as `open_runs`.
     """
-    run = open_runs(output_dirs, checkpoint=checkpoint, usr_dir=usr_dir, **decoding)
+    if precision == "int8":
+        check_machine()
+    run = open_runs(output_dirs, checkpoint=checkpoint, usr_dir=usr_dir, precision=precision, **decoding)
     store = run.store()
     split = split or ("test" if "test" in store.splits() else "dev")
     scores = Evaluator(run.model, store, run.translator, metric)(split)

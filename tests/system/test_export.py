@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -60,18 +61,23 @@ def test_an_export_translates_as_the_run_does(
 
 @pytest.mark.usefixtures("int8_machine")
 def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path) -> None:
-    folder = trained[0]
-    done = run("exporter", f"--output_dir={folder}", f"--export_dir={tmp_path}", "--precision=int8")
+    folder = shutil.copytree(trained[0].with_name("as_trained"), tmp_path / "run")
+    loss = json.loads((folder / "test.scores.json").read_text())["loss"]
+    scored = json.loads(run("eval", f"--output_dir={folder}", "--precision=int8", "--json").stdout)
+    assert scored["loss"] == pytest.approx(loss, rel=0.05)
+    base = tmp_path / "export"
+    done = run("exporter", f"--output_dir={folder}", f"--export_dir={base}", "--precision=int8")
     assert done.stderr == "int8: 100.0% of the numbers in the matrices of the model; all else is float32.\n"
-    card = json.loads((tmp_path / "1" / "assets" / "model_card.json").read_text())
+    card = json.loads((base / "1" / "assets" / "model_card.json").read_text())
     assert card["hparams"]["precision"] == "int8"
+    assert [score["value"] for score in card["scores"]] == [score["value"] for score in scored["scores"]]
     assert f" {card['parameters']:,} parameters of {default_weights(folder)}\n" in done.stdout
-    weights = (tmp_path / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
+    weights = (base / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
     assert card["parameters"] < weights < 1.4 * card["parameters"]
     lines = (corpus / "test.en").read_bytes()
     both = [
         run("decoder", flag, "--json", *more, input=lines).stdout.removesuffix("\n").split("\n")
-        for flag, *more in ([f"--saved_model={tmp_path}"], [f"--output_dir={folder}", "--precision=int8"])
+        for flag, *more in ([f"--saved_model={base}"], [f"--output_dir={folder}", "--precision=int8"])
     ]
     assert len(both[0]) == 16
     for one, other in zip(*([json.loads(line)["outputs"][0] for line in rows] for rows in both), strict=True):
@@ -79,15 +85,10 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
         assert abs(one["score"] - other["score"]) <= 1e-4 + 1e-4 * abs(one["score"])
     plain = run("decoder", f"--output_dir={folder}", "--json", input=lines).stdout.removesuffix("\n").split("\n")
     assert plain != both[1]  # the int8 model differs
-    done = run(
-        "decoder",
-        f"--output_dir={folder}",
-        "--precision=int8",
-        env={"ONEDNN_MAX_CPU_ISA": "AVX2"},
-        status=2,
-        fresh=True,
-    )
-    assert done.stderr.startswith("error: This machine has no exact products of 8-bit integers")
+    for command in ("decoder", "eval"):
+        flags = [f"--output_dir={folder}", "--precision=int8"]
+        done = run(command, *flags, env={"ONEDNN_MAX_CPU_ISA": "AVX2"}, status=2, fresh=True)
+        assert done.stderr.startswith("error: This machine has no exact products of 8-bit integers")
 
 
 def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:

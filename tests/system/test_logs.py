@@ -179,6 +179,19 @@ def test_the_card_shows_the_dev_score_of_the_search_in_the_training(copy: Path) 
     assert "lines" not in score
 
 
+def test_the_card_of_an_export_in_another_precision_shows_its_own_scores(run: Run, copy: Path) -> None:
+    lower = {"precision": "bfloat16", "max_source_length": 9}
+    flags = [f"--{name}={value}" for name, value in lower.items()]
+    done = run("eval", f"--output_dir={copy}", "--checkpoint=best", "--metric=bleu", "--json", *flags)
+    [score] = json.loads(done.stdout)["scores"]
+    record = _json(copy / "test.scores.json")
+    assert {name: record["decoding"][name] for name in lower} == lower
+    assert record["dev_loss"] is None  # only that of float32 is known
+    cards = [make_card(open_run(copy, checkpoint="best", **changes)) for changes in (lower, {})]
+    of_test = [[each["value"] for each in card["scores"] if each["split"] == "test"] for card in cards]
+    assert of_test == [[score["value"]], []]
+
+
 def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
     for split in ("test", "dev"):
         (copy / f"{split}.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
