@@ -40,8 +40,9 @@ def answer(parser: argparse.ArgumentParser) -> None:
     except ImportError:
         raise SystemExit(1) from None  # during typing: complete nothing and print nothing
     completers: dict[str, Any] = {name: _names(function) for name, function in _NAMES.items()}
+    others = _OTHERS.get(parser.prog, ())
     for action in parser._actions:
-        if action.dest in completers and (action.dest != "model" or parser.prog == COMMANDS[0]):
+        if action.dest in completers and action.dest not in others:
             action.completer = completers[action.dest]  # type: ignore[attr-defined]
         elif action.metavar == "DIR":
             action.completer = argcomplete.completers.DirectoriesCompleter()  # type: ignore[attr-defined]
@@ -64,6 +65,12 @@ def _hparams(prefix: str, args: argparse.Namespace) -> list[str]:
     return [f"{before}{comma}{name}=" for name in dict.fromkeys(name for cls in classes for name in config.fields(cls))]
 
 
+# Flags that take other names: those of a server, of tensor2tensor or of OpenNMT-tf.
+_OTHERS: dict[str, tuple[str, ...]] = {
+    "t2t-lite-query": ("model",),
+    "t2t-lite-demo": ("model",),
+    "t2t-lite-import": ("hparams_set", "hparams"),
+}
 _NAMES: dict[str, Callable[[str, argparse.Namespace], Iterable[str]]] = {
     "problem": lambda *_: registry.PROBLEMS.names(),
     "hparams_set": lambda *_: registry.HPARAMS.names(),
