@@ -47,7 +47,7 @@ def score_run(args: argparse.Namespace) -> int:
 
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
-        eval_trees.explain_faults(trees_found)
+        eval_trees.explain_faults(args, trees_found)
         run_scores.save_scores(folders, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
     from t2t_lite.metrics.score import CorpusMetric
 
-_SHOWN = 10  # sentences in error that are listed for a run
+_SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -54,12 +54,12 @@ def list_faults(found: Evaluation, *, shown: int | None = None) -> None:
     for fault in faults[:shown]:
         print(fault, file=sys.stderr)
     if shown is not None and len(faults) > shown:
-        print(f"... and {len(faults) - shown:,} more (--columns shows them all).", file=sys.stderr)
+        print(f"... and {len(faults) - shown:,} more (--metric=evalb --columns shows them all).", file=sys.stderr)
 
 
-def explain_faults(found: Evaluation) -> None:
+def explain_faults(args: argparse.Namespace, found: Evaluation) -> None:
     """Prints which sentences the score of a run leaves out, and why."""
-    list_faults(found, shown=_SHOWN)
+    list_faults(found, shown=None if args.columns else _SHOWN)
     total = found.total
     if total.errors:
         print(

@@ -25,7 +25,7 @@ class Parameters:
         eq_label, eq_word: pairs of labels (and tags) and of words that count as equal. Two that are equal to a third
             are equal to each other; EVALB itself compares by pairs only.
         cutoff_len: sentences up to this length are also summed up separately.
-        max_error: the number of sentences in error up to which an evaluation still has a value.
+        max_error: an evaluation of files has a value with up to max_error + 1 sentences in error, as in EVALB.
         labeled: whether the labels of phrases count.
         unlabelled: whether a bracket without a label, such as the outer one of ( (S ...) ), counts as a phrase. EVALB
             counts it; a .prm file has no parameter for it. Trees that a model learns or writes have none.

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import eval as command
+from t2t_lite.bin.eval_flags import make_parser
+from t2t_lite.bin.eval_trees import explain_faults
+from t2t_lite.metrics import bracketing
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.text.tag_table import TagCounts
 from t2t_lite.text.tree_text import TreeText
@@ -80,6 +83,17 @@ def test_unlabelled_brackets_count_as_in_evalb_where_asked(tmp_path: Path) -> No
     for flag, score, said in (([], 66.67, "left-out"), (["--count_unlabelled"], 75.0, "counted")):
         done = evaluate(*flags, *flag)
         assert f"|unlabelled:{said} = {score:.2f} (recall" in done.stdout
+
+
+def test_of_a_run_columns_show_all_sentences_in_error(capsys: pytest.CaptureFixture[str]) -> None:
+    found = bracketing.evaluate([GOLD] * 12, [GOLD.replace("cat", "dog")] * 12)
+    parser = make_parser()
+    for flags, shown in ((["--metric=evalb", "--columns"], 12), ([], 10)):
+        explain_faults(parser.parse(["--output_dir=RUN", *flags]), found)
+        *faults, _ = capsys.readouterr().err.removesuffix("\n").split("\n")
+        more = ["... and 2 more (--metric=evalb --columns shows them all)."]
+        assert faults[shown:] == ([] if flags else more)
+        assert [fault.partition(" : ")[0] for fault in faults[:shown]] == [str(n) for n in range(1, shown + 1)]
 
 
 def test_files_that_are_no_trees(tmp_path: Path) -> None:
