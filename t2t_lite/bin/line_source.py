@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import queue
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from typing import IO
 
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import UsageError
@@ -41,7 +43,18 @@ def file_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def lines_of(path: str | None) -> Iterable[str]:
     """Returns the lines of `path`, such as a named pipe, or of standard input, as they come."""
-    return decode_lines(sys.stdin.buffer, "standard input") if path is None else read_lines(path)
+    return decode_lines(_standard_input(), "standard input") if path is None else read_lines(path)
+
+
+def _standard_input() -> IO[bytes]:
+    """Returns a reader of standard input for a thread.
+
+    Python closes `sys.stdin` when it ends, and aborts if a thread that waits for input holds its lock.
+    """
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except io.UnsupportedOperation:  # not a file of the system, as in tests
+        return sys.stdin.buffer
 
 
 class LiveLines:

@@ -1,6 +1,8 @@
 """Lines in blocks, read from files and, as they arrive, from pipes."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -66,6 +68,26 @@ def test_a_fault_shows_after_the_lines_before_it_or_at_once_if_it_is_known() -> 
         next(blocks)
     with pytest.raises(DataError, match="line 2 is bad"):
         LiveLines(faulty()).waiting(30)
+
+
+ENDS_EARLY = """
+import sys
+from t2t_lite.bin.line_source import LiveLines, lines_of
+live = LiveLines(lines_of(None))
+print(next(live.blocks()), flush=True)
+sys.exit(2)
+"""
+
+
+def test_a_process_may_end_while_its_standard_input_is_open() -> None:
+    command = [sys.executable, "-c", ENDS_EARLY]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"a\nb")
+        process.stdin.flush()
+        assert process.wait(60) == 2
+        assert process.stdout is not None
+        assert process.stdout.read() == b"['a']\n"
 
 
 def test_files_and_pipes(tmp_path: os.PathLike[str]) -> None:

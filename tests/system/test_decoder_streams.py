@@ -78,7 +78,10 @@ def test_stopped_twice_and_resumed_it_is_as_undisturbed(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["err", "out"]
 
 
-def test_a_line_is_answered_before_the_next_comes(trained: tuple[Path, str]) -> None:
+@pytest.mark.parametrize(("stop", "status"), [(None, 0), (signal.SIGINT, 130)])
+def test_a_line_is_answered_before_the_next_comes(
+    trained: tuple[Path, str], stop: signal.Signals | None, status: int
+) -> None:
     command = [sys.executable, "-m", "t2t_lite.bin.decoder", *_flags(trained)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
@@ -88,9 +91,12 @@ def test_a_line_is_answered_before_the_next_comes(trained: tuple[Path, str]) -> 
             answer = process.stdout.readline()
             assert answer.endswith(b"\n")
             assert bool(answer.strip()) == bool(line.strip())
-        process.stdin.close()
+        if stop is None:
+            process.stdin.close()
+        else:  # standard input stays open
+            process.send_signal(stop)
         assert process.stdout.read() == b""
-    assert process.returncode == 0
+        assert process.wait(60) == status
 
 
 def test_shards_one_after_the_other_are_the_whole(
