@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from t2t_lite.insights.sentence import Sentence
     from t2t_lite.runs.open_run import OpenRun
 
+_MOST_MADE = 8  # searches with settings of their own that a run keeps
 _KINDS = {"best": "best", "averaged": "averaged", "checkpoints": "newest"}  # a run's folders of checkpoints
 
 
@@ -116,14 +117,19 @@ class LoadedRun(Loaded):
             if beam := [name for name in ("beam_size", "length_penalty") if name in settings]:
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
             settings["beam_size"] = n
-        key = tuple(sorted({**search, **settings}.items()))
-        if key not in self._made:
+        key = tuple(sorted({name: value for name, value in {**search, **settings}.items() if name != "seed"}.items()))
+        made = self._made.get(key)
+        if made is None:
             hparams = config.replace(self._run.spec.hparams, **settings)
-            self._made[key] = Translator.from_hparams(
+            made = self._made[key] = Translator.from_hparams(
                 self._run.model, *self._run.vocabularies, hparams, outputs=self._run.translator.outputs
             )
-            self._made[key].sampling = sampling
-        return self._made[key]
+            made.sampling = sampling
+            if len(self._made) > _MOST_MADE:  # each has a graph
+                del self._made[next(filter(None, self._made))]  # the oldest, but for the run's own
+        elif made.sampling and sampling:
+            made.sampling.seed.assign(sampling.seed)
+        return made
 
 
 class LoadedExport(Loaded):
@@ -192,11 +198,13 @@ def load(
 
 def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
     """Returns how to draw outputs, or None to search for them; `known`: the settings of the search."""
+    import tensorflow as tf
+
     from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.samplers.base import make_sampler
 
     if "sampler" in options:
-        seed = options.pop("seed", 1)
+        seed = tf.Variable(options.pop("seed", 1) % 2**64, trainable=False, dtype=tf.uint64)
         return Sampling(make_sampler(options.pop("sampler"), options), seed)
     for name in options:
         raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}; and sampler.")

@@ -23,9 +23,9 @@ FORMATS = {
     "ctranslate2": ("export_ctranslate2", "model.bin", ("float32", "int8")),
 }
 
-_OTHER_ROUNDING = (
-    "not scored: CTranslate2 rounds to int8 in its own way; t2t-lite-eval --hypotheses=FILE --references=FILE scores "
-    "what it writes"
+_OTHER_SEARCH = (
+    "not scored: CTranslate2 searches, and rounds to int8, in its own way; t2t-lite-eval --hypotheses=FILE "
+    "--references=FILE scores what it writes"
 )
 
 
@@ -75,6 +75,7 @@ def make_parser() -> cli.Parser:
 
 
 def _run(args: argparse.Namespace) -> int:
+    interrupts = cli.Interrupts()
     # Before TensorFlow and the model, so that mistakes show at once.
     folders = cli.run_folders(args.output_dir)
     if len(folders) > 1:
@@ -96,8 +97,9 @@ def _run(args: argparse.Namespace) -> int:
         max_source_length=args.max_source_length,
     )
     card = run_card.make_card(run)
-    if (args.format, args.precision) == ("ctranslate2", "int8"):
-        card |= {"scores": [], "scores_note": _OTHER_ROUNDING}
+    if args.format == "ctranslate2":
+        card |= {"scores": [], "scores_note": _OTHER_SEARCH}
+    interrupts.check()
     with cli.quiet():
         version = _write(run, args, base, card)
     _report(version, args.format, card)

@@ -53,6 +53,8 @@ _BY_WORDS = (
     ("attention is given for", "Ask for shorter texts, or fewer."),
     ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
     ("version label", "No version has that label: labels are set in the server's models.config."),
+    ('"attention" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,attention."),
+    ('"tokens" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,tokens."),
     ("Serving signature", "The model lacks what is asked for; export it with t2t-lite-exporter."),
     ("maximum input batch size", "Send fewer lines at once (--batch_size)."),
     ("XLA compilation disabled", "The model was exported with jit_compile; export it with t2t-lite-exporter."),

@@ -22,11 +22,11 @@ from t2t_lite.samplers.base import Sampler
 class Sampling:
     """How outputs are drawn.
 
-    seed: a different seed draws different outputs.
+    seed: a different seed draws different outputs; a uint64 variable, so that a graph serves all seeds, or an int.
     """
 
     sampler: Sampler
-    seed: int
+    seed: Any
 
 
 def sample(
@@ -105,12 +105,13 @@ def drawn(sampler: Sampler, logits: Any, points: Any) -> Any:
     return tf.math.count_nonzero(cumulative <= points[:, None] * cumulative[:, -1:], axis=-1, dtype=tf.int32)
 
 
-def sentence_keys(source: Any, seed: int) -> Any:
+def sentence_keys(source: Any, seed: Any) -> Any:
     """Returns uint64 [B], made of the seed and each sentence's symbols; padding changes nothing."""
+    seed = tf.constant(seed % 2**64, tf.uint64) if isinstance(seed, int) else tf.convert_to_tensor(seed)
     places = tf.range(tf.shape(source)[1])
     hashes = _mixed(_mixed(tf.cast(source, tf.uint64)) + tf.cast(places, tf.uint64))
     of_symbols = tf.reduce_sum(tf.where(tf.equal(source, PAD), tf.zeros_like(hashes), hashes), 1)
-    return _mixed(of_symbols + _mixed(tf.constant(seed % 2**64, tf.uint64)))
+    return _mixed(of_symbols + _mixed(seed))
 
 
 def uniform(keys: Any, num_samples: int, index: Any) -> Any:

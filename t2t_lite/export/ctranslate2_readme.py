@@ -36,10 +36,10 @@ What it is and how well it does: model_card.json. Run in this folder:
         print(target.decode(result.hypotheses[0]))
 """
 _README_IMPORTED = """\
-A Transformer for CTranslate2, written by t2t-lite from an imported model. TensorFlow is not needed; t2t-lite is, for
-the vocabulary:
+A Transformer for CTranslate2, written by t2t-lite from an imported model. t2t-lite is needed for the vocabulary.
+Install it from its repository (its README.md says how), and
 
-    pip install ctranslate2 t2t-lite
+    pip install ctranslate2
 
 What it is and how well it does: model_card.json. Run in this folder:
 

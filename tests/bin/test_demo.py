@@ -69,7 +69,7 @@ def test_a_page_over_a_server(served: Server) -> None:
         ]
         status, answer = _ask(f"{url}attention", {"text": "a b"})
         assert status == 400
-        assert "The model lacks what is asked for; export it with t2t-lite-exporter." in answer["error"]
+        assert "Export the model with t2t-lite-exporter --signatures=nbest,score,attention." in answer["error"]
         process.send_signal(signal.SIGINT)
         try:
             assert process.wait(60) == 130

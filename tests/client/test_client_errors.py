@@ -131,6 +131,12 @@ def test_a_model_without_the_signature(tmp_path: Path) -> None:
             UsageError,
             "export it with t2t-lite-exporter",
         ),
+        (
+            "FAILED_PRECONDITION",
+            'Serving signature key "attention" not found.',
+            UsageError,
+            "--signatures=nbest,score,attention",
+        ),
         ("OUT_OF_RANGE", "x", UsageError, "exporter"),
         ("UNAUTHENTICATED", "x", ServerError, "credentials"),
         ("PERMISSION_DENIED", "x", ServerError, "does not let this client through"),

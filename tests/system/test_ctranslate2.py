@@ -32,9 +32,10 @@ def test_ctranslate2_translates_as_the_run_does(
         done = run("exporter", *flags, *to)
         assert done.stderr == ""
         assert f"{tmp_path / precision}/1: " in done.stdout
-    card = json.loads((tmp_path / "int8" / "1" / "model_card.json").read_text())
-    assert (card["checkpoint"], card["ctranslate2"]["precision"]) == (default_weights(folder), "int8")
-    assert card["scores_note"].startswith("not scored: CTranslate2 rounds to int8 in its own way;")
+    for precision in ("float32", "int8"):
+        card = json.loads((tmp_path / precision / "1" / "model_card.json").read_text())
+        assert (card["checkpoint"], card["ctranslate2"]["precision"]) == (default_weights(folder), precision)
+        assert card["scores_note"].startswith("not scored: CTranslate2 searches, and rounds to int8, in its own way;")
     bytes_of = {name: (tmp_path / name / "1" / "model.bin").stat().st_size for name in ("float32", "int8")}
     saved = bytes_of["float32"] - bytes_of["int8"]
     assert 2.5 < saved / card["parameters"] < 3  # bytes; positions and vectors stay float32

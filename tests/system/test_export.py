@@ -1,14 +1,18 @@
 """t2t-lite-exporter on a trained run, and t2t-lite-decoder on the export, as whole commands."""
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.checkpoints import default_weights
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -89,6 +93,26 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
         flags = [f"--output_dir={folder}", "--precision=int8"]
         done = run(command, *flags, env={"ONEDNN_MAX_CPU_ISA": "AVX2"}, status=2, fresh=True)
         assert done.stderr.startswith("error: This machine has no exact products of 8-bit integers")
+
+
+def test_sigterm_leaves_nothing_of_an_export(trained: tuple[Path, str], tmp_path: Path) -> None:
+    out, err = tmp_path / "out", tmp_path / "err"
+    flags = [f"--output_dir={trained[0]}", f"--export_dir={tmp_path / 'versions'}"]
+    process = commands.start("t2t_lite.bin.exporter", *flags, out=out, err=err)
+    try:
+        end = time.monotonic() + 120
+        while not any(tmp_path.glob("versions/.partial.*/version/*")):
+            assert process.exitcode is None, err.read_text()
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGTERM)
+        process.join(60)
+        assert process.exitcode == 143
+    finally:
+        process.kill()
+    assert err.read_text().endswith("error: interrupted; nothing was exported.\n")
+    assert list((tmp_path / "versions").iterdir()) == []
 
 
 def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:
