@@ -21,6 +21,7 @@ from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.ops.int8_product import assert_exact
+from t2t_lite.ops.stored import stored_weights
 from t2t_lite.text.codec import Outputs
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.vocabulary_files import AnyVocabulary
@@ -43,9 +44,8 @@ class ServedModel(tf.Module):
 
     A parser reads its sentences as `GraphTrees.source` gives them, and its outputs are trees over their words.
 
-    Each weight is stored once. A bfloat16 model rounds its float32 matrices wherever it uses them. They are stored
-    rounded, which gives the same outputs from half the bytes. Vectors stay float32, as layer normalisation needs them.
-    A quantized model fails where the products of its int8 matrices would not be exact.
+    Each weight is stored once, as `stored_weights` has it. A quantized model fails where the products of its int8
+    matrices would not be exact.
 
     Args:
         translator: the model, its vocabularies, and how it decodes.
@@ -69,9 +69,10 @@ class ServedModel(tf.Module):
         outputs = translator.outputs
         self._text = GraphTrees(outputs.words, outputs.table) if isinstance(outputs, TreeText) else self._target
         model = translator.model
-        members = model.members().items()
         self._weights = {
-            f"{prefix}{w.path}": _stored(w, member.compute_dtype) for prefix, member in members for w in member.weights
+            f"{prefix}{path}": weight
+            for prefix, member in model.members().items()
+            for path, weight in stored_weights(member).items()
         }
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         # Several signatures call these functions, which are saved once.
@@ -110,7 +111,9 @@ class ServedModel(tf.Module):
             scope = keras.StatelessScope()
             for prefix, member in self._translator.model.members().items():
                 for weight in member.weights:
-                    scope.add_update((weight, self._weights[f"{prefix}{weight.path}"]))
+                    value = self._weights[f"{prefix}{weight.path}"]
+                    value = value if value.dtype == weight.dtype else tf.cast(value, weight.dtype)
+                    scope.add_update((weight, value))
             if self._int8:
                 assert_exact()
             with scope:
@@ -203,13 +206,6 @@ class ServedModel(tf.Module):
             tf.ensure_shape(_scattered(ids, there), [None, beam_size, None]),
             tf.ensure_shape(_scattered(scores, there), [None, beam_size]),
         )
-
-
-def _stored(weight: Any, compute_dtype: str) -> Any:
-    """Returns a plain variable: with a Keras model, every variable would be saved a second time."""
-    if len(weight.shape) >= 2 and weight.dtype == "float32" and compute_dtype == "bfloat16":
-        return tf.Variable(tf.cast(weight.value, compute_dtype), trainable=False)
-    return weight.value
 
 
 def _dense(ids: Any, there_B: Any) -> Any:

@@ -34,6 +34,7 @@ class ConvEmbedding(keras.layers.Layer):
 
     MATRICES: ClassVar = {"table": "OI"}
     LOOKED_UP: ClassVar = ("positions",)
+    FLOAT32: ClassVar = ("table", "positions")
 
     def __init__(
         self, vocab_size: int, max_positions: int, d_model: int, output_dtype: str = "float32", **kwargs: Any

@@ -2,7 +2,8 @@
 
 A layer's class lists in `MATRICES` the weights that a `Matrix` may replace, with their axes: I is summed over, O are
 outputs. A derived class may use these weights in other ways, so it must declare `MATRICES` again. A class lists in
-`LOOKED_UP` the weights from which it only takes rows.
+`LOOKED_UP` the weights from which it only takes rows, and in `FLOAT32` those with two or more axes that it uses in
+float32 whatever the model's precision; an export does not round them.
 """
 
 from __future__ import annotations
@@ -55,3 +56,8 @@ def matrices_of(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:
     for layer in layers:
         for name, axes in vars(type(layer)).get("MATRICES", {}).items():
             yield layer, name, axes
+
+
+def listed(layers: Iterable[Any], where: str) -> set[int]:
+    """Returns the `id` of each weight that the layers' classes list in `where`, "LOOKED_UP" or "FLOAT32"."""
+    return {id(getattr(layer, name, None)) for layer in layers for name in getattr(layer, where, ())}

@@ -5,7 +5,7 @@ Legend: D width, n experts, k of them for a position.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -50,6 +50,8 @@ class NoisyTopK(keras.layers.Layer):
     Returns:
         `Gates` of [B, T].
     """
+
+    FLOAT32: ClassVar = ("kernel", "noise_kernel")
 
     def __init__(self, num_experts: int, experts_per_token: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

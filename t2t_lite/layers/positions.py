@@ -74,6 +74,7 @@ class LearnedPositions(keras.layers.Layer):
     """
 
     LOOKED_UP: ClassVar = ("table",)
+    FLOAT32: ClassVar = ("table",)
 
     def __init__(self, max_positions: int, d_model: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, dtype="float32", **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import keras
 from keras import ops
@@ -47,6 +47,8 @@ class RnnAttention(keras.layers.Layer):
     Returns:
         The results [B, Q, outputs], and the weights, float32 [B, Q, S].
     """
+
+    FLOAT32: ClassVar = ("vector",)
 
     def __init__(
         self, units: int, score: Score, result: Result = "tanh", outputs: int | None = None, **kwargs: Any

@@ -30,6 +30,7 @@ class WeightNormLinear(keras.layers.Layer):
     """
 
     MATRICES: ClassVar = {"direction": "OI"}
+    FLOAT32: ClassVar = ("direction",)
 
     def __init__(self, inputs: int, outputs: int, stddev: float, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.layers.matrix import Matrix, matrices_of, norm_factors
+from t2t_lite.layers.matrix import Matrix, listed, matrices_of, norm_factors
 from t2t_lite.ops.int8_product import LARGEST, int8_product
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
@@ -89,8 +89,7 @@ def quantize(model: Any) -> None:
         DataError: a weight is not finite.
     """
     found = list(matrices_of(model._flatten_layers()))
-    layers = list(model._flatten_layers())
-    looked_up = {id(getattr(layer, name)) for layer in layers for name in getattr(layer, "LOOKED_UP", ())}
+    looked_up = listed(model._flatten_layers(), "LOOKED_UP")
     matrices = [weight for weight in model.weights if len(weight.shape) > 1 and id(weight) not in looked_up]
     share = _numbers([getattr(layer, name) for layer, name, _ in found]) / max(_numbers(matrices), 1)
     if share < _LEAST_SHARE:

@@ -1,0 +1,37 @@
+"""Exports in bfloat16 of models whose layers use some weights in float32."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import config, registry
+from t2t_lite.decoding.score import score
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.export.saved_model import ServedModel
+from t2t_lite.runs.run_dir import make_model
+from tests import reference
+from tests.export.conftest import Exported
+
+SIZES = {  # by the hparams set
+    "convs2s_tiny": "encoder_layers=2x16x3,decoder_layers=16x3,d_model=16,d_out=16",
+    "moe_tiny": "d_model=16,cells=16,d_ff=16",
+    "rnn_tiny": "num_layers=2,d_model=16,encoder=gnmt,wiring=gnmt,attention_score=normed_additive",
+    "tiny": "num_layers=1,d_model=16,d_ff=16,num_heads=2,positions=learned,start_vector=true",
+    "transformer_moe_tiny": "num_layers=2,d_model=16,d_ff=16,num_heads=2",
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_scores_are_the_runs(exported: Exported, name: str) -> None:
+    hparams = config.override(registry.hparams(name), f"{SIZES[name]},precision=bfloat16")
+    source, target = exported.served.vocabularies
+    model: Any = make_model(registry.model_of(name), hparams, source.size, target.size, False)
+    reference.randomise(model, 1)
+    translator = Translator.from_hparams(model, source, target, hparams)
+    served = ServedModel(translator, ("serving_default", "score"))
+    lines = exported.lines
+    answer = served.signatures["score"](tf.constant(lines), tf.constant(lines[::-1]))
+    wanted = [pair.log_prob for pair in score(translator, lines, lines[::-1])]
+    np.testing.assert_allclose(answer["log_probs"].numpy(), wanted, rtol=1e-6)
