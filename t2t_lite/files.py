@@ -8,6 +8,7 @@ import glob
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ except ImportError:  # not a Unix system
     fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger("t2t_lite")
+_ASIDE, _LOCK = ".partial.", "lock"  # names of temporary folders, and of the file in each whose lock says: alive
 
 
 def sync(path: Path) -> None:
@@ -94,6 +96,25 @@ def file_lock(folder: Path) -> Iterator[None]:
             _warn_unlocked(folder)
             shutil.rmtree(staging_dir(folder), ignore_errors=True)  # of a killed process with this one's number
         yield
+
+
+@contextlib.contextmanager
+def temporary_folder(base: Path) -> Iterator[Path]:
+    """Context with a new folder below `base`, removed at the end; first removes those of killed processes.
+
+    A process that still writes holds the lock in its folder. Folders without a lock stay: their processes may be alive.
+    """
+    for stale in base.glob(f"{_ASIDE}*"):
+        with contextlib.suppress(OSError), open(stale / _LOCK, "r+b") as lock:
+            if _lock(lock, wait=False):
+                shutil.rmtree(stale, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=base, ignore_cleanup_errors=True) as aside:
+        folder = Path(aside, "version")  # one below, because only the owner may read a temporary folder
+        folder.mkdir()
+        with open(Path(aside, "unlocked"), "wb") as lock:
+            if _lock(lock, wait=True):
+                os.rename(lock.name, Path(aside, _LOCK))  # so that no other process sees it unlocked
+            yield folder
 
 
 @functools.cache  # once for each folder: checkpoints are saved again and again

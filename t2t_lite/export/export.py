@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.export.export_folder import CARD_FILE, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
-from t2t_lite.files import sync
+from t2t_lite.files import sync, temporary_folder
 from t2t_lite.text.vocabulary_files import by_file
 
 
@@ -47,9 +46,7 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
     base = Path(base)
     try:
         base.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial.", dir=base, ignore_cleanup_errors=True) as aside:
-            folder = Path(aside, "version")  # one below, because only the owner may read a temporary folder
-            folder.mkdir()
+        with temporary_folder(base) as folder:
             write(folder)
             _to_disk(folder)
             return _numbered(folder, base)

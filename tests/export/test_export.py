@@ -1,5 +1,7 @@
 """What an export is made of: a graph that the stock server can run, each weight once, files whole or not at all."""
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -299,7 +301,50 @@ def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path
         export(exported.served, tmp_path / "file", {})
 
 
-def test_what_a_killed_export_left_stands_in_no_way_and_stays(tmp_path: Path) -> None:
+WRITES = """
+import sys
+from pathlib import Path
+from t2t_lite.files import temporary_folder
+with temporary_folder(Path(sys.argv[1])) as folder:
+    (folder / "saved_model.pb").write_text("half")
+    print(folder.parent.name, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_export_left_goes_and_what_another_writes_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin() -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-c", WRITES, str(tmp_path)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip()
+
+    def names() -> list[str]:
+        return sorted(path.name for path in tmp_path.iterdir())
+
+    def none(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    (killed, left), (alive, its) = begin(), begin()
+    try:
+        killed.kill()
+        killed.communicate()
+        with monkeypatch.context() as without_locks:
+            without_locks.setattr(fcntl, "flock", none)
+            assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "1"
+        assert names() == sorted([left, its, "1"])
+        assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "2"
+        assert names() == [its, "1", "2"]
+        assert (tmp_path / its / "version" / "saved_model.pb").read_text() == "half"
+    finally:
+        alive.communicate()
+    assert alive.returncode == 0
+    assert names() == ["1", "2"]
+
+
+def test_what_an_earlier_export_left_without_a_lock_stands_in_no_way_and_stays(tmp_path: Path) -> None:
     """A process that was killed may have had this one's number: in a container it is often 1."""
     left = tmp_path / f".partial.{os.getpid()}"
     left.mkdir()
