@@ -12,7 +12,7 @@ A Transformer for CTranslate2, written by t2t-lite. It needs neither t2t-lite no
 
     pip install ctranslate2 sentencepiece
 
-What it is and how well it does: model_card.json. Run in this folder:
+What it is: model_card.json. Run in this folder:
 
     import sys
     import ctranslate2
@@ -41,7 +41,7 @@ Install it from its repository (its README.md says how), and
 
     pip install ctranslate2
 
-What it is and how well it does: model_card.json. Run in this folder:
+What it is: model_card.json. Run in this folder:
 
     import json
     import os
