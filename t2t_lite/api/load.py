@@ -198,13 +198,11 @@ def load(
 
 def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
     """Returns how to draw outputs, or None to search for them; `known`: the settings of the search."""
-    import tensorflow as tf
-
-    from t2t_lite.decoding.sampling import Sampling
+    from t2t_lite.decoding.sampling import Sampling, seed_variable
     from t2t_lite.samplers.base import make_sampler
 
     if "sampler" in options:
-        seed = tf.Variable(options.pop("seed", 1) % 2**64, trainable=False, dtype=tf.uint64)
+        seed = seed_variable(options.pop("seed", 1))
         return Sampling(make_sampler(options.pop("sampler"), options), seed)
     for name in options:
         raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}; and sampler.")

@@ -22,11 +22,16 @@ from t2t_lite.samplers.base import Sampler
 class Sampling:
     """How outputs are drawn.
 
-    seed: a different seed draws different outputs; a uint64 variable, so that a graph serves all seeds, or an int.
+    seed: a different seed draws different outputs; an int, or a `seed_variable`.
     """
 
     sampler: Sampler
     seed: Any
+
+
+def seed_variable(seed: int) -> Any:
+    """Returns a uint64 variable; the graph that reads it draws with any seed that is assigned to it."""
+    return tf.Variable(seed % 2**64, trainable=False, dtype=tf.uint64)
 
 
 def sample(
