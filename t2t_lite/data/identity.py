@@ -54,11 +54,16 @@ def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[s
     return {**kept, "options": options, "vocabulary": [vocabulary.checksum for vocabulary in vocabularies]}
 
 
-def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, progress: Progress) -> Comparison:
+def compare(
+    store: Store, problem: Problem, vocabularies: Vocabularies | None, progress: Progress, *, trained: bool = False
+) -> Comparison:
     """Compares a store with its problem as it is now; reads text only where files and code leave the answer open.
 
+    Args:
+        trained: a run was trained on these data; so its sources may be gone, wherever they were.
+
     Raises:
-        DataError: the store is damaged, or the problem's samples are faulty.
+        DataError: the store is damaged, the problem's samples are faulty, or its sources are others and cannot be read.
     """
     origin = read_origin(store.folder)
     summary = _summary(store, origin)
@@ -71,7 +76,7 @@ def compare(store: Store, problem: Problem, vocabularies: Vocabularies | None, p
     try:
         now = find_origin(problem, problem.splits(), origin)
     except (DataError, OSError) as error:
-        if paths_of(problem) != origin.paths:  # not sources that have gone since, but others that cannot be read
+        if not trained and paths_of(problem) != origin.paths:  # not gone, but others that cannot be read
             raise
         return Comparison([], False, summary, f"Its sources could not be compared: {error}")
     if origin.files is not None and now.files is not None:

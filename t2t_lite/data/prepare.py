@@ -38,6 +38,7 @@ def prepare(
     num_workers: int | None = None,
     force: bool = False,
     again: bool = False,
+    known: str | None = None,
     progress: Progress | None = None,
 ) -> Store:
     """Returns the store `data_dir`/NAME of `problem`; makes it if it is not there yet.
@@ -51,6 +52,7 @@ def prepare(
         num_workers: processes that encode; None: one per CPU, 16 at most.
         force: make it again even if it is there.
         again: make it again if it was made from other data, or with other settings.
+        known: checksum of the data that a run was trained on; if the store has it, sources that are gone do not matter.
         progress: called now and then with (pairs done, label).
 
     Raises:
@@ -63,7 +65,7 @@ def prepare(
         folder = Path(os.path.realpath(folder))
     recover(folder)
     progress = progress or (lambda done, label: None)
-    store = None if force or again else _existing(problem, folder, vocabularies, progress)
+    store = None if force or again else _existing(problem, folder, vocabularies, progress, known)
     if store is not None:
         return store
     splits = _checked_splits(problem)  # before anything is written
@@ -75,7 +77,7 @@ def prepare(
         raise UsageError(f"--data_dir={data_dir} is not a folder.") from None
     with file_lock(folder):
         # Another process may have made it while this one waited.
-        store = None if force else _existing(problem, folder, vocabularies, progress, again)
+        store = None if force else _existing(problem, folder, vocabularies, progress, known, again)
         if store is not None:
             return store
         if folder.exists():
@@ -105,13 +107,18 @@ def _checked_splits(problem: Problem) -> tuple[str, ...]:
 
 
 def _existing(
-    problem: Problem, folder: Path, vocabularies: Vocabularies | None, progress: Progress, again: bool = False
+    problem: Problem,
+    folder: Path,
+    vocabularies: Vocabularies | None,
+    progress: Progress,
+    known: str | None,
+    again: bool = False,
 ) -> Store | None:
     """Opens the store if it fits; None if there is no store, or if it does not fit and `again` is set."""
     if not folder.exists():
         return None
     store = open_store(folder)
-    found = identity.compare(store, problem, vocabularies, progress)
+    found = identity.compare(store, problem, vocabularies, progress, trained=store.checksum == known)
     if not found.changes:
         _log.log(logging.WARNING if found.doubts else logging.INFO, "%s", f"{found.summary} {found.doubts}".rstrip())
         return store

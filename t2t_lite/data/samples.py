@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -20,8 +19,6 @@ _REPORT_EVERY = 10_000  # pairs
 _MANY = 0.2  # share of the pairs above which cleaning warns
 _SPACE_MARK = "\u2581"  # SentencePiece's
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
 _log = logging.getLogger("t2t_lite")
 
 
@@ -36,12 +33,13 @@ def read_pairs(problem: Problem, split: str) -> Iterator[Pair]:
             raise DataError(
                 f"samples({split!r}) of {problem.name!r}: pair {number} has a line break in it; a text is one line."
             )
-        for text in pair:
-            if not text.isascii() and (lone := _SURROGATE.search(text)):
-                raise DataError(
-                    f"samples({split!r}) of {problem.name!r}: pair {number} holds {lone[0]!r}, half of a character: no "
-                    "file can hold it. Read the text as UTF-8 with errors='strict'."
-                )
+        try:
+            pair[0].encode(), pair[1].encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"samples({split!r}) of {problem.name!r}: pair {number} holds {error.object[error.start]!r}, half of a "
+                "character: no file can hold it. Read the text as UTF-8 with errors='strict'."
+            ) from None
         yield pair[0], pair[1]
 
 

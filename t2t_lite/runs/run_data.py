@@ -51,8 +51,9 @@ def prepare_run_data(
     if again and trained and spec.vocabulary is None:
         spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
     vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
+    known = spec.data_sha256 if trained else None
     folder = spec.data_folder(output_dir)
-    store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, **options)
+    store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, known=known, **options)
     if trained and spec.data_sha256 not in (None, store.checksum):
         if not again:
             raise DataError(

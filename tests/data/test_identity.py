@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def corpus(tmp_path: Path) -> Path:
     return folder
 
 
-def _prepare(corpus: Path, data: Path, **options: bool) -> Store:
+def _prepare(corpus: Path, data: Path, **options: Any) -> Store:
     problem = registry.problem("text2text", source_dir=str(corpus), languages="en-de", vocab_size=40)
     return prepare(problem, data, num_workers=1, **options)
 
@@ -198,6 +199,18 @@ def test_another_source_that_cannot_be_read_is_no_doubt(corpus: Path, data: Path
     shutil.copy(corpus / "train.en", other)
     with pytest.raises(DataError, match=r"other has train\.en but not train\.de"):
         _prepare(other, data)
+
+
+def test_a_run_may_go_on_with_its_data_though_its_own_source_is_gone(
+    corpus: Path, data: Path, tmp_path: Path, said: pytest.LogCaptureFixture
+) -> None:
+    moved = tmp_path / "moved"
+    corpus.rename(moved)
+    store = _prepare(moved, data)  # from now on the record names the new place, and the run the old one
+    assert _prepare(corpus, data, known=store.checksum).checksum == store.checksum
+    assert f"Its sources could not be compared: {corpus} is not a folder" in said.messages[-1]
+    with pytest.raises(DataError, match="is not a folder"):
+        _prepare(corpus, data, known="of other data")
 
 
 def _as_before(data: Path, corpus: Path) -> None:
