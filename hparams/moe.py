@@ -5,7 +5,7 @@ from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_hparams
 
-from .tiny import MULTI30K_RUN, TINY_RUN
+from .tiny import MULTI30K_RUN, MULTI30K_TRANSFORMER, TINY_RUN
 
 
 @register_hparams
@@ -89,16 +89,4 @@ def transformer_moe_tiny() -> TransformerMoeHParams:
 @register_hparams
 def multi30k_transformer_moe() -> TransformerMoeHParams:
     """`multi30k` with 4 experts, 2 for each position, in every second layer."""
-    return TransformerMoeHParams(
-        num_experts=4,
-        num_layers=4,
-        d_model=128,
-        d_ff=256,
-        num_heads=4,
-        dropout=0.3,
-        initial_weights="fairseq012",
-        learning_rate_factor=0.005 * (128 * 2000) ** 0.5,
-        adam_epsilon=1e-8,
-        clip_norm=25.0,
-        **MULTI30K_RUN,
-    )
+    return TransformerMoeHParams(num_experts=4, initial_weights="fairseq012", **MULTI30K_TRANSFORMER)

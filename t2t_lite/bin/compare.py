@@ -108,7 +108,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _flags(args: argparse.Namespace) -> list[str]:
-    """Returns the given flags of the problem and its data, for the trainer; it need not prepare the data again."""
+    """Returns the given flags of the problem and its data, for the trainer, which finds the data prepared."""
     parser, given = cli.Parser("", ""), []
     problem_flags.add_problem_flags(parser, required=False)
     for action in parser._actions:

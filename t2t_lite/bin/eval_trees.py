@@ -49,7 +49,7 @@ def parameters(args: argparse.Namespace, metric: CorpusMetric | None = None) -> 
 
 
 def list_faults(found: Evaluation, *, shown: int | None = None) -> None:
-    """Lists the sentences in error on standard error, in EVALB's words; no more than `shown` of them."""
+    """Lists the sentences in error on standard error, in EVALB's words; at most `shown` of them."""
     faults = found.faults()
     for fault in faults[:shown]:
         print(fault, file=sys.stderr)

@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2, or raises UsageError where `raises` is set."""
-        typed, self._typed = self._typed, []
+        typed, self._typed = self._typed, []  # looked at once: `check_flag` ends here, too
         if message.startswith("the following arguments are required"):  # one of them may be misspelt
             for word in typed:
                 if word.startswith("--"):

@@ -1,4 +1,4 @@
-"""Weights as an export stores them: in half the bytes where a bfloat16 model uses no more of them."""
+"""Weights as an export stores them: in bfloat16 where a bfloat16 model rounds them before it uses them."""
 
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ def train_vocabulary(
 
     Args:
         size: pieces wanted, PAD, EOS and UNK included.
-        kind: "bpe", "unigram"; "char" or "word" for a vocabulary of single characters or of whole words, of which
-            there are usually fewer than `size`.
+        kind: "bpe", "unigram"; "char" or "word" for a vocabulary of single characters or of whole words. There are
+            usually fewer than `size`. Words have a piece each, however many there are.
         character_coverage: share of the characters that get pieces; 1.0 means all of them.
         max_lines, max_chars: bounds of the sample.
 

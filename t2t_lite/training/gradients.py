@@ -68,14 +68,14 @@ def loss_and_gradients(
         gradients, of_softmax = tape.gradient(loss, [sources, apart])
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     unused = [w.path for w, got in zip(weights, gradients, strict=True) if got is None and id(w) not in whole]
-    _check_none(model, unused)
+    _check_used(model, unused)
     return loss, [
         _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
         for weight, gradient in zip(weights, gradients, strict=True)
     ]
 
 
-def _check_none(model: Any, unused: Sequence[str]) -> None:
+def _check_used(model: Any, unused: Sequence[str]) -> None:
     if unused:
         raise UsageError(
             f"{type(model).__name__}: the loss does not depend on {', '.join(unused)}. Use these weights in hidden(), "
