@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import gc
 import logging
 import os
 import signal
@@ -83,6 +84,21 @@ def _fail(message: str, status: int) -> int:
 
 
 def load_tensorflow() -> None:
+    """Imports TensorFlow for a command: as `import_tensorflow`, and has garbage looked for less often.
+
+    The collector looks through a million objects of TensorFlow's modules again and again, and frees none. Without this,
+    commands take 8 to 25% longer to start.
+    """
+    gc.disable()
+    try:
+        import_tensorflow()
+    finally:
+        gc.freeze()  # what is there now is not looked at again
+        gc.set_threshold(50_000, 10, 10)
+        gc.enable()
+
+
+def import_tensorflow() -> None:
     """Imports TensorFlow, finds its devices and hides the notices that it prints.
 
     No setting silences all notices: some are written before its logging starts. They are shown if the import fails.
