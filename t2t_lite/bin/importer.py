@@ -153,7 +153,11 @@ def _run(args: argparse.Namespace) -> int:
     parameters = run_folder.write(args.output_dir, found)
     _report(args, found, parameters)
     if check:
-        _check(args, imported.toolkit, check_input, check)
+        try:
+            _check(args, imported.toolkit, check_input, check)
+        except KeyboardInterrupt:
+            print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
+            return 130
     print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir} --input=FILE")
     print(f"or:   t2t-lite-exporter --output_dir={args.output_dir}   (for TensorFlow Serving or CTranslate2)")
     return 0

@@ -85,7 +85,7 @@ def _trained(run: OpenRun) -> config.HParams | None:
 def _pairs(run: OpenRun) -> dict[str, int]:
     try:
         return {split: facts["pairs"] for split, facts in run.store().manifest["splits"].items()}
-    except DataError:  # a run can be exported without its data, too
+    except (DataError, OSError):  # a run can be exported without its data, or with a folder that cannot be read
         return {}
 
 

@@ -49,14 +49,17 @@ _FOREIGN_SHAPE = "from different tasks have different shapes and padding is turn
 # Advice by a phrase in the server's words; the first phrase that is found counts.
 _BY_WORDS = (
     (_FOREIGN_SHAPE, "Another client's request has a wrong shape, and spoils those it is batched with."),
-    ("waiting in batching queue", "Its time ran out in the server's queue: lower --concurrency, or raise the limit."),
+    (
+        "waiting in batching queue",
+        "Its time ran out in the server's queue: lower --concurrency of t2t-lite-query, or raise the limit.",
+    ),
     ("attention is given for", "Ask for shorter texts, or fewer."),
     ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
     ("version label", "No version has that label: labels are set in the server's models.config."),
     ('"attention" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,attention."),
     ('"tokens" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,tokens."),
     ("Serving signature", "The model lacks what is asked for; export it with t2t-lite-exporter."),
-    ("maximum input batch size", "Send fewer lines at once (--batch_size)."),
+    ("maximum input batch size", "Send fewer lines at once (--batch_size of t2t-lite-query)."),
     ("XLA compilation disabled", "The model was exported with jit_compile; export it with t2t-lite-exporter."),
 )
 _BY_STATUS = {
@@ -64,10 +67,11 @@ _BY_STATUS = {
     401: "Something in front of the server asks for credentials, which this client does not send.",
     403: "Something in front of the server does not let this client through.",
     404: "Check the model's name and version.",
-    413: "Send fewer lines at once (--batch_size).",
-    429: "The server has too much to do; lower --concurrency.",
-    503: "The server is overloaded or still starting; wait for it with --wait=SECONDS.",
-    504: "The server's own time limit has passed (--rest_api_timeout_in_ms): send fewer lines at once (--batch_size).",
+    413: "Send fewer lines at once (--batch_size of t2t-lite-query).",
+    429: "The server has too much to do; lower --concurrency of t2t-lite-query.",
+    503: "The server is overloaded or still starting; wait for it with t2t-lite-query --wait=SECONDS.",
+    504: "The server's own time limit has passed (--rest_api_timeout_in_ms): send fewer lines at once (--batch_size of "
+    "t2t-lite-query).",
 }
 
 

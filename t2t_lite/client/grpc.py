@@ -99,7 +99,9 @@ class Rpc:
         except grpc.RpcError as error:
             code, said = error.code().name, error.details() or error.code().name
         if code == "DEADLINE_EXCEEDED":
-            raise NoAnswerError(f"The {self._target} gave no answer within {timeout:g} s ({said}); see --timeout.")
+            raise NoAnswerError(
+                f"The {self._target} gave no answer within {timeout:g} s ({said}); see --timeout of t2t-lite-query."
+            )
         if any(words in said for words in _HTTP_1):
             raise ServerError(
                 f"{self._target.address} does not speak gRPC. TensorFlow Serving's gRPC port is 8500; 8501 is REST's "

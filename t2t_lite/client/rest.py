@@ -87,7 +87,9 @@ class Rest:
         try:
             status, location, data = self._exchange(method, path, body, timeout)
         except TimeoutError:
-            raise NoAnswerError(f"The {self._target} gave no answer within {timeout:g} s; see --timeout.") from None
+            raise NoAnswerError(
+                f"The {self._target} gave no answer within {timeout:g} s; see --timeout of t2t-lite-query."
+            ) from None
         except (http.client.IncompleteRead, *_STALE) as error:
             raise NoAnswerError(f"The {self._target} closed the connection before its answer was whole.") from error
         except OSError as error:

@@ -69,11 +69,23 @@ def read(
     _fold(weights)
     weights, shared, share_embeddings = _tables(weights)
     description = _describe(weights, shared, share_embeddings, settings)
+    _check_named(hparams_set, bool(description.relative_positions))
     check(
         {path: array.shape for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description
     )
     usual = opennmt_catalog.usual(settings)
     return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), usual)
+
+
+def _check_named(hparams_set: str | None, relative: bool) -> None:
+    """Raises UsageError if the name is of models with relative positions and the checkpoint has none, or otherwise."""
+    if hparams_set and relative != opennmt_catalog.has_relative_positions(hparams_set):
+        has, has_not = ("checkpoint", hparams_set) if relative else (hparams_set, "checkpoint")
+        raise UsageError(
+            f"--hparams_set={hparams_set}: the {has} has relative positions, and the {has_not} has none. Give the "
+            "name of its own model, or leave --hparams_set out and give --hparams=num_heads=N,position_encoder_class="
+            "NAME."
+        )
 
 
 def _sorted_out(names: Mapping[str, Any]) -> Variables:

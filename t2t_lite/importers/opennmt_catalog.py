@@ -54,6 +54,11 @@ _SCALING_USUAL = {
 _PEAKS = {"ScalingNmtEnDe": 0.001, "ScalingNmtEnFr": 0.0007}
 
 
+def has_relative_positions(name: str) -> bool:
+    """Whether the model of that name in the catalog has relative positions."""
+    return CATALOG[name]["position_encoder_class"] is None
+
+
 def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a recipe, by name, with OpenNMT-tf's default values for a model.
 

@@ -58,7 +58,13 @@ def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any
             f"hparams: {unknown[0]} is no setting of an OpenNMT-tf model that is asked for here."
             f"{did_you_mean(unknown[0], _EXPRESSED)} There are {', '.join(_EXPRESSED)}."
         )
-    found = {**(_of_catalog(name) if name else _described(folder / FILE, set(given))), **given}
+    try:
+        found = {**(_of_catalog(name) if name else _described(folder / FILE, set(given))), **given}
+    except (RecursionError, MemoryError) as error:
+        raise DataError(
+            f"{folder / FILE} is nested too deeply to be read. Move it, and give --hparams_set=NAME or --hparams="
+            "num_heads=N."
+        ) from error
     wrong = [
         f"{name}={found[name]} (only {' or '.join(map(str, values))})"
         for name, values in _EXPRESSED.items()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from t2t_lite import config
 from t2t_lite.importers import opennmt_catalog, t2t_precision, t2t_training
-from t2t_lite.importers.description import Description
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.run_folder import Import
 
@@ -36,7 +35,7 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
             yield "assumed", f"{pairs} ({reason}; the training's hparams.json would)"
     assumed = imported.toolkit == "OpenNMT-tf" and "position_encoder_class" not in imported.hparams
     why = " (assumed; if there are none: --hparams=position_encoder_class=None)" if assumed else ""
-    yield "positions", f"{_positions(described)}{why if described.positions == 'opennmt' else ''}"
+    yield "positions", f"{_positions(imported)}{why if described.positions == 'opennmt' else ''}"
     if imported.target_space is not None:
         yield "target space", f"{imported.target_space.row} ({imported.target_space.why})"
     if imported.toolkit == "OpenNMT-tf":
@@ -81,9 +80,11 @@ def _model(imported: Imported, parameters: int) -> str:
     return f"Transformer, {layers}, {sizes}, {described.norm}-norm, {tables}; {parameters:,} parameters"
 
 
-def _positions(described: Description) -> str:
+def _positions(imported: Imported) -> str:
+    described = imported.description
+    rows, of_t2t = described.max_positions, imported.toolkit == "tensor2tensor"
     found = {
-        "learned": f"learned, {described.max_positions}",
+        "learned": f"learned, {rows - 1}, then zeros" if of_t2t else f"learned, {rows}",
         "tensor2tensor": "sines, then cosines",
         "opennmt": "sines, then cosines, from 1",
         "none": "none",

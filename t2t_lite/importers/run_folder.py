@@ -33,7 +33,6 @@ PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 _SETTINGS = ("hparams.json", "flags.txt", "model_description.py")  # beside a checkpoint
 _SAID = ("num_heads", "d_k", "d_v", "positions")  # fields of a description that hparams give
 _NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # hparams may give these; else the toolkit's usual value is taken
-_SHORTEST = 2  # an input of one piece and the end symbol
 _CHUNK = 1 << 20  # bytes read at once for a checksum
 
 
@@ -66,32 +65,11 @@ class Import:
 def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
     """Returns the recipe of a run: the model's, and how it decodes.
 
-    Beyond a table of learned positions, a model here uses the last row, as OpenNMT-tf does, and tensor2tensor zeros. So
-    tensor2tensor's table has to suffice for inputs, and for outputs, which may be longer by extra_length. Unless it is
-    given, extra_length leaves at least half of the rows to inputs.
-
     Args:
         decoding: fields of the group "decode" that were given.
-
-    Raises:
-        UsageError: extra_length leaves no row for a piece of an input.
     """
     model = t2t_model.recipe(imported.description, imported.hparams)
-    found = config.replace(model, **{**imported.usual, **decoding})
-    rows = imported.description.max_positions
-    if not rows or imported.toolkit != "tensor2tensor":
-        return found
-    limits = config.to_dict(found)
-    extra = decoding.get("extra_length", min(limits["extra_length"], rows // 2))
-    if rows < extra + _SHORTEST:
-        raise UsageError(
-            f"--extra_length={extra}: outputs may be that much longer than inputs, but the model of tensor2tensor has "
-            f"learned {rows} positions, so none is left for inputs. Give --extra_length=N, at most {rows - _SHORTEST}."
-        )
-    longest = min(limits["max_source_length"], rows - extra)
-    return config.replace(
-        found, extra_length=extra, max_source_length=longest, max_length=min(limits["max_length"], rows)
-    )
+    return config.replace(model, **{**imported.usual, **decoding})
 
 
 def check_folder(output_dir: str | os.PathLike[str]) -> None:

@@ -56,7 +56,7 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
         d_v=values // heads,
         norm="pre" if "body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale" in shapes else "post",
         positions=positions,
-        max_positions=learned[0] if learned else 0,
+        max_positions=learned[0] + 1 if learned else 0,  # and a row of zeros
         relative_positions=relative[0] // 2 if relative else 0,
         attention_biases=_ATTENTION.format("encoder") + "q/bias" in shapes,
         source_bias="body/target_space_embedding/kernel" in shapes,

@@ -98,7 +98,7 @@ def read(folder: Path) -> dict[str, Any]:
     if file.is_file():
         try:
             hparams = json.loads(file.read_text("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{file} is not JSON, as tensor2tensor writes it: {error}.") from error
         if not isinstance(hparams, dict):
             raise DataError(f"{file} holds no hparams: a list of names and values is needed.")
@@ -153,7 +153,7 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
 
 
 def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None, overrides: str | None) -> None:
-    """Raises UsageError if the user gave a name that no import uses, or a set that hparams.json contradicts.
+    """Raises UsageError if the user gave a name that no import uses, or a set that the folder's file contradicts.
 
     Args:
         folder: of the checkpoint.
@@ -166,19 +166,21 @@ def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None
             f"hparams: {unknown[0]} is no hparam of tensor2tensor that an import asks for."
             f"{did_you_mean(unknown[0], sorted(names))}"
         )
-    if not (folder / "hparams.json").is_file():
-        return
+    file = next((path for path in (folder / "hparams.json", folder / "flags.txt") if path.is_file()), folder)
     for name, value in given(hparams_set, None).items():
         if name in beside and name not in of_user and beside[name] != value:
             raise UsageError(
-                f"hparams_set={hparams_set} has {name}={value}, and {folder / 'hparams.json'} says {name}="
+                f"hparams_set={hparams_set} has {name}={value}, and {file} says {name}="
                 f"{beside[name]}. Leave --hparams_set out; --hparams={name}=VALUE changes what the file says."
             )
 
 
 def _flags(folder: Path) -> dict[str, str]:
     file = folder / "flags.txt"
-    return dict(re.findall(r"^--(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)) if file.is_file() else {}
+    if not file.is_file():
+        return {}
+    text = file.read_text("utf-8", errors="replace")  # paths in it may have any encoding, and are not used
+    return dict(re.findall(r"^--(\w+)=(.*)$", text, re.MULTILINE))
 
 
 def check(hparams: Mapping[str, Any]) -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
+
+import numpy as np
 
 _NORM = r"layer_(?:prepostprocess|preprocess|postprocess)/layer_norm/layer_norm_"
 _RELATIVE = "multihead_attention/dot_product_attention_relative/relative_positions_"
@@ -50,8 +53,8 @@ _IN_BODY = {
     rf"(encoder|decoder)/{_NORM}scale": (r"\1/final_norm/gamma", ""),
     rf"(encoder|decoder)/{_NORM}bias": (r"\1/final_norm/beta", ""),
     "target_space_embedding/kernel": ("source_bias", "row"),
-    "inputs_positional_embedding": ("source_positions/table", ""),
-    "targets_positional_embedding": ("target_positions/table", ""),
+    "inputs_positional_embedding": ("source_positions/table", "zeros"),
+    "targets_positional_embedding": ("target_positions/table", "zeros"),
 }
 
 _LAYER = re.compile(r"body/(encoder|decoder)/layer_(\d+)/(\w+)/(.+)")
@@ -63,7 +66,8 @@ class Place:
 
     path: of the weight here.
     change: "" for none, "heads" if heads are an axis of their own, "scaled heads" if, in addition, queries are not
-        divided by sqrt(d_k), "row" if one row is taken.
+        divided by sqrt(d_k), "row" if one row is taken, "zeros" if a row of zeros follows: beyond the table of learned
+        positions tensor2tensor adds zeros, and a model here the last row.
     """
 
     path: str
@@ -89,3 +93,8 @@ def place(name: str) -> Place | None:
         if match := re.fullmatch(f"body/{pattern}", name):
             return Place(f"transformer/{match.expand(path)}", change)
     return None
+
+
+def with_zeros(table: Any) -> Any:
+    """Returns a float32 table of learned positions with a row of zeros at its end."""
+    return np.pad(table, ((0, 1), (0, 0)))

@@ -18,7 +18,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import t2t_training
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.t2t_embeddings import embeddings
-from t2t_lite.importers.t2t_mapping import Place, place
+from t2t_lite.importers.t2t_mapping import Place, place, with_zeros
 from t2t_lite.importers.t2t_variables import shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
@@ -153,7 +153,13 @@ def _changed(slots: dict[str, Any], where: Place, imported: Imported) -> dict[st
     if not where.change:
         return slots
     if "rows" in slots:
-        raise DataError("Adafactor's slots of a model with attention_variables_3d cannot be expressed here.")
+        what = "learned positions" if where.change == "zeros" else "attention_variables_3d"
+        raise DataError(
+            f"Adafactor's slots of a model with {what} cannot be expressed here. The weights alone can be taken over; "
+            "leave --with_optimizer out."
+        )
+    if where.change == "zeros":
+        return {name: with_zeros(array) for name, array in slots.items()}
     # A weight multiplied by c has gradients divided by c.
     scale = math.sqrt(described.d_k) if where.change == "scaled heads" else 1.0
     shape = (-1, described.d_model) if where.path.endswith("/output") else (described.d_model, -1)

@@ -48,17 +48,21 @@ def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns schedule, warm-up and learning rate; None if they are not given or there is no such schedule here."""
-    warmup, name = hparams.get("learning_rate_warmup_steps"), _schedule_name(hparams)
+    """Returns schedule, warm-up and learning rate; None if they are not given or there is no such schedule here.
+
+    Raises:
+        DataError: one of them is not a number.
+    """
+    warmup, name = _number(hparams, "learning_rate_warmup_steps", 0), _schedule_name(hparams)
     if not warmup or not name:
         return None
-    constant = hparams.get("learning_rate_constant", 1.0)
+    constant = _number(hparams, "learning_rate_constant", 1.0)
     factors = {factor for factor in str(name).replace(" ", "").split("*") if factor}
     if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
         return {"warmup_steps": warmup, "learning_rate_factor": constant}
     if factors == {"legacy"} and hparams.get("learning_rate_decay_scheme") == "noam":
         factor = 5000 * (0.002 if "adam" in _optimizer(hparams) else 1.0)
-        return {"warmup_steps": warmup, "learning_rate_factor": factor * hparams.get("learning_rate", 0.1)}
+        return {"warmup_steps": warmup, "learning_rate_factor": factor * _number(hparams, "learning_rate", 0.1)}
     peaks = {
         # Its first steps, at the highest rate, are not taken over.
         frozenset({"rsqrt_decay"}): warmup**-0.5,
@@ -67,6 +71,13 @@ def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
     }
     peak = peaks.get(frozenset(factors))
     return None if peak is None else {"schedule": "inverse_sqrt", "warmup_steps": warmup, "learning_rate": peak}
+
+
+def _number(hparams: Mapping[str, Any], name: str, default: float) -> Any:
+    found = hparams.get(name, default)
+    if type(found) not in (int, float) or found < 0:
+        raise DataError(f"hparams: {name}={found!r:.60} of the training of tensor2tensor is no number of at least 0.")
+    return found
 
 
 def check_continued(hparams: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_2017 import Mean, modern
 from t2t_lite.importers.t2t_description import describe
 from t2t_lite.importers.t2t_embeddings import Embeddings, Table, embeddings
-from t2t_lite.importers.t2t_mapping import Place, place
+from t2t_lite.importers.t2t_mapping import Place, place, with_zeros
 from t2t_lite.importers.t2t_variables import shown, sorted_out
 from t2t_lite.importers.target_space import TargetSpace
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
@@ -92,6 +92,8 @@ def _changed(mean: Mean, name: str, where: Place, description: Description, spac
     array = mean(name)
     if where.change == "row" and space is not None:
         return array[space.row]
+    if where.change == "zeros":
+        return with_zeros(array)
     if where.change == "scaled heads":
         array = array * np.float32(math.sqrt(description.d_k))
     if where.change.endswith("heads"):

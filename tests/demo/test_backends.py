@@ -14,6 +14,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.export.export import write_card
 from t2t_lite.export.exported import ExportedTranslator
 from t2t_lite.export.saved_model import ServedModel
+from t2t_lite.export.warmup import BATCH_SIZE
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from tests import reference
@@ -59,6 +60,13 @@ def test_all_translate_alike(backends: dict[str, Backend], run: Run, name: str) 
         assert [h.score for h in outputs] == pytest.approx([h.score for h in others], abs=1e-4)
     assert {h.text for h in found[1] + found[2]} == {""}  # type: ignore[operator]
     assert len({h.text for h in found[0]}) == HPARAMS.beam_size
+
+
+def test_a_server_gets_no_more_lines_at_once_than_it_takes(
+    served: serving_server.Server, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.model, "max_batch_size", BATCH_SIZE)
+    assert len(server.translate(["a"] * (BATCH_SIZE + 1))) == BATCH_SIZE + 1
 
 
 @pytest.mark.parametrize("name", ["export", "server"])

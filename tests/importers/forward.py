@@ -54,7 +54,8 @@ class Forward:
 
     def _positions(self, side: str, length: int) -> Array:
         if self.described.positions == "learned":
-            return self.weights[f"{side}_positions/table"][:length]
+            table = self.weights[f"{side}_positions/table"]
+            return np.pad(table, ((0, max(length - len(table), 0)), (0, 0)))[:length]  # zeros follow
         return signal(length, self.described.d_model) * (self.described.positions == "tensor2tensor")
 
     def _around(self, start: str, x: Array, sublayer: Any) -> Array:

@@ -179,6 +179,13 @@ def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
         assert opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description.positions == positions
 
 
+@pytest.mark.parametrize(("name", "given"), [("relative", "TransformerBase"), ("shared", "TransformerBaseRelative")])
+def test_a_name_of_the_catalog_has_the_positions_of_the_checkpoint(tmp_path: Path, name: str, given: str) -> None:
+    save(tmp_path, golden(name))
+    with pytest.raises(UsageError, match=r"the .* has relative positions, and the .* has none\. Give the name of its"):
+        opennmt.read([tmp_path], hparams_set=given, hparams="num_units=16,num_heads=2")
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     found = golden("shared")
     save(tmp_path, found)

@@ -116,6 +116,13 @@ def test_what_only_running_the_description_would_tell(tmp_path: Path, text: str,
         assert opennmt_settings.read(tmp_path, None, given)["num_heads"] == 2
 
 
+@pytest.mark.parametrize("text", ["x = " + "-" * 100_000 + "1", "x" + ".b" * 100_000])
+def test_a_description_that_is_nested_too_deeply(tmp_path: Path, text: str) -> None:
+    (tmp_path / "model_description.py").write_text(text)
+    with pytest.raises(DataError, match=r"model_description\.py is (nested too deeply|not the Python)"):
+        opennmt_settings.read(tmp_path, None, None)
+
+
 def test_recipes_are_those_of_the_catalog() -> None:
     """ScalingNmtEnDe and EnFr have an optimizer and dropouts of their own."""
     names = ("dropout", "attention_dropout", "relu_dropout", "adam_beta2", "adam_epsilon", "schedule", "warmup_steps")

@@ -72,17 +72,6 @@ def test_a_vocabulary_given_for_each_side_is_one(tmp_path: Path, toolkit: str) -
     assert source is target
 
 
-def test_learned_positions_limit_the_inputs(shared_data: Callable[[str], Path]) -> None:
-    """Beyond its table, here of 40 rows, tensor2tensor's positions are zeros: inputs and outputs may not be longer."""
-    imported = tensor2tensor.read([shared_data("t2t_golden") / "positions_learned"], target_space_id=0)
-    for given, extra, longest in (({"extra_length": 10}, 10, 30), ({"extra_length": 38}, 38, 2), ({}, 20, 20)):
-        values = config.to_dict(run_folder.recipe(imported, given))
-        assert (values["max_positions"], values["max_length"]) == (40, 40)
-        assert (values["extra_length"], values["max_source_length"]) == (extra, longest)
-    with pytest.raises(UsageError, match=r"--extra_length=39: .* 40 positions, .* Give --extra_length=N, at most 38\."):
-        run_folder.recipe(imported, {"extra_length": 39})
-
-
 def test_learned_positions_of_opennmt_are_no_limit(tmp_path: Path) -> None:
     """OpenNMT-tf's last position serves all later ones, as here."""
     opennmt_golden.save(tmp_path, opennmt_golden.golden("learned"))

@@ -64,7 +64,10 @@ def test_what_nothing_says_is_named(tmp_path: Path) -> None:
     said = _said(tmp_path)["assumed"]
     assert "(my_own, the set in flags.txt, is not known; " in said
     assert "norm_epsilon" not in said
-    assert "assumed" not in _said(tmp_path, hparams_set="transformer_base")
+    assert "assumed" not in _said(tmp_path, hparams_set="transformer_test")
+    with pytest.raises(UsageError, match=r"transformer_base has num_heads=8, and .*flags.txt says num_heads=2\. Leave"):
+        _said(tmp_path, hparams_set="transformer_base")
+    assert "assumed" not in _said(tmp_path, hparams_set="transformer_base", hparams="num_heads=4")
     (tmp_path / "flags.txt").write_text("--hparams_set=transformer_tiny\n")
     assert "assumed" not in _said(tmp_path)
     save(tmp_path / "model.ckpt-1", variables())
@@ -85,6 +88,28 @@ def test_a_set_that_hparams_json_contradicts_is_refused(tmp_path: Path) -> None:
         tensor2tensor.read([tmp_path], hparams_set="transformer_test")
     found = tensor2tensor.read([tmp_path], hparams_set="transformer_test", hparams="pos=none")
     assert found.description.positions == "none"
+
+
+@pytest.mark.parametrize(
+    "hparams",
+    [
+        {"learning_rate_schedule": "rsqrt_decay", "learning_rate_warmup_steps": "8k"},
+        {"learning_rate_schedule": "legacy", "learning_rate_decay_scheme": "noam", "learning_rate": "x"},
+        {"learning_rate_schedule": "constant*linear_warmup*rsqrt_decay", "learning_rate_constant": None},
+    ],
+)
+def test_rates_that_are_no_numbers_are_named(hparams: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"hparams: learning_rate\w*=.* is no number of at least 0\."):
+        t2t_training.schedule({"learning_rate_warmup_steps": 8, "learning_rate_constant": 1.0, **hparams})
+
+
+def test_files_in_another_encoding_or_nested_too_deeply(tmp_path: Path) -> None:
+    save(tmp_path / "model.ckpt-1", variables(), None)
+    (tmp_path / "flags.txt").write_bytes(b"--data_dir=/d\xe9p\xf4t\n--hparams_set=transformer_test\n")
+    assert tensor2tensor.read([tmp_path]).description.num_heads == 2
+    (tmp_path / "hparams.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"hparams\.json is not JSON"):
+        tensor2tensor.read([tmp_path])
 
 
 @pytest.mark.parametrize(

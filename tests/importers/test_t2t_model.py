@@ -12,8 +12,9 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError
-from t2t_lite.importers import t2t_model, tensor2tensor, tf1_checkpoint
+from t2t_lite.importers import run_folder, t2t_model, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
+from tests.importers.forward import Forward
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.searches import search_graph
 
@@ -97,7 +98,7 @@ def test_the_recipe_of_a_model_says_what_it_is(shared_data: Callable[[str], Path
     assert changed("base") == v3
     assert changed("base_v1") == common | {"positions": "tensor2tensor"}
     assert changed("relative") == v3 | {"positions": "none", "max_relative_position": 4}
-    assert changed("positions_learned") == v3 | {"positions": "learned", "max_positions": 40}
+    assert changed("positions_learned") == v3 | {"positions": "learned", "max_positions": 41}
     assert changed("no_target_space") == {k: v for k, v in v3.items() if k != "source_vector"}
     assert changed("base_unshared") == v3 | {"share_embeddings": False}
     cubbitt = changed("cubbitt")
@@ -106,6 +107,20 @@ def test_the_recipe_of_a_model_says_what_it_is(shared_data: Callable[[str], Path
     adafactor = {"optimizer": "adafactor", "schedule": "inverse_sqrt", "warmup_steps": 10000, "learning_rate": 0.01}
     assert {name: tpu[name] for name in adafactor} == adafactor
     assert "adam_beta2" not in tpu
+
+
+def test_zeros_follow_its_learned_positions(shared_data: Callable[[str], Path]) -> None:
+    """Its tables, of 40 rows, are padded with zeros; a model here repeats its last row."""
+    imported = _import(shared_data("t2t_golden") / "positions_learned")
+    values = config.to_dict(run_folder.recipe(imported, {"extra_length": 100}))
+    assert [values[name] for name in ("max_positions", "max_source_length", "extra_length")] == [41, 512, 100]
+    rng = np.random.default_rng(0)
+    source, target = (
+        rng.integers(2, imported.description.target_vocab_size, (2, length)).astype(np.int32) for length in (45, 60)
+    )
+    wanted = Forward(imported)(source, target)
+    found = t2t_model.build(imported)({"source": source, "target": target})
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize(("name", "ours"), [("base", "t2t_base"), ("big", "t2t_big"), ("relative", "t2t_relative")])
@@ -138,7 +153,8 @@ def test_models_have_as_many_parameters_as_there_but_for_31_target_spaces(shared
         shapes = tf1_checkpoint.Tf1Checkpoints(imported.checkpoints).shapes
         theirs = sum(math.prod(shapes[full]) for full in imported.variables.weights.values())
         spaces = 31 * imported.description.d_model if imported.description.source_bias else 0
-        assert t2t_model.build(imported).count_params() == theirs - spaces, name
+        zeros = 2 * imported.description.d_model if name == "positions_learned" else 0  # a row in each table
+        assert t2t_model.build(imported).count_params() == theirs - spaces + zeros, name
 
 
 def test_a_recipe_of_another_model_is_refused(tmp_path: Path) -> None:

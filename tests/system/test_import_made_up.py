@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.bin import importer
 from t2t_lite.data.store import open_store
 from t2t_lite.ids import EOS
-from t2t_lite.importers import tensor2tensor
+from t2t_lite.importers import own_decodes, tensor2tensor
 from t2t_lite.runs.checkpoint import list_checkpoints, variable_key
+from t2t_lite.runs.open_run import open_run
 from t2t_lite.text.subwords import SubwordVocabulary
 from tests.importers.forward import Forward
 from tests.importers.made_up import HPARAMS, save, variables
@@ -177,6 +179,20 @@ def test_outputs_that_differ_are_counted(run: Run, folder: Path, imported: Path,
     assert f"1 of 3 outputs are equal to those of {decodes}\n" in said
     assert "others reached the longest length" in said
     assert "here; in tensor2tensor it depends on the batch\n" in said
+
+
+def test_stopped_in_its_check_it_says_that_the_run_is_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(own_decodes, "compare", stop)
+    lines = write_lines(tmp_path / "lines", LINES)
+    flags = [*_flags(folder, tmp_path / "run"), "--target_space_id=3", f"--check={lines}", f"--check_input={lines}"]
+    assert importer.main(flags) == 130
+    assert capsys.readouterr().err == f"error: interrupted; {tmp_path}/run is imported, its check is not finished.\n"
+    assert open_run(tmp_path / "run").step == 100
 
 
 def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -192,6 +192,14 @@ def test_the_card_of_an_export_in_another_precision_shows_its_own_scores(run: Ru
     assert of_test == [[score["value"]], []]
 
 
+def test_a_run_whose_data_cannot_be_read_has_a_card(copy: Path) -> None:
+    manifest = copy / "data" / "text2text" / "manifest.json"
+    assert make_card(open_run(copy))["training_data"]["pairs"]["train"] == 1000
+    manifest.unlink()
+    manifest.mkdir()  # as a file on a disk that is gone, not an error of the data
+    assert make_card(open_run(copy))["training_data"]["pairs"] == {}
+
+
 def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
     for split in ("test", "dev"):
         (copy / f"{split}.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
