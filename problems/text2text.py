@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.data.cleaning import fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
 from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
@@ -30,7 +31,8 @@ class Text2text(Problem):
         source_dir: the folder; or several with weights, as A,B:2. Training uses the data of all folders, each pair as
             many times as its folder's weight says. dev and test come from the first folder that has them.
         languages: source and target, as in the endings of the files' names, such as "en-de", "en-pt-BR" or "en:pt-BR".
-        dev_lines: if there is no dev set, this many training pairs are held out as one.
+        dev_lines: if there is no dev set, this many training pairs are held out as one; with `clean`, of those that
+            cleaning keeps.
         clean_max_words, clean_max_ratio: limits of `clean`, as in Problem.
         bleu_tokenize: BLEU's tokeniser, as in Problem.
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
@@ -142,6 +144,8 @@ class Text2text(Problem):
             **super().settings(),
             "options": {
                 **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
+                # Before, they were drawn from all pairs.
+                **({"dev_lines_from": "cleaned pairs"} if self.dev_lines is not None and self.clean else {}),
                 **({"weights": weights} if weights != [1] else {}),
             },
         }
@@ -149,9 +153,12 @@ class Text2text(Problem):
     def _choose_held_out(self) -> HeldOut | None:
         """The pairs that are the dev set, chosen when they are first asked for; None without dev_lines."""
         if self.dev_lines is not None and self._held_out is None:
-            self._held_out = HeldOut(self._training_pairs(), self.dev_lines)
+            self._held_out = HeldOut(self._training_pairs(), self.dev_lines, self._is_clean if self.clean else None)
             self._say(f"{self.dev_lines:,} different pairs are held out of the training data as the dev set.")
         return self._held_out
+
+    def _is_clean(self, pair: tuple[str, str]) -> bool:
+        return fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages) is None
 
     def _training_pairs(self) -> Iterator[tuple[str, str]]:
         for corpus in self._corpora:

@@ -36,6 +36,25 @@ _BLOCK = 1 << 16  # verdicts read or written at once
 _PARTITION = 1 << 21  # pairs whose hashes are compared at once, in some 100 MB
 
 
+def fault(pair: Pair, max_words: int, max_ratio: float, languages: tuple[str, str]) -> str | None:
+    """Returns the reason to leave out a pair that can be seen from the pair alone; None: it is kept.
+
+    Args:
+        pair: (source, target), both with text.
+        max_words, max_ratio: see above.
+        languages: codes of source and target.
+    """
+    source, target = pair
+    if _CONTROL.search(source) or _CONTROL.search(target):
+        return "control"
+    fewer, more = sorted(map(count_words, pair, languages))
+    if more > max_words:
+        return "length"
+    if more > max_ratio * fewer:
+        return "ratio"
+    return "copy" if languages[0] != languages[1] and source.strip() == target.strip() else None
+
+
 class Cleaner:
     """Cleaner: judges all pairs once, then filters the same pairs each time they are read.
 
@@ -88,25 +107,19 @@ class Cleaner:
         """Writes the verdicts; returns how many there are."""
         block = array.array("Q")
         for pair in pairs:
-            block.append(self._verdict(*pair))
+            block.append(self._verdict(pair))
             if len(block) == _BLOCK:
                 self._file.write(block.tobytes())
                 del block[:]
         self._file.write(block.tobytes())
         return self._file.tell() // 8
 
-    def _verdict(self, source: str, target: str) -> int:
-        if _CONTROL.search(source) or _CONTROL.search(target):
-            return REASONS.index("control")
-        fewer, more = sorted(map(count_words, (source, target), self._languages))
-        if more > self._max_words:
-            return REASONS.index("length")
-        if more > self._max_ratio * fewer:
-            return REASONS.index("ratio")
-        if self._languages[0] != self._languages[1] and source.strip() == target.strip():
-            return REASONS.index("copy")
+    def _verdict(self, pair: Pair) -> int:
+        found = fault(pair, self._max_words, self._max_ratio, self._languages)
+        if found is not None:
+            return REASONS.index(found)
         # No text holds a line end, so different pairs never give the same joined text.
-        digest = hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(f"{pair[0]}\n{pair[1]}".encode(), digest_size=8).digest()
         return max(int.from_bytes(digest, "little"), len(REASONS))
 
     def _blocks(self) -> Iterator[tuple[int, np.ndarray]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from t2t_lite.errors import DataError
 
@@ -14,8 +14,11 @@ Pair = tuple[str, str]
 class HeldOut:
     """The pairs with the lowest hashes. The order of the corpus and repeated pairs in it make no difference."""
 
-    def __init__(self, pairs: Iterable[Pair], count: int) -> None:
+    def __init__(self, pairs: Iterable[Pair], count: int, is_clean: Callable[[Pair], bool] | None = None) -> None:
         """Chooses `count` different pairs with text on both sides; keeps no others in memory.
+
+        Args:
+            is_clean: whether cleaning keeps a pair; only such pairs are chosen. None: there is no cleaning.
 
         Raises:
             DataError: no pairs would be left to train on.
@@ -25,7 +28,7 @@ class HeldOut:
         more = False  # whether there are pairs that are not chosen
         for pair in pairs:
             key = _key(pair)
-            if key in chosen or not (pair[0].strip() and pair[1].strip()):
+            if key in chosen or not (pair[0].strip() and pair[1].strip()) or not (is_clean is None or is_clean(pair)):
                 continue
             chosen[key] = pair
             heapq.heappush(highest, -key)
@@ -33,9 +36,10 @@ class HeldOut:
                 more = True
                 del chosen[-heapq.heappop(highest)]
         if not more:
+            kept = "" if is_clean is None else " that --clean keeps"
             raise DataError(
                 f"--dev_lines={count} would leave nothing to train on: the training data have {len(chosen):,} "
-                "different pairs with text on both sides. Give a smaller number."
+                f"different pairs with text on both sides{kept}. Give a smaller number."
             )
         self.pairs = [chosen[key] for key in sorted(chosen)]
         self._keys = frozenset(chosen)

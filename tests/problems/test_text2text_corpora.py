@@ -64,6 +64,23 @@ def test_held_out_pairs_and_their_duplicates_are_not_trained_on(tmp_path: Path, 
     assert Text2text(**again.options()).options() == again.options()
 
 
+def test_pairs_are_held_out_of_those_that_cleaning_keeps(tmp_path: Path) -> None:
+    faulty = [(f"copy {i}",) * 2 for i in range(40)] + [(f"short {i}", "viel " * 30) for i in range(40)]
+    faulty += [(f"brok\x92en {i}", f"kap\x92utt {i}") for i in range(40)]
+    _tsv(tmp_path / "c" / "train.tsv", faulty + PAIRS[:30] * 2)
+    options = {"source_dir": str(tmp_path / "c"), "languages": "en-de", "vocab_size": 80, "dev_lines": 29}
+    problem, back = (registry.problem(name, **options, clean=True) for name in ("text2text", "text2text_rev"))
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    dev = {*zip(*store.text("dev"), strict=True)}
+    assert (len(dev), dev < {*PAIRS[:30]}) == (29, True)
+    assert {(target, source) for source, target in back.samples("dev")} == dev
+    assert store.manifest["splits"]["train"]["pairs"] == 1
+    # Data of before, whose dev set was drawn from all pairs, count as prepared with another setting.
+    assert store.manifest["settings"]["options"] == {"dev_lines": 29, "dev_lines_from": "cleaned pairs"}
+    with pytest.raises(DataError, match=r"have 30 different pairs with text on both sides that --clean keeps\."):
+        next(Text2text(**{**options, "dev_lines": 30}, clean=True).samples("dev"))
+
+
 def test_the_reverse_holds_out_the_same_pairs(tmp_path: Path) -> None:
     _tsv(tmp_path / "c" / "train.tsv", PAIRS)
     options = {"source_dir": str(tmp_path / "c"), "languages": "en-de", "dev_lines": 5}
