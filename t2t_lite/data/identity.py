@@ -2,7 +2,8 @@
 
 The manifest, which is equal on every machine, holds the problem's settings and the checksum of its text. Reading all of
 the text at each start would take long. So its origin is compared first: the checksums of the source files, and the
-user's own code (origin.py). If that leaves the answer open, the text is read and compared.
+user's own code (origin.py). If that leaves the answer open, the text is read and compared. So it is if files have moved
+from one folder to another: text2text may read the two folders unequal numbers of times.
 """
 
 from __future__ import annotations
@@ -79,9 +80,10 @@ def compare(
         if not trained and paths_of(problem) != origin.paths:  # not gone, but others that cannot be read
             raise
         return Comparison([], False, summary, f"Its sources could not be compared: {error}")
+    moved: list[str] = []
     if origin.files is not None and now.files is not None:
-        changes = _file_changes(origin.files, now.files)
-        same_text = now.code == origin.code != UNKNOWN
+        changes, moved = _file_changes(origin.files, now.files), _moved(origin.files, now.files)
+        same_text = now.code == origin.code != UNKNOWN and not moved
     else:
         here, there = ((each.code, each.paths, each.files) for each in (now, origin))
         same_text = here == there and now.code != UNKNOWN
@@ -92,6 +94,7 @@ def compare(
             changes = _text_changes(store, problem, progress)
         except (DataError, OSError) as error:
             return Comparison([], False, summary, f"Its text could not be compared: {error}")
+        changes = [*moved, *changes] if changes else []
         if changes and now.code != origin.code:
             changes.insert(0, f"  the code of {problem.name}, or a Python file beside it")
     if not changes:
@@ -177,6 +180,17 @@ def _file_changes(before: dict[str, list[SourceFile]], now: dict[str, list[Sourc
         found += [line for one, other in pairs if (line := _file_change(split, one, other))]
         changes += found or [f"  {split}: its files are read in another order"]
     return changes
+
+
+def _moved(before: dict[str, list[SourceFile]], now: dict[str, list[SourceFile]]) -> list[str]:
+    """A line for each split whose files lie in other folders than before, side by side with other files."""
+    return [f"  {s}: files are in other folders" for s in now if _places(before.get(s, [])) != _places(now[s])]
+
+
+def _places(files: list[SourceFile]) -> list[int]:
+    """The number of each file's folder, counted in the order of the files, so that names of folders do not matter."""
+    numbers: dict[Path, int] = {}
+    return [numbers.setdefault(Path(file.path).parent, len(numbers)) for file in files]
 
 
 def _by_name(files: list[SourceFile]) -> dict[tuple[str, int], SourceFile]:

@@ -130,6 +130,33 @@ def test_several_folders_with_weights(tmp_path: Path, said: pytest.LogCaptureFix
         prepare(Text2text(f"{moved}:3", "en-de", vocab_size=60), tmp_path / "data")
 
 
+@pytest.mark.parametrize("weight", [1, 2])
+def test_a_file_moved_between_folders_changes_the_text_of_weighted_ones(
+    tmp_path: Path, weight: int, said: pytest.LogCaptureFixture
+) -> None:
+    for name, part in {"a/Books": PAIRS[:40], "a/News": PAIRS[40:100], "b/Talks": PAIRS[100:120]}.items():
+        for code, side in zip(("en", "de"), zip(*part, strict=True), strict=True):
+            path = tmp_path / f"{name}.de-en.{code}"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("".join(f"{line}\n" for line in side))
+    _tsv(tmp_path / "a" / "dev.tsv", PAIRS[200:210])
+    problem = Text2text(f"{tmp_path}/a:{weight},{tmp_path}/b", "en-de", vocab_size=60)
+    first = prepare(problem, tmp_path / "data", num_workers=1)
+    for code in ("en", "de"):
+        (tmp_path / "a" / f"News.de-en.{code}").rename(tmp_path / "b" / f"News.de-en.{code}")
+    if weight == 1:
+        assert prepare(problem, tmp_path / "data").manifest == first.manifest  # the same text
+        assert any(message.endswith("; all of it is compared.") for message in said.messages)
+        said.clear()
+        prepare(problem, tmp_path / "data")
+        assert not any(message.endswith("; all of it is compared.") for message in said.messages)  # recorded
+        return
+    with pytest.raises(DataError, match=r"train: files are in other folders\n  train: it had 220 pairs and has 160\n"):
+        prepare(problem, tmp_path / "data")
+    again = prepare(problem, tmp_path / "data", num_workers=1, again=True)
+    assert again.manifest["splits"]["train"]["pairs"] == 160
+
+
 def test_each_folder_needs_training_data(tmp_path: Path) -> None:
     _tsv(tmp_path / "a" / "train.tsv", PAIRS)
     _tsv(tmp_path / "b" / "dev.tsv", PAIRS)
