@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.languages import base_language
+from t2t_lite.languages import CHARACTERS_PER_WORD, base_language
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.paper_bleu import PaperBleu
 from t2t_lite.metrics.score import Score
@@ -58,13 +58,24 @@ def _missing(tokenize: str, error: Exception) -> UsageError:
 
 
 def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
-    """Returns a sentence if the metric `name` has a tokeniser that was asked for or is not the usual 13a; else ""."""
+    """Returns a sentence if the metric `name` has a tokeniser that was asked for or is not the usual 13a; else "".
+
+    If it has 13a, and the language has no blanks between words, it returns a warning.
+    """
     if name not in ("bleu", "bleu_lc"):
         return ""
     if tokenize is not None:
         return f"BLEU has the tokeniser {tokenize}, as asked for."
     chosen = getattr(metric(name, language).counter, "tokenizer_signature", "13a")
-    return f"BLEU has the tokeniser {chosen}, as the target language is {language}." if chosen != "13a" else ""
+    if chosen != "13a":
+        return f"BLEU has the tokeniser {chosen}, as the target language is {language}."
+    if base_language(language) in CHARACTERS_PER_WORD:
+        return (
+            f"warning: BLEU counts words, and {language} has no blanks between them: its usual tokeniser, 13a, takes a "
+            "sentence for one word, and BLEU is near 0. Give --bleu_tokenize=char, or zh for Chinese characters (of "
+            "t2t-lite-eval --tokenize=...), or --metric=chrf."
+        )
+    return ""
 
 
 def chrf(*, lowercase: bool = False) -> Metric:

@@ -58,6 +58,19 @@ def test_languages_with_blanks_keep_their_tokeniser(code: str) -> None:
     assert bleu.tokenizer_note("bleu", code, None) == ""
 
 
+@pytest.mark.parametrize(
+    "code", ["yue", "yue_Hant", "lzh", "wuu", "nan", "th", "tha_Thai", "lo", "km", "my", "bo", "dz"]
+)
+def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: str) -> None:
+    for name in ("bleu", "bleu_lc"):
+        note = bleu.tokenizer_note(name, code, None)
+        assert note.startswith(f"warning: BLEU counts words, and {code} has no blanks between them")
+        assert "Give --bleu_tokenize=char, or zh for Chinese characters" in note
+        assert note.endswith("or --metric=chrf.")
+    assert bleu.tokenizer_note("bleu", code, "char") == "BLEU has the tokeniser char, as asked for."
+    assert [bleu.tokenizer_note(name, code, None) for name in ("chrf", "bleu_tok_lc")] == ["", ""]
+
+
 def test_a_tokeniser_without_its_package_says_what_to_install() -> None:
     if importlib.util.find_spec("mecab_ko") is not None:
         pytest.skip("t2t-lite[ko] is installed")
