@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.sources import list_names, read_lines
+from t2t_lite.data.sources import each_once, list_names, read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
@@ -234,10 +234,10 @@ class WsjParsing(FolderProblem):
 
 
 def _section(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.glob("*") if re.fullmatch(r"(?i).*\.mrg(\.gz)?", path.name))
+    files = sorted(path for path in folder.glob("*") if re.fullmatch(r"(?i)[^.].*\.mrg(\.gz)?", path.name))
     if not files:
         raise DataError(f"{folder}: there is no such folder, or it has no .mrg files.")
-    return files
+    return each_once(files)
 
 
 @register_problem
@@ -273,4 +273,4 @@ class WsjParsingSemi(WsjParsing):
         files = sorted(p for p in Path(self.extra_dir).rglob("*") if p.is_file() and not p.name.startswith("."))
         if not files:
             raise DataError(f"--extra_dir={self.extra_dir}: there is no such folder, or it has no files.")
-        return files
+        return each_once(files)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO
 
 from t2t_lite.data.compressed import open_binary, split_suffix
@@ -70,6 +71,18 @@ def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLi
             f"{source_path} has {counts[0]:,} lines, but {target_path} has {counts[1]:,}. Line N of one must be the "
             "translation of line N of the other; make the two files equally long."
         )
+
+
+def each_once(paths: Iterable[Path]) -> list[Path]:
+    """Returns the files; DataError if one is there with and without a compression suffix, or with two of them."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        other = found.setdefault(split_suffix(str(path))[0], path)
+        if other != path:
+            raise DataError(
+                f"{path.parent} has both {other.name} and {path.name}, which would be read twice. Keep one."
+            )
+    return list(found.values())
 
 
 def list_names(names: Iterable[str]) -> str:

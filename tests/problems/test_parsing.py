@@ -86,6 +86,26 @@ def test_files_in_order_gzipped_in_capitals_and_what_is_no_tree(wsj: Path) -> No
     assert _subjects(problem, "dev") == ["wsj_2201", "wsj_2202", "wsj_2203"]
 
 
+def test_a_file_that_is_there_packed_and_unpacked_is_refused(wsj: Path, tmp_path: Path) -> None:
+    extra = tmp_path / "extra"
+    for folder, names in {
+        wsj / "22": ("._wsj_2201.mrg", "wsj_2201.mrg.gz"),
+        extra / "deep": ("c.gz", "c", "d"),
+    }.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (folder / name).write_bytes(gzip.compress(b"(NN x)") if name.endswith(".gz") else b"(NN x)")
+    problem = registry.problem("wsj_parsing_semi", source_dir=str(wsj), extra_dir=str(extra))
+    for folder, one, other in ((extra / "deep", "c", r"c\.gz"), (wsj / "22", r"wsj_2201\.mrg", r"wsj_2201\.mrg\.gz")):
+        with pytest.raises(
+            DataError, match=rf"{folder} has both {one} and {other}, which would be read twice\. Keep one"
+        ):
+            problem.splits()
+        (folder / other.replace("\\", "")).unlink()
+    assert problem.source_files("dev") == [wsj / "22" / "wsj_2201.mrg"]  # not the hidden file of macOS
+    assert problem.source_files("train")[-2:] == [extra / "deep" / "c", extra / "deep" / "d"]
+
+
 @pytest.mark.parametrize("inside", ["wsj", "combined/wsj", "parsed/mrg/wsj", "package/treebank_3/parsed/mrg/wsj"])
 def test_the_folders_of_the_discs(tmp_path: Path, inside: str) -> None:
     for number in range(25):
