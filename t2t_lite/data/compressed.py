@@ -18,6 +18,7 @@ from t2t_lite.errors import DataError, UsageError
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _FORMATS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
 _CHUNK = 1 << 14
+_ZSTD_WINDOW = 1 << 31  # bytes: the largest window that zstd itself writes (--ultra --long=31)
 
 
 def split_suffix(name: str) -> tuple[str, str]:
@@ -77,10 +78,10 @@ class _ZstdFile(io.RawIOBase):
                 f"unpack the file (zstd -d {path})."
             ) from None
         self._error: type[Exception] = zstandard.ZstdError
-        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._new = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
         self._frame: Any = None
         self._packed = b""  # compressed bytes of the next frames
-        self._ready = b""
+        self._ready = memoryview(b"")  # unpacked bytes; a view, as slices of bytes would copy all that is left
         self._file = open(path, "rb")  # noqa: SIM115 (close() closes it)
 
     def readable(self) -> bool:
@@ -107,7 +108,7 @@ class _ZstdFile(io.RawIOBase):
     def _unpack(self, packed: bytes) -> None:
         frame = self._frame = self._frame or self._new()
         try:
-            self._ready = frame.decompress(packed)
+            self._ready = memoryview(frame.decompress(packed))
         except self._error as error:
             raise EOFError(error) from error
         if frame.eof:
