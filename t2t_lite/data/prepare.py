@@ -17,7 +17,7 @@ from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.origin import find_origin, to_json
 from t2t_lite.data.samples import Progress, TrainingText, read_pairs, reported, text_checksum
-from t2t_lite.data.store import SIDES, Store, open_store
+from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
@@ -80,8 +80,8 @@ def prepare(
         store = None if force else _existing(problem, folder, vocabularies, progress, known, again)
         if store is not None:
             return store
-        if folder.exists():
-            open_store(folder)  # raises DataError for any other folder, which must not be replaced
+        if _is_there(folder):
+            open_store(folder)  # raises DataError if it is damaged
         # The temporary file has no name; it is gone when it is closed or the process is killed.
         with StoreWriter(folder) as writer, tempfile.TemporaryFile(dir=folder.parent) as verdicts:
             _write(problem, splits, vocabularies, writer, verdicts, num_workers or min(available_cpus(), 16), progress)
@@ -106,6 +106,18 @@ def _checked_splits(problem: Problem) -> tuple[str, ...]:
     return splits
 
 
+def _is_there(folder: Path) -> bool:
+    """Whether there is a store, and not nothing or an empty folder; DataError for anything else, which is kept."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    if not (folder / MANIFEST).exists():
+        raise DataError(
+            f"{folder} holds no prepared data (no {MANIFEST}), so it is not replaced. Give another --data_dir, or move "
+            "the folder."
+        )
+    return True
+
+
 def _existing(
     problem: Problem,
     folder: Path,
@@ -115,7 +127,7 @@ def _existing(
     again: bool = False,
 ) -> Store | None:
     """Opens the store if it fits; None if there is no store, or if it does not fit and `again` is set."""
-    if not folder.exists():
+    if not _is_there(folder):
         return None
     store = open_store(folder)
     found = identity.compare(store, problem, vocabularies, progress, trained=store.checksum == known)

@@ -17,6 +17,10 @@ from t2t_lite.errors import DataError
 
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 _SIDES = ("source", "target")
+_LONG_CELL = (  # csv's limit stays, as otherwise a quote that is not closed would take in the rest of a large file
+    f"it has a cell of more than {csv.field_size_limit():,} characters. If it begins with a quote, close it where the "
+    "text ends; if it is so long, give the data as .tsv or .jsonl, which have no such limit"
+)
 
 _log = logging.getLogger("t2t_lite")
 
@@ -125,6 +129,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         for number, row in enumerate(rows, start=1):
             yield number, row
     except csv.Error as error:
+        if "field limit" in str(error):
+            raise _damaged(path, number + 1, _LONG_CELL) from None
         what = f"it is not CSV ({error}); expected cells with commas between, and quotes in pairs"
         raise _damaged(path, number + 1, what) from None
 

@@ -234,8 +234,8 @@ def _training_error(error: RuntimeError, size: int) -> Exception:
 
 def _too_small(size: int, needed: int) -> UsageError:
     return UsageError(
-        f"vocab_size={size} is too small: the text's characters alone need {needed} pieces. Give a larger vocab_size, "
-        "or a character_coverage below 1."
+        f"vocab_size={size} is too small: the text's characters alone need {needed} pieces. Give a larger vocab_size; "
+        "a problem of your own may have a character_coverage below 1 instead."
     )
 
 

@@ -154,9 +154,18 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "precious").write_text("x")
     for force in (False, True):
-        with pytest.raises(DataError, match="made holds no prepared data"):
+        with pytest.raises(
+            DataError,
+            match=r"made holds no prepared data \(no manifest.json\), so it is not replaced\. Give another --da",
+        ):
             prepare(Made(), tmp_path, force=force)
     assert (tmp_path / "made" / "precious").read_text() == "x"
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    for force in (False, True):
+        (tmp_path / str(force) / "made").mkdir(parents=True)
+        assert prepare(Made(), tmp_path / str(force), force=force).splits() == ("train", "dev", "test")
 
 
 def test_any_number_of_processes_gives_the_same_store(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
     ),
     "offsets": (flip("train.source.offsets"), "--describe", "the offsets of train.source do not fit its ids. Delete"),
     "no file": (remove("dev.target.txt"), "--num_workers=1", "dev.target.txt is missing. Delete"),
-    "no manifest": (remove("manifest.json"), "--num_workers=1", "holds no prepared data (no manifest.json). Make it"),
+    "no manifest": (remove("manifest.json"), "--num_workers=1", "holds no prepared data (no manifest.json), so it is"),
     "a bit of the manifest": (flip("manifest.json"), "--verify", "prepare the data again."),
     "number of pairs": (edit(splits__dev__pairs=19), "--num_workers=1", FORM),
     "type of the ids": (edit(splits__dev__source={"dtype": "O", "ids": 3}), "--num_workers=1", FORM),
