@@ -161,6 +161,7 @@ def _write(
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
     learner = problem.codec.learner()
+    of_sentencepiece = isinstance(vocabularies[0], Vocabulary), isinstance(vocabularies[1], Vocabulary)
     for split in splits:
         text = small[split] if split in small else learner.watch(train.read())
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
@@ -169,7 +170,7 @@ def _write(
             facts[split] |= {"text": True, "dropped": 0, "text_sha256": text_checksum(small[split]).hexdigest()}
         else:
             facts[split] |= {"text": False, **train.facts()}
-            train.say_marks()
+            train.say_marks(of_sentencepiece)
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
     for name, learned in learner.files(small).items():

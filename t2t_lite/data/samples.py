@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import operator
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -81,7 +83,8 @@ class TrainingText:
 
     def __init__(self, problem: Problem, verdicts: IO[bytes], progress: Progress) -> None:
         self._problem = problem
-        self._empty = self._marked = 0
+        self._empty = 0
+        self._marked: Counter[tuple[bool, bool]] = Counter()  # pairs by whether source and target hold the mark
         self._checksum = TextChecksum()
         self._cleaner: Cleaner | None = None
         if problem.clean:
@@ -107,13 +110,18 @@ class TrainingText:
                 self._problem.clean_max_ratio,
             )
 
-    def say_marks(self) -> None:
-        """Warns of SentencePiece's mark for a space, which is not kept; call it after all pairs have been read."""
-        if self._marked:
+    def say_marks(self, sides: tuple[bool, bool]) -> None:
+        """Warns of SentencePiece's mark for a space, which is not kept; call it after all pairs have been read.
+
+        Args:
+            sides: whether the vocabularies of source and target are SentencePiece's; others keep the mark.
+        """
+        marked = sum(count for marks, count in self._marked.items() if any(map(operator.and_, marks, sides)))
+        if marked:
             _log.warning(
                 "%s training pairs hold %s (U+2581), which is SentencePiece's own mark for a space: it is read as a "
                 "space, in training and in translation.",
-                f"{self._marked:,}",
+                f"{marked:,}",
                 _SPACE_MARK,
             )
 
@@ -123,10 +131,10 @@ class TrainingText:
         return {"dropped": self._empty, **cleaned, "text_sha256": self._checksum.hexdigest()}
 
     def _with_text(self) -> Iterator[Pair]:
-        self._empty, self._marked, self._checksum = 0, 0, TextChecksum()
+        self._empty, self._marked, self._checksum = 0, Counter(), TextChecksum()
         for pair in read_pairs(self._problem, "train"):
             self._checksum.add(pair)
-            self._marked += _SPACE_MARK in pair[0] or _SPACE_MARK in pair[1]
+            self._marked[_SPACE_MARK in pair[0], _SPACE_MARK in pair[1]] += 1
             if pair[0].strip() and pair[1].strip():
                 yield pair
             else:

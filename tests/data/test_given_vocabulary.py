@@ -85,6 +85,19 @@ def test_text_that_it_does_not_know_is_counted(tmp_path: Path, caplog: pytest.Lo
     ]
 
 
+def test_the_mark_for_a_space_is_an_ordinary_character_to_other_vocabularies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "v.opennmt").write_text("<blank>\n<s>\n</s>\n\u2581EINS\nZWEI\n")
+    pieces, tokens = train_vocabulary(["eins zwei"], size=20), given_vocabulary.load(tmp_path / "v.opennmt")[0]
+    problem = Counted(["\u2581eins zwei"] * 7)
+    store = prepare(problem, tmp_path / "1", vocabularies=(tokens, tokens), num_workers=1)
+    assert store.target_vocabulary.pieces(store.split("train").target[0])[:2] == ["\u2581EINS", "ZWEI"]
+    assert "U+2581" not in caplog.text
+    prepare(problem, tmp_path / "2", vocabularies=(pieces, tokens), num_workers=1)
+    assert "7 training pairs hold \u2581 (U+2581)" in caplog.text
+
+
 def test_what_is_no_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--vocabulary=\S*gone: there is no such run and no such file"):
         given_vocabulary.load(tmp_path / "gone")
