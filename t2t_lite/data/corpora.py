@@ -9,6 +9,8 @@ import re
 from t2t_lite.data.corpus_files import Languages, has_language
 from t2t_lite.errors import UsageError
 
+_ONE = ",/"  # begins a single folder whose name holds a comma
+_WEIGHT = re.compile(r":([-+]?\d[\d.]*)\Z")
 _CODE = r"\w+(?:-\w+)*"
 # The part of a code after the language, such as BR in pt-BR or Hans in zh-Hans. No code begins with such a part.
 _SUBTAG = re.compile(r"(?:[A-Z]{2}|[A-Z][a-z]{3}|\d{3})(?:-.*)?")
@@ -25,9 +27,13 @@ class Corpus:
 def parse_corpora(text: str) -> tuple[Corpus, ...]:
     """Reads FOLDER or FOLDER[:WEIGHT],FOLDER[:WEIGHT],...; paths are made absolute.
 
+    A text that is itself the name of a folder means this folder; so does, after a comma, an absolute path.
+
     Raises:
         UsageError: a weight that is not a whole number above 0, a folder named twice, or a name that is missing.
     """
+    if text.startswith(_ONE):
+        return (Corpus(_absolute(text.removeprefix(","))),)
     whole = _absolute(text)
     if os.path.isdir(whole):  # its name may hold a comma or a colon
         return (Corpus(whole),)
@@ -40,13 +46,17 @@ def parse_corpora(text: str) -> tuple[Corpus, ...]:
 
 
 def format_corpora(corpora: tuple[Corpus, ...]) -> str:
-    """The text that `parse_corpora` reads."""
-    return ",".join(c.folder if c.weight == 1 else f"{c.folder}:{c.weight}" for c in corpora)
+    """The text that `parse_corpora` reads, in a form that has only one reading, also when the folders are gone."""
+    if len(corpora) == 1 and "," in corpora[0].folder:
+        return f",{corpora[0].folder}"
+    return ",".join(
+        c.folder if c.weight == 1 and not _WEIGHT.search(c.folder) else f"{c.folder}:{c.weight}" for c in corpora
+    )
 
 
 def _parse_corpus(part: str, text: str) -> Corpus:
-    match = re.fullmatch(r"(.*?)(?::([-+]?\d[\d.]*))?", part)
-    folder, weight = (match[1], match[2]) if match else (part, None)
+    match = _WEIGHT.search(part)
+    folder, weight = (part[: match.start()], match[1]) if match else (part, None)
     if not folder.strip():
         raise UsageError(f"--source_dir={text} lacks the name of a folder; several are given as A,B or A,B:2.")
     if weight is not None and not re.fullmatch(r"0*[1-9]\d{0,5}", weight):

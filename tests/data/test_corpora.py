@@ -26,6 +26,21 @@ def test_folders_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert parse_corpora("a,b:2") == (Corpus(f"{here}/a,b:2"),)
 
 
+@pytest.mark.parametrize("name", ["plain", "crawl_2024-05-01T12:00", "web:2023", "en,de", "a,a", "news,", ",", "x,y:2"])
+def test_a_folder_of_any_name_is_read_again_when_it_is_gone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    corpora = parse_corpora(str(tmp_path / name))
+    assert corpora == (Corpus(str(tmp_path / name)),)
+    text = format_corpora(corpora)
+    assert parse_corpora(text) == corpora
+    (tmp_path / name).rmdir()
+    assert parse_corpora(text) == corpora
+    assert (text == str(tmp_path / name)) == (name == "plain")  # what runs have kept stays as it is
+    if "," not in name:
+        several = (Corpus("/b"), *corpora, Corpus(f"{tmp_path}/{name}2", 3))
+        assert parse_corpora(format_corpora(several)) == several
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -14,3 +14,7 @@ def test_folders_are_named_without_their_paths(exported: Exported, tmp_path: Pat
     card = model_card(exported.translator, problem, EXPORTED, **of_run, scores=[], pairs={})
     assert problem.options()["source_dir"] == given
     assert card["training_data"]["options"]["source_dir"] == "genuine:2,back"
+    (tmp_path / "en,de").mkdir()
+    problem = registry.problem("text2text", source_dir=f"{tmp_path}/en,de", languages="en-de")
+    card = model_card(exported.translator, problem, EXPORTED, **of_run, scores=[], pairs={})
+    assert card["training_data"]["options"]["source_dir"] == "en,de"
