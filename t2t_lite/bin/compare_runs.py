@@ -106,14 +106,20 @@ class Runs:
         overrides = [f"--hparams={text}" for text in (*plan.changes, f"seed={seed}")]
         command = [*self._flags, f"--hparams_set={entry.hparams_set}", *overrides]
         command.append(f"--output_dir={self._folder / name}")
-        done = self._done.get(name, {"flags": [], "peak_mib": 0})
-        if done["flags"] != command or not _reports(self._folder / name):
+        done, run = self._done.get(name, {"flags": [], "peak_mib": 0}), self._folder / name
+        if done["flags"] != command or not _reports(run):
             print(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP", flush=True)
+            before = done["peak_mib"] if run.exists() else 0
+            self._record(name, [], before)  # if the training is stopped, the run is not done
             # A process that has nothing left to train takes less memory.
-            self._done[name] = {"flags": command, "peak_mib": max(_train(command, name), done["peak_mib"])}
-            self._folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
-        return _measured(self._folder / name, self._done[name]["peak_mib"])
+            self._record(name, command, max(_train(command, name), before))
+        return _measured(run, self._done[name]["peak_mib"])
+
+    def _record(self, name: str, flags: list[str], peak_mib: int) -> None:
+        """Writes the flags with which a run is done, [] if it is not, and its memory to runs.json."""
+        self._done[name] = {"flags": flags, "peak_mib": peak_mib}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
 
     def _data(self, entry: Entry) -> tuple[RunSpec, Store]:
         """Prepares the data, which all entries share; returns them with the specification of one entry's run."""

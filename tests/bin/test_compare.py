@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -222,6 +223,41 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
     (tmp_path / "tiny-1" / "hparams.json").write_text("{", "utf-8")
     assert compare.main([*FLAGS, "--sets=tiny", "--train_steps=2", f"--output_dir={tmp_path}"]) == 1
     assert "The training of tiny-1 has ended with status" in capfd.readouterr().err
+
+
+def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first run is finished and deleted; the second one, of the same flags, is stopped after a report."""
+    from t2t_lite.bin import compare_runs
+
+    run, calls = tmp_path / "out" / "tiny-1", []
+
+    def train(flags: list[str], name: str) -> int:
+        calls.append(name)
+        report = {"step": len(calls), "flops": 1e9 * len(calls), "tokens_per_second": 5.0}
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "metrics.jsonl").write_text(json.dumps(report) + "\n", "utf-8")
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return 100 if len(calls) == 1 else 50
+
+    monkeypatch.setattr(compare_runs, "_train", train)
+
+    def trained() -> compare_runs.Run:
+        """As a new process of the command."""
+        args = compare.make_parser().parse([*FLAGS, "--sets=tiny", f"--output_dir={run.parent}"])
+        runs = compare_runs.Runs(args, [])
+        runs._plans["tiny"] = compare_runs._Plan([], 3, 3e9)
+        [[found]] = runs.trained(args.sets[0])
+        return found
+
+    assert (trained().train_steps, trained().peak_mib, len(calls)) == (1, 100, 1)
+    shutil.rmtree(run)
+    with pytest.raises(KeyboardInterrupt):
+        trained()
+    assert (trained().train_steps, trained().peak_mib, len(calls)) == (3, 50, 3)
+    assert capsys.readouterr().out.count("tiny-1: 3 updates") == 3
 
 
 def test_the_memory_of_a_training_is_its_own() -> None:
