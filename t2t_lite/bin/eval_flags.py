@@ -69,7 +69,8 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
         "--paired_ar",
         action="store_true",
         default=None,
-        help="compare with --baseline by approximate randomisation instead, as sacreBLEU's --paired-ar",
+        help="compare with --baseline by approximate randomisation instead: the trials of sacreBLEU's "
+        "--paired-ar, but those that differ exactly as much as the translations are counted, too",
     )
     files.add_argument(
         "--sgm",

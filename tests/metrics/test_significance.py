@@ -1,4 +1,4 @@
-"""The paired bootstrap against one written from its description, and against sacreBLEU's own command."""
+"""The paired tests against ones written from their description, and against sacreBLEU's own command."""
 
 import json
 import subprocess
@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sacrebleu.significance import PairedTest
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics import bleu, significance
-from t2t_lite.metrics.significance import Comparison, paired_bootstrap
+from t2t_lite.metrics.significance import Comparison, paired_bootstrap, paired_randomisation
 
 RANDOM = np.random.default_rng(3)
 WORDS = np.array("der die das Hund Katze Haus sieht kennt klein groß , . und nicht".split())
@@ -83,6 +84,29 @@ def test_the_same_output_twice_is_no_difference() -> None:
     """Here p is 1; sacreBLEU's own count would give the highest possible significance."""
     found = paired_bootstrap(bleu.bleu(), BETTER, list(BETTER), REFERENCES)
     assert (found.difference, found.p_value) == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+@pytest.mark.parametrize("number", [0, 1, 4, 6])
+def test_randomisation_counts_trials_that_differ_as_much(name: str, number: int) -> None:
+    """Where all lines that differ favour one side, only swapping all or none of them differs as much."""
+    worse = [f"x {line.partition(' ')[2]}" for line in REFERENCES[:number]] + REFERENCES[number:]
+    found = paired_randomisation(bleu.metric(name), REFERENCES, worse, REFERENCES)
+    assert found.p_value == pytest.approx(min(2 / 2**number, 1), abs=0.02)
+    assert (found.p_value == 1) is (number < 2)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+def test_the_trials_are_sacrebleus(name: str) -> None:
+    """In larger files, hardly any trial differs by exactly as much."""
+    metric = bleu.metric(name)
+    systems = [("old", WORSE), ("new", damaged(0.18, 6))]
+    test = PairedTest(systems, {"score": metric.counter}, [REFERENCES], n_samples=significance.TRIALS)
+    [theirs] = (column[1].p_value for title, column in test()[1].items() if title != "System")
+    ours = paired_randomisation(metric, systems[1][1], WORSE, REFERENCES)
+    assert (ours.interval, ours.baseline_interval, ours.resamples) == (None, None, 10_000)
+    assert 0.01 < ours.p_value < 0.9
+    assert theirs <= ours.p_value < theirs + 0.005
 
 
 def test_format_and_dict_hold_all() -> None:
