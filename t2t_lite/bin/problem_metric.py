@@ -15,7 +15,7 @@ def checked_metric(problem: Problem) -> CorpusMetric:
     """Returns the metric of a problem.
 
     Raises:
-        UsageError: it cannot be computed, or is not a metric.
+        UsageError: it cannot be computed, is not a metric, or is TER, of which lower scores are better.
     """
     metric = problem.make_metric()
     lacks = [] if callable(getattr(metric, "score", None)) else ["method score(hypotheses, references)"]
@@ -26,6 +26,15 @@ def checked_metric(problem: Problem) -> CorpusMetric:
             f"The problem {problem.name!r} has a make_metric() that returned {metric!r:.80}, which {what}; "
             "t2t_lite/metrics/score.py says what a metric has."
         )
+    if getattr(metric, "kind", "") == "ter":
+        from t2t_lite.metrics.metric import Metric
+
+        if type(metric).score is Metric.score:
+            raise UsageError(
+                f"The problem {problem.name!r} has a make_metric() that returned TER. Lower is better there, so the "
+                "worst checkpoint would be taken for the best. Return a subclass whose score is negative, or another "
+                "metric."
+            )
     return metric
 
 

@@ -24,6 +24,7 @@ from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.progress import Progress
+from t2t_lite.runs.ranking import SCORES
 from t2t_lite.training.loss import batch_loss
 
 _BATCH_TOKENS = 4096  # padded tokens of the longer side whose loss is computed at once
@@ -98,7 +99,8 @@ class Evaluator:
 
     def __init__(self, model: Any, store: Store, translator: Translator, metric: CorpusMetric) -> None:
         self._store, self._translator, self._metric = store, translator, metric
-        self._kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # a problem's own metric
+        kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # a problem's own metric
+        self._kind = kind if f"dev_{kind}".startswith(SCORES) else "score"  # as a run that goes on finds it again
 
         # Members of an ensemble have softmax layers of their own, and int8 matrices no gradients.
         by_logits = isinstance(model, Ensemble) or bool(int8_matrices(model))

@@ -10,6 +10,7 @@ from t2t_lite import problem, registry
 from t2t_lite.bin.problem_metric import checked_metric
 from t2t_lite.bin.run_card import make_card
 from t2t_lite.errors import UsageError
+from t2t_lite.metrics import bleu
 from t2t_lite.metrics.score import Score, scored
 from t2t_lite.problem import reverse
 from t2t_lite.runs.open_run import open_run
@@ -128,6 +129,13 @@ def test_the_other_way_round() -> None:
     toy = registry.problem("toy_ende_rev")
     assert not toy.has_own_metric
     assert "BLEU" in toy.make_metric().score(["a b c d"], ["a b c d"]).name
+
+
+def test_a_metric_of_which_lower_scores_are_better_would_choose_the_worst_checkpoint() -> None:
+    made = _Mine()
+    made.make_metric = bleu.ter  # type: ignore[method-assign, assignment]
+    with pytest.raises(UsageError, match=r"'mine' has a make_metric\(\) that returned TER. Lower is better there, so"):
+        checked_metric(made)
 
 
 def test_what_is_no_metric() -> None:

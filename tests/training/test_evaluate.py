@@ -1,5 +1,7 @@
 """Scores against NumPy; translations come in the order of the lines, with any batches and any odd lines."""
 
+import dataclasses
+import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import TER
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
@@ -17,8 +20,10 @@ from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import Score
 from t2t_lite.ops import threads
+from t2t_lite.runs.ranking import DevScore, past_scores
 from t2t_lite.training import evaluate
 from t2t_lite.training.evaluate import Evaluator, Scores
 
@@ -145,6 +150,19 @@ def test_a_score_of_ones_own_is_not_taken_for_another_by_its_name(
     metrics = Evaluator(model, toy_store, translator, Own())("test", 2).as_metrics("test")
     assert metrics.keys() == {"test_loss", "test_perplexity", "test_accuracy", "test_score"}
     assert metrics["test_score"] == 50
+
+
+def test_a_score_of_another_counter_is_found_again_by_a_run_that_goes_on(
+    model: Any, translator: Translator, toy_store: Store, tmp_path: Path
+) -> None:
+    class FewEdits(Metric):
+        def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+            found = super().score(hypotheses, *references)
+            return dataclasses.replace(found, value=-found.value)
+
+    metrics = Evaluator(model, toy_store, translator, FewEdits(TER()))("dev", 2).as_metrics("dev")
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 3, **metrics}) + "\n", "utf-8")
+    assert past_scores(tmp_path) == {3: DevScore(metrics["dev_score"], metrics["dev_loss"])}
 
 
 @pytest.mark.parametrize(
