@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, padded
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, memory_explained, padded
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.text.vocabulary_files import AnyVocabulary
@@ -59,6 +59,9 @@ def score(
     Args:
         translator: its model scores. Targets are what it writes: for a parser, linearised trees.
         progress: called with the number of pairs of each finished batch, blank ones in the first call.
+
+    Raises:
+        T2TError: the device has too little memory.
     """
     limit = translator.max_source_length
     source = _encoded(
@@ -75,8 +78,12 @@ def score(
     )
 
     def scored(rows: Sequence[int]) -> tuple[Any, Any]:
-        found = graph(*(tf.constant(padded([side[i] for i in rows])) for side in (source, target)))
-        return found[0].numpy(), found[1].numpy()
+        with memory_explained(
+            f"{len(rows)} pairs of up to {lengths[rows[0]]} pieces a side",
+            f"Lower max_source_length (now {limit}), or cut the lines into sentences.",
+        ):
+            found = graph(*(tf.constant(padded([side[i] for i in rows])) for side in (source, target)))
+            return found[0].numpy(), found[1].numpy()
 
     target = [ids or [EOS] for ids in target]
     results = [PairScore(0.0, 0)] * len(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.errors import T2TError
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
@@ -73,6 +75,9 @@ class LineTranslator(abc.ABC):
         Args:
             nbest: at most beam_size.
             progress: called with the number of lines of each finished batch.
+
+        Raises:
+            T2TError: the device has too little memory.
         """
         results, cut = self._translated(lines, nbest, progress)
         self._warn(cut, len(lines))
@@ -107,7 +112,10 @@ class LineTranslator(abc.ABC):
         batches = list(self._batches(encoded))
 
         def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
-            return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
+            what = f"{len(rows)} sentences of up to {len(encoded[rows[0]])} pieces, {self.beam_size} outputs of each"
+            advice = f"Lower decode_batch_tokens (now {self._batch_tokens}), beam_size or nbest, or max_source_length."
+            with memory_explained(what, advice):
+                return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
 
         blank = len(lines) - sum(map(len, batches))
         if progress and blank:
@@ -255,6 +263,15 @@ class Translator(LineTranslator):
 
     def source(self, line: str) -> str:
         return self.outputs.source(line, self.source_vocabulary)
+
+
+@contextlib.contextmanager
+def memory_explained(what: str, advice: str) -> Iterator[None]:
+    """Turns TensorFlow's error that memory has run out into a T2TError: it ran out with `what`, and `advice`."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise T2TError(f"The device ran out of memory with {what}. {advice}") from error
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from sacrebleu.metrics import TER
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
+from t2t_lite.decoding import score
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.translate import Hypothesis, Translator
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, T2TError
 from t2t_lite.ids import EOS
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.bracketing import Bracketing
@@ -251,6 +253,25 @@ def _sizes(translator: Translator, lines: list[str]) -> list[int]:
     batches: list[int] = []
     translator.translate(lines, progress=batches.append)
     return batches
+
+
+def test_where_memory_runs_out_the_batch_and_the_settings_are_named(
+    translator: Translator, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: Any) -> None:
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[9,9]")
+
+    monkeypatch.setattr(translator, "search_graph", run_out)
+    monkeypatch.setattr(score, "log_probs", run_out)
+    message = (
+        r"^The device ran out of memory with \d+ sentences of up to \d+ pieces, 3 outputs of each\. "
+        r"Lower decode_batch_tokens \(now 60\), beam_size or nbest, or max_source_length\.$"
+    )
+    with pytest.raises(T2TError, match=message):
+        translator.translate(["", *lines])
+    message = r"memory with 12 pairs of up to \d+ pieces a side\. Lower max_source_length \(now 40\), or cut the lines "
+    with pytest.raises(T2TError, match=message):
+        score.score(translator, lines, lines)
 
 
 def test_nbest_are_different_and_sorted_by_score(
