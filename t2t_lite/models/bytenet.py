@@ -149,7 +149,9 @@ class ByteNetCost(CostPerSymbol):
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """As `base.Cost`."""
-        return super().forward_flops(self.unfolding.columns(np.asarray(source_lengths, np.int64)), target_lengths)
+        symbols = np.asarray(source_lengths, np.int64)
+        columns = np.where(symbols > 0, self.unfolding.columns(symbols), 0)  # an empty row of a batch has none
+        return super().forward_flops(columns, target_lengths)
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
         """As `base.Cost`."""

@@ -106,6 +106,11 @@ def test_the_count_of_flops_is_that_of_the_products_in_the_graph(changes: dict[s
     model_checks.assert_cost_is_counted(_model(config.replace(TINY, **changes)), 4, 7)
 
 
+def test_empty_rows_of_a_batch_cost_nothing() -> None:
+    cost = _model(config.replace(TINY, unfold_extra=3)).cost
+    assert cost.forward_flops([2, 0, 0], [2, 0, 0]) == cost.forward_flops([2], [2]) > cost.forward_flops([], []) == 0
+
+
 def test_dropout_depends_on_the_seed_alone() -> None:
     model = _model()
     seeds = [np.array([1, n], "int32") for n in (5, 5, 6)]
