@@ -96,12 +96,15 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises UsageError, before any long work, if the problem, its score or one of the sets is invalid."""
+    """Raises UsageError, before any long work, if the problem, its score, its test or one of the sets is invalid."""
     from t2t_lite.bin.problem_metric import checked_metric
+    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.significance import random_seed
     from t2t_lite.optimizers.choices import check_choices
 
     problem_flags.check_vocabulary(args)
-    checked_metric(problem_flags.problem_from(args))
+    if isinstance(checked_metric(problem_flags.problem_from(args)), Metric) and len(args.sets) > 1:
+        random_seed()
     for entry in args.sets:
         check_choices(compare_sets.recipe(entry, args).hparams, cli.load_tensorflow)
     output.check_folder("output_dir", args.output_dir)

@@ -32,7 +32,7 @@ class Comparison:
         score, baseline: of the translations, and of what they are compared with.
         p_value: how probable a difference at least as large is if the two are equally good; two-sided.
         interval, baseline_interval: 95% of the resampled corpora score between these; None without a bootstrap.
-        resamples, seed: how many corpora were drawn (or trials made), and with which seed.
+        resamples, seed: how many corpora were drawn (or trials made), and with which seed (None: without one).
         test: "paired bootstrap" or "paired approximate randomisation".
     """
 
@@ -42,7 +42,7 @@ class Comparison:
     interval: tuple[float, float] | None
     baseline_interval: tuple[float, float] | None
     resamples: int
-    seed: int
+    seed: int | None
     test: str
 
     @property
@@ -64,7 +64,7 @@ class Comparison:
         return (
             f"  baseline {f'{name} ' if name else ''}{self.baseline.value:.2f}{intervals}\n"
             f"  difference {self.difference:+.2f}{lower}, p = {self.p_value:.4f} "
-            f"({self.test}, {self.resamples:,} {draws}, seed {self.seed})"
+            f"({self.test}, {self.resamples:,} {draws}, seed {self.seed or 'none'})"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,6 +94,19 @@ def paired_randomisation(
     return _compare("ar", TRIALS, metric, hypotheses, baseline, references)
 
 
+def random_seed() -> int | None:
+    """Returns the seed of both tests, None for draws that differ each time; UsageError if SACREBLEU_SEED is neither."""
+    seed = os.environ.get(_SEED, "12345")
+    if seed.lower() == "none":
+        return None
+    if not seed.isdecimal() or int(seed) == 0:  # sacreBLEU takes 0 for no seed at all
+        raise UsageError(
+            f"{_SEED}={seed} is neither a whole number of at least 1 nor none, which draws differently each time; "
+            "unset it for sacreBLEU's default, 12345."
+        )
+    return int(seed)
+
+
 _TESTS = {"bs": "paired bootstrap", "ar": "paired approximate randomisation"}
 
 
@@ -105,28 +118,24 @@ def _compare(
     baseline: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> Comparison:
-    seed = os.environ.get(_SEED, "12345")
-    if not seed.isdecimal() or int(seed) == 0:  # sacreBLEU takes 0 for no seed at all
-        raise UsageError(
-            f"{_SEED}={seed} is not a whole number of at least 1; unset it for sacreBLEU's default, 12345."
-        )
+    seed = random_seed()
     score, baseline_score = metric.score(hypotheses, *references), metric.score(baseline, *references)
     ours, theirs = ([metric.hypothesis(line) for line in lines] for lines in (hypotheses, baseline))
     prepared = [[metric.reference(line) for line in lines] for lines in references]
     if kind == "ar":
-        p_value = _by_trials(metric.counter, ours, theirs, prepared, int(seed))
-        return Comparison(score, baseline_score, p_value, None, None, draws, int(seed), _TESTS[kind])
+        p_value = _by_trials(metric.counter, ours, theirs, prepared, seed)
+        return Comparison(score, baseline_score, p_value, None, None, draws, seed, _TESTS[kind])
     systems: list[tuple[str, Sequence[str]]] = [("baseline", theirs), ("translations", ours)]
     _, columns = PairedTest(systems, {"score": metric.counter}, prepared, test_type=kind, n_samples=draws)()
     results: list[Any] = next(column for name, column in columns.items() if name != "System")
     old, new = results
     # If the scores are equal, sacreBLEU counts no resample that differs more, and so gives the least probability.
     p_value = new.p_value if score.value != baseline_score.value else 1.0
-    return Comparison(score, baseline_score, p_value, _interval(new), _interval(old), draws, int(seed), _TESTS[kind])
+    return Comparison(score, baseline_score, p_value, _interval(new), _interval(old), draws, seed, _TESTS[kind])
 
 
 def _by_trials(
-    counter: Any, ours: Sequence[str], theirs: Sequence[str], references: Sequence[Sequence[str]], seed: int
+    counter: Any, ours: Sequence[str], theirs: Sequence[str], references: Sequence[Sequence[str]], seed: int | None
 ) -> float:
     """Returns the share of TRIALS trials, made as sacreBLEU makes them, that differ at least as much as the outputs.
 

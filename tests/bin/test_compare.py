@@ -173,6 +173,16 @@ def test_wrong_flags(flags: list[str], message: str, tmp_path: Path, capsys: pyt
     assert not list(tmp_path.glob("out/*-1"))  # nothing is trained
 
 
+def test_a_seed_that_the_test_of_the_scores_does_not_take_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "x")
+    flags = [*FLAGS, "--train_flops=1", f"--output_dir={tmp_path / 'out'}"]
+    for sets, message in (("tiny,tiny+dropout=0.2", "SACREBLEU_SEED=x is neither"), ("tiny", "is not enough for an")):
+        assert compare.main([*flags, f"--sets={sets}"]) == 2  # one set alone is compared with nothing
+        assert message in capsys.readouterr().err
+
+
 def test_the_data_are_opened_once_for_all_sets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

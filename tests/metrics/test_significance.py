@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -135,10 +136,21 @@ def test_the_seed_is_sacrebleus_and_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert other.seed == 7
     assert other.interval != usual.interval
     assert other.score == usual.score
-    for seed in ("none", "0", "-1", "x", ""):
+    for seed in ("0", "-1", "x", ""):
         monkeypatch.setenv("SACREBLEU_SEED", seed)
-        with pytest.raises(UsageError, match=f"SACREBLEU_SEED={seed} is not a whole number"):
+        with pytest.raises(UsageError, match=f"SACREBLEU_SEED={seed} is neither a whole number of at least 1 nor none"):
             compare()
+
+
+@pytest.mark.parametrize("test", [paired_bootstrap, paired_randomisation])
+def test_without_a_seed_draws_differ_each_time(
+    test: Callable[..., Comparison], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "None")  # as sacreBLEU, in capitals or not
+    found = [test(bleu.bleu(), damaged(0.18, 6), WORSE, REFERENCES) for _ in range(4)]
+    assert len({(each.p_value, each.interval) for each in found}) > 1
+    assert (found[0].seed, found[0].as_dict()["paired"]["seed"]) == (None, None)
+    assert found[0].format().endswith(", seed none)")
 
 
 def test_unequal_counts() -> None:
