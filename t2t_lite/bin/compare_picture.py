@@ -29,7 +29,9 @@ def svg(points: Sequence[Point], score_name: str) -> str:
     height, axis = _TOP + plot_height + _BELOW, _TOP + plot_height
     logs, scores = [math.log10(point.flops) for point in points], [point.score for point in points]
     low, high = min(logs) - 0.2, max(logs) + 0.2
-    bottom, top = max(min(scores) - 3, 0), min(max(scores) + 3, 100)
+    bottom, top = min(scores) - 3, max(scores) + 3
+    if 0 <= min(scores) <= max(scores) <= 100:  # as BLEU; a problem's own metric may have other values
+        bottom, top = max(bottom, 0), min(top, 100)
 
     def x(log: float) -> float:
         return _LEFT + (log - low) / (high - low) * _PLOT_WIDTH

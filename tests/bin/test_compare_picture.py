@@ -36,6 +36,15 @@ def test_labels_neither_overlap_nor_leave_the_picture(scores: list[float]) -> No
     assert shown.count("1.0e+12") == 1
 
 
+@pytest.mark.parametrize("scores", [[-40.0, -50.0], [130.0, 120.0], [-3.0], [103.0], [-5.0, 105.0], [0.0, 100.0]])
+def test_scores_of_any_size_are_inside_the_picture(scores: list[float]) -> None:
+    """A metric of one's own may have values that BLEU never has."""
+    root = ElementTree.fromstring(svg([Point("a", score, 1e12) for score in scores], "own"))
+    places = [float(circle.attrib["cy"]) for circle in root.findall("{*}circle")]
+    assert all(20 <= place <= 20 + 340 for place in places)
+    assert sorted(places, reverse=True) == [place for _, place in sorted(zip(scores, places, strict=True))]
+
+
 def test_flops_that_are_nearly_equal_are_written_once() -> None:
     texts = ElementTree.fromstring(svg([Point("a", 1.0, 2.98e12), Point("b", 2.0, 3.01e12)], "BLEU")).findall("{*}text")
     assert [text.text for text in texts if "e+12" in (text.text or "")] == ["3.0e+12"]
