@@ -41,6 +41,7 @@ class Model(keras.Model, abc.ABC):
 
     A batch holds "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Where the model
     `packs`, rows of several pairs add "source_segment", "source_position", "target_segment" and "target_position".
+    While a graph is made, B, S and T are unknown: x.shape has None for them; keras.ops.shape(x) has arrays instead.
     A seed is int32 [2] for dropout, or None for inference.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Check of a model's shapes before a run begins: its members are traced on a tiny batch; nothing is computed.
 
 Without it, a model that breaks the contract of `base.Model` would end in a traceback at the first update. A fault in
-the search would appear only hours later, at the first evaluation.
+the search would appear only hours later, at the first evaluation. There are two traces: with known sizes, of which each
+is checked, and with unknown sizes, as the graphs of training and search have them.
 
 Legend: B sentences, S source length, T target length, K hypotheses, V target vocabulary, D width.
 """
@@ -22,6 +23,7 @@ from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
+_KNOWN, _UNKNOWN = ((B, S), (B, T), (B, K), (B, K), ()), (*[(None, None)] * 2, *[(None, K)] * 2, ())
 _MAPS = {"encoder": ((S, S), "S, S"), "decoder": ((T, T), "T, T"), "memory": ((T, S), "T, S")}  # rows and columns
 # A model with more layers is traced with these sizes instead, by whether its two vocabularies have the same size.
 LAYERS = 2
@@ -82,7 +84,11 @@ def _trace(check: _Check, model: Model, vocab_size: int) -> None:
         check.search(model, memory, ids, parents, number, vocab_size)
 
     try:
-        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in ((B, S), (B, T), (B, K), (B, K), ())))
+        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _KNOWN))
+        check.advice = (
+            " It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
+        )
+        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _UNKNOWN))
     except UsageError:
         if late := sorted({weight.path for weight in model.weights} - before):
             raise check.fault(
@@ -97,10 +103,14 @@ class _Check:
     Args:
         who: the model's name, which begins a sentence.
         file: the file that defines its class.
+
+    Attributes:
+        advice: a sentence, after a space, that ends the message on what a member raises.
     """
 
     def __init__(self, who: str, file: str) -> None:
         self._who, self._file = who, file
+        self.advice = ""
 
     def fault(self, what: str) -> UsageError:
         """The error for a broken contract, as a sentence."""
@@ -119,7 +129,7 @@ class _Check:
             text = " ".join((said[1] if said else str(error)).split())
             raise UsageError(
                 f"{self._who}: {member} raised {type(error).__name__}: {text:.500} ({own[-1].filename}, line "
-                f"{own[-1].lineno})."
+                f"{own[-1].lineno}).{self.advice}"
             ) from error
 
     def output(self, model: Model, vocab_size: int) -> Any:

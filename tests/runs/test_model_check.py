@@ -74,6 +74,11 @@ def _begun(**changes: Any) -> Any:
     return start
 
 
+def _begun_by_known_rows(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
+    fixed, state, step = _Sound.start(self, memory, beam_size, steps)
+    return fixed, {**state, "h": ops.zeros((memory.shape[0], beam_size, D))}, step
+
+
 def _raises(*_: Any, **__: Any) -> Any:
     raise KeyError("units")
 
@@ -129,6 +134,14 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         f"encode's result is float32 [4, 2], not [2, 2], which is sentences on the first axis {TRIED}.",
     ),
     "a number": ({"encode": lambda self, batch, seed=None: [1.5]}, "encode's result[0] is a float, not an array."),
+    "a length that is known in the check alone": (
+        {"hidden": lambda self, batch, seed=None: _Sound.hidden(self, batch) * ops.ones((batch["target"].shape[1], 1))},
+        "as in training: keras.ops.shape(x) has them, x.shape has None.",
+    ),
+    "a number of sentences that is known in the check alone": (
+        {"start": _begun_by_known_rows},
+        "It is traced with unknown sizes, as in training",
+    ),
     "late weights": ({"hidden": _late}, "from_hparams has to make all weights; sound/late came with a later call."),
     "start": ({"start": lambda self, memory, beam_size, steps: memory}, "start has to return (fixed, state, step)"),
     "state of the beam": (
@@ -267,11 +280,11 @@ def _deep(**members: Any) -> tuple[Any, list[int]]:
 def test_of_a_deep_model_two_layers_are_traced() -> None:
     model, seen = _deep()
     assert (model.layers_, model.table.shape[0]) == (6, V)
-    assert seen == [6, 2, 2, 2]  # made, made, encode, and encode in hidden
+    assert seen == [6, 2, 2, 2, 2, 2]  # made, made, and in both traces encode, and encode in hidden
 
 
 def test_a_model_that_cannot_have_two_layers_is_traced_itself() -> None:
-    assert _deep(least=3)[1] == [6, 2, 6, 6]
+    assert _deep(least=3)[1] == [6, 2, 6, 6, 6, 6]
 
 
 def test_what_is_wrong_is_said_of_the_model_itself() -> None:
