@@ -42,7 +42,10 @@ class Model(keras.Model, abc.ABC):
     A batch holds "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Where the model
     `packs`, rows of several pairs add "source_segment", "source_position", "target_segment" and "target_position".
     While a graph is made, B, S and T are unknown: x.shape has None for them; keras.ops.shape(x) has arrays instead.
-    A seed is int32 [2] for dropout, or None for inference.
+
+    A seed is None for inference. In training it is int32 [2], or a `layers.dropout.Seed` where several processors share
+    a micro-batch. So it is only given on, to `fold_in`, `Dropout` and `random_integers` of layers.dropout. The arrays
+    that these draw for have the batch's rows on axis 0, or on the axis that they are given.
 
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.

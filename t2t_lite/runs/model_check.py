@@ -2,7 +2,7 @@
 
 Without it, a model that breaks the contract of `base.Model` would end in a traceback at the first update. A fault in
 the search would appear only hours later, at the first evaluation. There are two traces: with known sizes, of which each
-is checked, and with unknown sizes, as the graphs of training and search have them.
+is checked, and with unknown sizes and a seed, as the graphs of training have them.
 
 Legend: B sentences, S source length, T target length, K hypotheses, V target vocabulary, D width.
 """
@@ -21,13 +21,17 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
+from t2t_lite.ops.batch_shards import batch_shards
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
-_KNOWN, _UNKNOWN = ((B, S), (B, T), (B, K), (B, K), ()), (*[(None, None)] * 2, *[(None, K)] * 2, ())
+_KNOWN = ((B, S), (B, T), (B, K), (B, K), ())
+_AS_IN_TRAINING = (*[(None, None)] * 2, *[(None, K)] * 2, (), (2,))  # the last is the seed
 _MAPS = {"encoder": ((S, S), "S, S"), "decoder": ((T, T), "T, T"), "memory": ((T, S), "T, S")}  # rows and columns
 # A model with more layers is traced with these sizes instead, by whether its two vocabularies have the same size.
 LAYERS = 2
 _KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # the message, in bold; Keras adds a call's arguments to it
+_SIZES = " It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
+_SEED = " A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout."
 TWIN_SIZES = {True: (97, 97), False: (97, 89)}
 
 
@@ -73,22 +77,22 @@ def _trace(check: _Check, model: Model, vocab_size: int) -> None:
     before = {weight.path for weight in model.weights}
 
     @tf.function(autograph=False)
-    def trace(source: Any, target: Any, ids: Any, parents: Any, number: Any) -> None:
+    def trace(source: Any, target: Any, ids: Any, parents: Any, number: Any, seed: Any = None) -> None:
         batch = {"source": source, "target": target}
+        if seed is not None:  # as where several processors share a micro-batch
+            batch, seed = next(batch_shards(batch, seed, 2))
         memory = check.call("encode", model.encode, {"source": source})
         check.sentences_first("encode's result", memory, scalars=False)
         table = check.output(model, vocab_size)
-        check.hidden(model, batch, table.shape[1])
-        check.sums(model, batch, table.shape[1])
+        check.hidden(model, batch, seed, table.shape[1])
+        check.sums(model, batch, seed, table.shape[1])
         check.maps(model, batch)
         check.search(model, memory, ids, parents, number, vocab_size)
 
     try:
         trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _KNOWN))
-        check.advice = (
-            " It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
-        )
-        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _UNKNOWN))
+        check.advice = _SIZES
+        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _AS_IN_TRAINING))
     except UsageError:
         if late := sorted({weight.path for weight in model.weights} - before):
             raise check.fault(
@@ -127,9 +131,10 @@ class _Check:
             own = [frame for frame in frames if frame.filename == self._file] or frames
             said = _KERAS.search(str(error))
             text = " ".join((said[1] if said else str(error)).split())
+            advice = _SEED if "RowsSeed" in text else self.advice
             raise UsageError(
                 f"{self._who}: {member} raised {type(error).__name__}: {text:.500} ({own[-1].filename}, line "
-                f"{own[-1].lineno}).{self.advice}"
+                f"{own[-1].lineno}).{advice}"
             ) from error
 
     def output(self, model: Model, vocab_size: int) -> Any:
@@ -148,15 +153,15 @@ class _Check:
             self._shape(f"output's {what}", weight, wanted, axes)
         return output[0]
 
-    def hidden(self, model: Model, batch: dict[str, Any], width: int) -> None:
+    def hidden(self, model: Model, batch: dict[str, Any], seed: Any, width: int) -> None:
         """Checks `hidden`; `width` is that of output's table."""
-        self._hidden("hidden's result", self.call("hidden", model.hidden, batch), width)
+        self._hidden("hidden's result", self.call("hidden", model.hidden, batch, seed), width)
 
-    def sums(self, model: Model, batch: dict[str, Any], width: int) -> None:
+    def sums(self, model: Model, batch: dict[str, Any], seed: Any, width: int) -> None:
         """Checks `hidden_and_sums`, if the model has its own, and `further_loss`."""
         if type(model).hidden_and_sums is Model.hidden_and_sums:
             return
-        found = self.call("hidden_and_sums", model.hidden_and_sums, batch)
+        found = self.call("hidden_and_sums", model.hidden_and_sums, batch, seed)
         if not (isinstance(found, tuple) and len(found) == 2):
             raise self.fault(f"hidden_and_sums returned {_shown(found)}, not (hidden, sums or None)")
         hidden, sums = found

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from t2t_lite import config, registry
@@ -99,6 +100,11 @@ def _with_sums(sums: Any) -> Any:
     return lambda self, batch, seed=None: (_Sound.hidden(self, batch), sums)
 
 
+def _with_noise(self: Any, batch: Any, seed: Any = None) -> Any:
+    hidden = _Sound.hidden(self, batch)
+    return hidden if seed is None else hidden + tf.random.stateless_normal(tf.shape(hidden), seed), None
+
+
 TRIED = "with B=2, S=5, T=7 and K=3"
 # For each fault: the members of a class derived from `_Sound`, and the message after the model's name.
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -141,6 +147,14 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "a number of sentences that is known in the check alone": (
         {"start": _begun_by_known_rows},
         "It is traced with unknown sizes, as in training",
+    ),
+    "a seed as an array": (
+        {"hidden": lambda self, batch, seed=None: _Sound.hidden(self, batch) * (1 if seed is None else seed[0])},
+        "A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout.",
+    ),
+    "a seed for TensorFlow": (
+        {"hidden_and_sums": _with_noise},
+        "A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout.",
     ),
     "late weights": ({"hidden": _late}, "from_hparams has to make all weights; sound/late came with a later call."),
     "start": ({"start": lambda self, memory, beam_size, steps: memory}, "start has to return (fixed, state, step)"),
