@@ -7,6 +7,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
+from t2t_lite.optimizers.choices import make_schedule
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.schedules.constant import Constant
 from t2t_lite.schedules.halving import Halving
@@ -61,6 +62,14 @@ def test_halving_is_luongs() -> None:
     halving = Halving(1.0, 15, 3)
     by_epoch = [{halving(step) for step in range(3 * epoch + 1, 3 * epoch + 4)} for epoch in range(8)]
     assert by_epoch == [{1.0}] * 5 + [{0.5}, {0.25}, {0.125}]
+
+
+@pytest.mark.parametrize("name", ["gnmt_nmt8", "gnmt_nmt4"])
+def test_gnmt_nmt_halves_when_tensorflow_nmt_does(name: str) -> None:
+    """Its luong10, by the number of updates before: exponential_decay from 170,000 on, in steps of 17,000."""
+    schedule = make_schedule(registry.hparams(name), 1024)
+    for step in (1, 170_000, 170_001, 187_000, 187_001, 204_000, 204_001, 340_000):
+        assert schedule(step) == 25 * 0.5 ** max((step - 1 - 170_000) // 17_000, 0)
 
 
 def test_plateau_halves_after_so_many_evaluations_without_a_lower_loss() -> None:
