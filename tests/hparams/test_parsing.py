@@ -17,5 +17,7 @@ def test_parsing_is_base_but_for_what_section_6_3_says_and_what_it_leaves_open()
     assert _changes("parsing", "base") == {**said, **left_open, **not_training}
 
 
-def test_parsing_semi_has_less_dropout() -> None:
-    assert _changes("parsing_semi", "parsing") == {"dropout": 0.1, "attention_dropout": 0.1}
+def test_parsing_semi_has_the_dropout_and_warm_up_of_base() -> None:
+    changes = {"dropout": 0.1, "attention_dropout": 0.0, "warmup_steps": 4000}
+    assert _changes("parsing_semi", "parsing") == changes
+    assert {name: getattr(registry.hparams("base"), name) for name in changes} == changes
