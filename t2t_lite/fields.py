@@ -108,11 +108,10 @@ class Field:
     def _check_type(self, value: Any) -> None:
         kind, name = self.kind, self.name
         if typing.get_origin(kind) is Literal:
+            choices = [str(choice) for choice in typing.get_args(kind)]
             if value not in typing.get_args(kind):
-                choices = typing.get_args(kind)
                 raise UsageError(
-                    f"hparams: {name}={value!r} is not one of: {', '.join(map(str, choices))}."
-                    f"{did_you_mean(str(value), choices)}"
+                    f"hparams: {name}={value!r} is not one of: {', '.join(choices)}.{did_you_mean(str(value), choices)}"
                 )
         elif kind is float and (type(value) not in (int, float) or not -_LARGEST <= value <= _LARGEST):
             raise UsageError(f"hparams: {name}={value!r:.60} is not a finite number.")
@@ -141,7 +140,8 @@ class Field:
                 pass
             kind = "an integer" if self.kind is int else "a number"
             raise UsageError(f"hparams: {self.name}={text:.60} is not {kind}.")
-        return text
+        # A Literal may hold numbers. Text that is none of its choices stays as it is, and is refused by `check`.
+        return next((choice for choice in typing.get_args(self.kind) if str(choice) == text), text)
 
 
 def fields_of(cls: type, groups: typing.Mapping[type, str]) -> dict[str, Field]:
@@ -151,16 +151,25 @@ def fields_of(cls: type, groups: typing.Mapping[type, str]) -> dict[str, Field]:
 
     Args:
         groups: the group of each base, in order; fields of all other classes belong to "model", which comes first.
+
+    Raises:
+        UsageError: a field's type is none of those that a Field may have.
     """
     kinds = typing.get_type_hints(cls)
     found: dict[str, Field] = {}
     for declared in dataclasses.fields(cls):
+        kind = kinds[declared.name]
+        if kind not in (int, float, bool, str) and typing.get_origin(kind) is not Literal:
+            raise UsageError(
+                f"hparams: the field {declared.name!r} of {cls.__name__} has the type {declared.type}; a field is an "
+                "int, float, bool, str or Literal. Declare it as one of these."
+            )
         bases = [base for base in cls.__mro__ if declared.name in vars(base).get("__annotations__", {})]
         metas = [vars(base)["__dataclass_fields__"][declared.name].metadata.get(_METADATA) for base in bases]
         found[declared.name] = Field(
             declared.name,
             groups.get(bases[-1], "model"),
-            kinds[declared.name],
+            kind,
             declared.default,
             next(filter(None, metas), Meta()),
         )

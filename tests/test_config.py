@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -214,6 +214,30 @@ def test_a_subclass_keeps_its_class_and_its_fields() -> None:
     assert config.from_dict(_MyHParams, config.to_dict(changed)) == changed
     with pytest.raises(UsageError, match="num_experts=x is not an integer"):
         config.override(changed, "num_experts=x")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Typed(config.HParams):
+    """A recipe whose choices are numbers."""
+
+    width: Literal[8, 16] = 8
+
+
+def test_a_fields_choices_may_be_numbers() -> None:
+    assert config.override(_Typed(), "width=16") == _Typed(width=16)
+    with pytest.raises(UsageError, match="width='160' is not one of: 8, 16. Did you mean '16'"):
+        config.override(_Typed(), "width=160")
+
+
+@pytest.mark.parametrize("kind", ["int | None", "tuple[int, ...]", "list[str]"])
+def test_a_field_of_a_type_that_no_value_can_be_read_as_is_refused(kind: str) -> None:
+    cls = dataclasses.make_dataclass("Odd", [("sizes", kind, None)], bases=(config.HParams,), frozen=True)
+    with pytest.raises(UsageError) as caught:
+        cls()
+    assert str(caught.value) == (
+        f"hparams: the field 'sizes' of Odd has the type {kind}; a field is an int, float, bool, str or Literal. "
+        "Declare it as one of these."
+    )
 
 
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
