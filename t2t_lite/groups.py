@@ -25,7 +25,9 @@ class OptimizerGroup:
     schedule: str = field(
         "noam", "equation (3); or inverse_sqrt, constant, halving, plateau, or one of your own", resume="reset"
     )
-    learning_rate_factor: float = _of_schedule(1.0, "noam: multiplies equation (3)", RATE)
+    learning_rate_factor: float = _of_schedule(
+        1.0, "noam: multiplies equation (3), whose d_model is the width of what the softmax layer is given", RATE
+    )
     learning_rate: float = _of_schedule(0.0, "all but noam: the highest learning rate; it must be given", RATE)
     warmup_steps: int = _of_schedule(
         4000, "noam, inverse_sqrt, constant: updates in which the learning rate rises", COUNT

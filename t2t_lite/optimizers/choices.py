@@ -35,11 +35,16 @@ def make_schedule(hparams: HParams, d_model: int) -> Schedule:
     """The learning rate by step; raises UsageError as `make_optimizer`, and if a field that it needs is not given.
 
     Args:
-        d_model: the model's.
+        d_model: the model's; see `model_schedule`.
     """
     _check_read("schedule", hparams.schedule, _schedule_class(hparams), hparams)
     found: Schedule = _make("schedule", _schedule_class(hparams), Schedule, hparams, d_model=d_model)
     return found
+
+
+def model_schedule(hparams: HParams, model: Any) -> Schedule:
+    """The schedule of a model's training; its d_model is the width of what the model's softmax layer is given."""
+    return make_schedule(hparams, model.output()[0].shape[-1])
 
 
 def check_choices(hparams: HParams, load_tensorflow: Callable[[], None]) -> None:

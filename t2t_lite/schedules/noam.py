@@ -11,7 +11,9 @@ class Noam(Schedule):
     """learning_rate_factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
     Args:
-        d_model: the model's.
+        d_model: the width of what the model's softmax layer is given. That is the recipe's d_model but for three cases:
+            twice as much for `bytenet` with wiring=paper, and for `rnn` with wiring=vinyals or with encoder=bi and
+            wiring=gnmt or gnmt_v2; d_out for `convs2s`.
         learning_rate_factor: 1 in the paper.
     """
 

@@ -12,7 +12,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
-from t2t_lite.optimizers.choices import make_optimizer, make_schedule
+from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
@@ -104,7 +104,7 @@ def _flops(model: Any, store: Store | None = None) -> str:
 
 
 def _schedule(hparams: HParams, model: Any, steps: int) -> str:
-    warning = schedule_warning(make_schedule(hparams, model.output()[0].shape[-1]), steps)
+    warning = schedule_warning(model_schedule(hparams, model), steps)
     return "" if warning is None else f"\n  {warning}"
 
 

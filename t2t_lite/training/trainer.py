@@ -20,7 +20,7 @@ from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import UsageError
 from t2t_lite.files import replace_file
-from t2t_lite.optimizers.choices import make_optimizer, make_schedule
+from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.ranking import past_scores
 from t2t_lite.runs.report import SKIPPED, Report, read_metrics
@@ -87,7 +87,7 @@ class Trainer:
         with self.strategy.scope():
             self.model = build_model(spec, store)
             self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
-            self.schedule = make_schedule(hparams, self.model.output()[0].shape[-1])
+            self.schedule = model_schedule(hparams, self.model)
             self.checkpoints = Checkpoints(
                 output_dir,
                 self.model,

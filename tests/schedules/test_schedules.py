@@ -7,7 +7,8 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
-from t2t_lite.optimizers.choices import make_schedule
+from t2t_lite.optimizers.choices import make_schedule, model_schedule
+from t2t_lite.runs.run_dir import make_model
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.schedules.constant import Constant
 from t2t_lite.schedules.halving import Halving
@@ -24,6 +25,14 @@ def test_the_papers_models_reach_their_peak_at_step_4000(name: str, peak: float)
     assert rates[4000] == pytest.approx(peak, rel=1e-3)
     assert rates[4000] == pytest.approx((hparams.d_model * 4000) ** -0.5, rel=1e-12)
     assert rates[4000] > max(rates[3999], rates[4001])
+
+
+@pytest.mark.parametrize(("name", "width"), [("vinyals", 2 * 256), ("multi30k_bytenet", 2 * 128), ("tiny", 128)])
+def test_its_d_model_is_the_width_of_what_the_softmax_layer_is_given(name: str, width: int) -> None:
+    hparams = registry.hparams(name)
+    schedule = model_schedule(hparams, make_model(registry.model_of(name), hparams, 97, 97, shared=True))
+    peak = hparams.learning_rate_factor * (width * hparams.warmup_steps) ** -0.5
+    assert schedule(hparams.warmup_steps) == pytest.approx(peak, rel=1e-12)
 
 
 @pytest.mark.parametrize("step", [1, 2, 1000, 4000, 16000, 100000])
