@@ -11,7 +11,7 @@ base model. Each field is read in exactly one module (tests/test_architecture.py
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from t2t_lite import tensor2tensor_names
@@ -56,6 +56,12 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
                 f"hparams: {', '.join(sizes[:4])} and the like give a model of {self.parameters():.1e} parameters; at "
                 f"most {_MOST_PARAMETERS:,} are taken. Choose a smaller one."
             )
+
+    def check_asked(self, names: Collection[str]) -> None:
+        """Raises UsageError if one of the fields `names`, which a user has set, has no effect in this recipe.
+
+        It is not called for recipes that runs hold: earlier versions took such fields.
+        """
 
     def parameters(self, vocab_size: int = 0) -> int:
         """A lower bound on the model's parameters; 0 if its family gives none."""
@@ -127,7 +133,7 @@ def override(hparams: H, text: str) -> H:
     """Returns a copy changed by `text`, such as 'd_model=1024,norm=pre': each value read as its field's type.
 
     Raises:
-        UsageError: not name=value, an unknown or repeated name, or a value of another type.
+        UsageError: not name=value, an unknown or repeated name, a value of another type, or one without effect.
     """
     known = fields(type(hparams))
     given: dict[str, str] = {}
@@ -139,7 +145,9 @@ def override(hparams: H, text: str) -> H:
         if name in given:
             raise UsageError(f"hparams: {name!r} is given twice: {given[name]} and {value}.")
         given[name] = value
-    return replace(hparams, **{name: known[name].parse(value) for name, value in given.items()})
+    changed = replace(hparams, **{name: known[name].parse(value) for name, value in given.items()})
+    changed.check_asked(given)
+    return changed
 
 
 def to_dict(hparams: HParams) -> dict[str, Any]:

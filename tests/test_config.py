@@ -122,6 +122,10 @@ def test_several_overrides_at_once_and_none() -> None:
             "num_layers=256,d_model=65536",
             "num_heads=8 and the like give a model of 1.3e+13 parameters; at most 100,000",
         ),
+        (
+            "max_positions=4096",
+            "max_positions=4096 is for learned positions, and has no effect with positions=sinusoidal. Add positions=l",
+        ),
         ("max_positions=10000000,d_model=65536,positions=learned", "give a model of 1.6e+12 parameters"),
         ("num_heads=7", "d_model=512 is not a multiple of num_heads=7"),
         (
@@ -182,6 +186,10 @@ def test_parameters_are_those_of_the_paper() -> None:
     """Table 3 has 65M and 213M, with 37,000 pieces; biases and norms are one hundredth of that."""
     assert DEFAULT.parameters(37_000) == pytest.approx(63e6, rel=0.02)
     assert registry.hparams("big").parameters(37_000) == pytest.approx(214e6, rel=0.02)
+
+
+def test_a_run_of_an_earlier_version_may_have_positions_without_a_table() -> None:
+    assert config.from_run(TransformerHParams, {"max_positions": 4096}).max_positions == 4096
 
 
 def test_heads_of_free_size_need_no_multiple() -> None:

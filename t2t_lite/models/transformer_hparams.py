@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import Literal
 
 from t2t_lite.config import HParams, field
@@ -91,6 +92,15 @@ class TransformerHParams(HParams):
             raise UsageError(
                 f"hparams: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
                 "choose another number of heads or give d_k and d_v."
+            )
+
+    def check_asked(self, names: Collection[str]) -> None:
+        """As `HParams.check_asked`."""
+        super().check_asked(names)
+        if "max_positions" in names and self.positions != "learned":
+            raise UsageError(
+                f"hparams: max_positions={self.max_positions} is for learned positions, and has no effect with "
+                f"positions={self.positions}. Add positions=learned, or leave it out: other positions have no limit."
             )
 
     def parameters(self, vocab_size: int = 0) -> int:

@@ -14,7 +14,7 @@ Run = Callable[..., tuple[int, str]]
 
 RECIPE = (
     "num_layers=1,d_model=32,d_ff=64,num_heads=2,batch_tokens=256,max_length=32,train_steps=2,save_every=1,eval_every=2,"
-    "eval_lines=2,beam_size=1,average_checkpoints=1,max_positions=64"
+    "eval_lines=2,beam_size=1,average_checkpoints=1"
 )
 
 
