@@ -131,9 +131,8 @@ def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None =
     moments = sum(map(math.prod, slots)) * 4
     needed = 2 * state + moments + activations
     there, whose = memory_there()
-    advice = (
-        "" if needed <= there else "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe"
-    )
+    remat = "or set remat=true, " if "remat" in config.fields(type(hparams)) else ""
+    advice = "" if needed <= there else f"\n  too little: raise micro_batches, {remat}or take a smaller recipe"
     return (
         f"Memory per device, estimated: {_size(needed)}\n"
         f"  weights {_size(state)}, {type(optimizer).__name__}'s moments {_size(moments)}, gradients {_size(state)} "
