@@ -54,6 +54,7 @@ def t2t_bytenet() -> ByteNetHParams:
         label_smoothing_over="others",
         batch_tokens=2048,
         train_steps=250_000,
+        extra_length=100,
     )
 
 

@@ -36,6 +36,12 @@ def test_a_recipe_changes_what_its_source_says_and_nothing_else(name: str) -> No
     assert registry.hparams(name) == config.replace(registry.hparams(origin), **changes)
 
 
+@pytest.mark.parametrize("name", [*RECIPES, "t2t_lstm", "t2t_bytenet"])
+def test_outputs_may_be_longer_than_inputs_by_100(name: str) -> None:
+    """The default of decode_hparams, utils/decoding.py, for every model."""
+    assert registry.hparams(name).extra_length == 100
+
+
 def test_the_peak_of_the_learning_rate_is_tensor2tensors() -> None:
     """The peak is 9.88e-4: with the factor 2 and the longer warm-up it is sqrt(2) times the paper's."""
     hparams = registry.hparams("t2t_base")
