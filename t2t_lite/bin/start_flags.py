@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
@@ -39,16 +40,16 @@ def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
 
 
 def check_begun(args: argparse.Namespace) -> None:
-    """Raises UsageError if a run that has no weights yet would start from random ones, and not from those of a run."""
-    from t2t_lite.runs.run_dir import has_weights
+    """Raises UsageError if a run that has no checkpoint yet would start from random weights, not from another's."""
+    from t2t_lite.runs.run_dir import has_checkpoint
 
-    if args.warm_start_from is not None or has_weights(args.output_dir):
+    if args.warm_start_from is not None or has_checkpoint(args.output_dir):
         return
     cli.load_tensorflow()
     from t2t_lite.runs.run_log import read_starts
 
     command = str((read_starts(args.output_dir) or [{}])[-1].get("command"))
-    if " --warm_start_from" in command:
+    if re.search(r" '?--warm_start_from", command):  # quoted where the path has a space or a ~
         raise UsageError(
             f"The run in {args.output_dir} has no checkpoint yet, and was to start from the weights of another. Give "
             f"the whole command again: {command}"
@@ -57,9 +58,9 @@ def check_begun(args: argparse.Namespace) -> None:
 
 def check_steps(args: argparse.Namespace, spec: RunSpec) -> None:
     """Raises UsageError, before anything is written, if --with_optimizer leaves no update to make."""
-    from t2t_lite.runs.run_dir import has_weights
+    from t2t_lite.runs.run_dir import has_checkpoint
 
-    if not args.with_optimizer or has_weights(args.output_dir):
+    if not args.with_optimizer or has_checkpoint(args.output_dir):
         return
     cli.load_tensorflow()
     from t2t_lite.training.recipe import intervals_of

@@ -122,6 +122,11 @@ def has_weights(output_dir: str | os.PathLike[str]) -> bool:
     return any(list_traces(Path(output_dir) / kind) for kind in ("checkpoints", "best", "averaged"))
 
 
+def has_checkpoint(output_dir: str | os.PathLike[str]) -> bool:
+    """Whether the run in this folder has a checkpoint, whole or damaged, from which its training goes on."""
+    return bool(list_traces(Path(output_dir) / "checkpoints"))
+
+
 def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     """Writes hparams.json and problem.json, each whole or not at all."""
     folder = Path(output_dir)

@@ -1,6 +1,7 @@
 """How a run begins: from its newest checkpoint, with its optimizer reset, or from the weights of another run."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from t2t_lite.bin import trainer as bin_trainer
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
+from t2t_lite.runs.checkpoint import BEST
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
@@ -73,11 +75,13 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     )
 
 
+@pytest.mark.parametrize("other", ["runs/a", "~/runs/a", "my runs/a"])
 def test_a_warm_start_that_saved_nothing_is_not_forgotten(
-    spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
 ) -> None:
     write_run(tmp_path, spec)
-    command = "t2t-lite-trainer --problem=toy_ende --warm_start_from=runs/a --output_dir=b"
+    make(tmp_path).checkpoints.save_weights(BEST, 1)  # an evaluation may come before the first checkpoint
+    command = shlex.join(["t2t-lite-trainer", "--problem=toy_ende", f"--warm_start_from={other}", "--output_dir=b"])
     with recorded(tmp_path, command=command, devices="", first_step=1):
         pass
     assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 2
