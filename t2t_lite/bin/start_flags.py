@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.runs.run_dir import RunSpec
@@ -37,6 +38,22 @@ def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
     """Ends the program with status 2 if --with_optimizer is given without --warm_start_from."""
     if args.with_optimizer and args.warm_start_from is None:
         parser.error("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too")
+
+
+def check_ended(args: argparse.Namespace, spec: RunSpec) -> None:
+    """Raises DataError if a run has ended and has no checkpoint to go on from: it would start over."""
+    from t2t_lite.runs import default_weights
+    from t2t_lite.runs.checkpoint_files import list_traces
+    from t2t_lite.runs.run_dir import has_checkpoint
+
+    run = Path(args.output_dir)
+    ended = (run / default_weights.FILE).exists() or bool(list_traces(run / "averaged"))
+    if ended and not has_checkpoint(run) and not spec.make_problem().without_data:  # such as an imported run
+        raise DataError(
+            f"{run / 'checkpoints'} holds no checkpoint to go on from, and a training from the beginning would "
+            f"overwrite the weights that are in {run}. Put the checkpoints back from a copy; or start a run in another "
+            f"folder from these weights: --output_dir=ANOTHER --warm_start_from={run} --vocabulary={run}."
+        )
 
 
 def check_begun(args: argparse.Namespace) -> None:

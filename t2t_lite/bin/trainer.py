@@ -120,6 +120,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
     output.check_folder("output_dir", args.output_dir)
     spec = _spec(args)
     _check_metric(spec)
+    start_flags.check_ended(args, spec)
     start_flags.check_steps(args, spec)
     from t2t_lite.runs.run_dir import has_weights
     from t2t_lite.signals import Stopped, StopSignals

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
+from t2t_lite.bin import start_flags
 from t2t_lite.bin import trainer as bin_trainer
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
-from t2t_lite.runs.checkpoint import BEST
+from t2t_lite.runs.checkpoint import AVERAGED, BEST
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
@@ -88,6 +89,26 @@ def test_a_warm_start_that_saved_nothing_is_not_forgotten(
     said = capsys.readouterr().err
     assert "has no checkpoint yet, and was to start from the weights of another. Give the whole command " in said
     assert said.endswith(f"again: {command}\n")
+
+
+def test_a_run_that_has_ended_never_starts_over_by_itself(
+    make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path, spec)
+    args = bin_trainer.make_parser().parse([f"--output_dir={tmp_path}"])
+    checkpoints = make(tmp_path).checkpoints
+    checkpoints.save_weights(BEST, 5)
+    start_flags.check_ended(args, spec)  # killed between its first evaluation and its first checkpoint
+    checkpoints.save_weights(AVERAGED, 7)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 7, "loss": 1.0}\n')
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 1
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path}/checkpoints holds no checkpoint to go on from, and a training from the beginning" in said
+    assert f"another folder from these weights: --output_dir=ANOTHER --warm_start_from={tmp_path} --vocab" in said
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    checkpoints.save(7)
+    start_flags.check_ended(args, spec)
 
 
 @pytest.mark.parametrize("bare", [False, True])
