@@ -122,7 +122,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
     _check_metric(spec)
     start_flags.check_ended(args, spec)
     start_flags.check_steps(args, spec)
-    from t2t_lite.runs.run_dir import has_weights
+    from t2t_lite.runs.run_dir import has_checkpoint
     from t2t_lite.signals import Stopped, StopSignals
 
     cluster = read_cluster(os.environ)
@@ -131,6 +131,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
         from t2t_lite.training.recipe import recipe_devices
 
         recipe_devices(spec.hparams, _devices(args))  # errors first: preparing the data may take long
+    trainer = None
     try:
         with StopSignals() as stop, _only_writer(args, cluster):
             trainer = _make_trainer(args, spec)
@@ -138,7 +139,8 @@ def _train(args: argparse.Namespace, command: str) -> int:
                 trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
                 return _finish(args, trainer)
     except Stopped as stopped:
-        alone = has_weights(args.output_dir) and cluster is None
+        written = trainer is not None  # the settings, which are those of an earlier start until then
+        alone = written and has_checkpoint(args.output_dir) and cluster is None
         again = going_on.command(make_parser(), args) if alone else "the same command"
         print(f"{stopped} Go on with {again}{' on every worker' if cluster else ''}", file=sys.stderr)
         return stopped.exit_status

@@ -1,10 +1,16 @@
 """The command that goes on with a stopped run keeps what the run's folder does not hold."""
 
 import shlex
+import signal
+from pathlib import Path
 
 import pytest
 
+from t2t_lite import registry
 from t2t_lite.bin import going_on, trainer
+from t2t_lite.runs import run_data
+from t2t_lite.runs.run_dir import RunSpec, write_run
+from t2t_lite.signals import Stopped
 
 
 @pytest.mark.parametrize(
@@ -22,3 +28,19 @@ def test_the_flags_that_a_run_does_not_hold(kept: list[str]) -> None:
     assert words == ["t2t-lite-trainer", "--output_dir=a b", *kept]
     again = parser.parse(words[1:])
     assert all(vars(again)[name] == vars(args)[name] for name in vars(args) if name not in ("problem", "train_steps"))
+
+
+def test_until_the_new_settings_are_written_the_whole_command_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise Stopped(signal.SIGINT, "interrupted; what was saved before is there.")
+
+    write_run(tmp_path, RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", registry.hparams("tiny")))
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model-5.index").touch()
+    monkeypatch.setattr(run_data, "prepare_run_data", interrupted)
+    flags = ["--reset_optimizer", "--hparams=learning_rate_factor=0.3"]
+    assert trainer.main([f"--output_dir={tmp_path}", *flags]) == 130
+    said = capsys.readouterr().err
+    assert said.endswith("interrupted; what was saved before is there. Go on with the same command\n")
