@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import statistics
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,7 +13,7 @@ from t2t_lite.config import HParams
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import UsageError
 from t2t_lite.optimizers.choices import make_optimizer
-from t2t_lite.runs.report import METRICS_FILE
+from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.utilisation import device_flops_per_second
 
 # The share of the speed of plain matrix products that a training reaches: the smallest and the largest of
@@ -33,7 +31,7 @@ def hours_text(flops: float, dtype: str, output_dir: str | os.PathLike[str] | No
     If the run in `output_dir` has trained already, the figure is based on its rate. Otherwise it is a range, based on
     the speed of matrix products of `dtype` on one device of this machine, measured for a fraction of a second.
     """
-    found = None if output_dir is None else _rate_of_run(Path(output_dir) / METRICS_FILE)
+    found = None if output_dir is None else _rate_of_run(output_dir)
     if found is not None:
         rate, step, done = found
         rest = _hours(max(flops - done, 0) / rate)
@@ -58,24 +56,13 @@ def _hours(seconds: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2g}"
 
 
-def _rate_of_run(path: Path) -> tuple[float, int, float] | None:
+def _rate_of_run(output_dir: str | os.PathLike[str]) -> tuple[float, int, float] | None:
     """Median FLOPs per second of the last training lines, the last step, and the FLOPs up to it; None without any."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError:
-        return None
-    lines: list[dict[str, Any]] = []
-    for line in text.split("\n"):
-        try:
-            record = json.loads(line)
-        except ValueError:  # a line cut off by a crash
-            continue
-        if isinstance(record, dict) and record.get("flops_per_second", 0) > 0:
-            lines.append(record)
+    lines = [line for line in read_metrics(output_dir) if line.get("flops_per_second", 0) > 0]
     if not lines:
         return None
-    rate = statistics.median(record["flops_per_second"] for record in lines[-_LAST:])
-    return rate, int(lines[-1]["step"]), float(lines[-1].get("flops", 0))
+    rate = statistics.median(line["flops_per_second"] for line in lines[-_LAST:])
+    return rate, lines[-1]["step"], float(lines[-1].get("flops", 0))
 
 
 def check_memory(hparams: HParams, vocab_size: int) -> None:

@@ -17,9 +17,11 @@ def test_hours_are_those_of_the_run_where_it_has_trained(tmp_path: Path) -> None
         {"step": 10, "flops": 1e12, "flops_per_second": 1e9},
         {"step": 10, "dev_loss": 2.0},
         {"step": 20, "flops": 3.6e13, "flops_per_second": 3e9},
+        {"flops": 9e13, "flops_per_second": 9e9},  # this line and those after it are damaged
+        {"step": 30, "flops": 9e13, "flops_per_second": "9e9"},
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"step": 30, "fl'  # a crash cut it off
-    (tmp_path / "metrics.jsonl").write_text(text)
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode() + b"[" * 100_000 + b"\n\xff\n"
+    (tmp_path / "metrics.jsonl").write_bytes(text + b'{"step": 30, "fl')  # a crash cut it off
     found = expected.hours_text(7.2e13, "float32", tmp_path)
     assert found.startswith("hours expected: 10 in all, 5.0 from step 20, without evaluations\n")
     assert found.endswith("based on the 2 GFLOP/s of this run's last lines in metrics.jsonl")
