@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ LOST = (
     tf.errors.DeadlineExceededError,
     tf.errors.InternalError,
 )
+# What TensorFlow writes around the line that says what happened: where the operation stands in the code and the graph.
+_TRACE = re.compile(r"\s*$|Graph execution error:|Detected at node|Node: |  File |<stack traces|\s*\[\[|\d+ root error")
+_OF_OTHERS = re.compile(r"collective|connect|socket|remote|nccl", re.IGNORECASE)
 
 
 class Workers:
@@ -85,11 +89,18 @@ class Workers:
 
 
 def lost(error: tf.errors.OpError) -> TrainingError:
-    """The error to raise when another process has gone."""
-    reason = next((line for line in str(error.message).split("\n") if "ollective" in line), "no reason given").strip()
+    """The error to raise when another process has gone, or an operation of this one failed; with TensorFlow's line."""
+    lines = [line.strip() for line in str(error.message).split("\n") if not _TRACE.match(line)] or ["no reason given"]
+    reason = next(filter(_OF_OTHERS.search, lines), lines[0])
+    ours = isinstance(error, tf.errors.InternalError) and not _OF_OTHERS.search(reason)
+    what = (
+        "An operation of this worker failed, so the training ends."
+        if ours
+        else "Another worker has ended or cannot be reached, so this one ends, too."
+    )
     return TrainingError(
-        "Another worker has ended or cannot be reached, so this one ends, too. Nothing is lost but the steps since the "
-        f"newest checkpoint: start all workers again with the same commands. ({reason})"
+        f"{what} Nothing is lost but the steps since the newest checkpoint: start all workers again with the same "
+        f"commands. ({reason})"
     )
 
 

@@ -1,5 +1,6 @@
 """Several processes as one job: it loses a worker, is stopped, moves to other machines, and ends as if alone."""
 
+import re
 import signal
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.bin import datagen
+from t2t_lite.distributed.workers import lost
 from tests.faults.material import LARGE, SMALL, write_corpus
 from tests.faults.workers import Job, metrics
 
@@ -82,3 +84,31 @@ def test_workers_with_different_numbers_of_devices_say_so(flags: list[str], tmp_
         assert (
             "\nerror: The workers do not agree on the number of devices: 1, 2. Give all of them the " in f"\n{errors}"
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "said"),
+    [
+        (
+            tf.errors.InternalError,
+            "Graph execution error:\n\nDetected at node Sum defined at (most recent call last):\n"
+            '  File "/connect/a.py", line 5\n\nFailed to launch the kernel: out of resources\n\t [[{{node Sum}}]]',
+            r"^An operation of this worker failed, so .* \(Failed to launch the kernel: out of resources\)$",
+        ),
+        (
+            tf.errors.InternalError,
+            "Graph execution error:\n\nNCCL: remote process exited\n\t [[{{node Sum}}]]",
+            r"^Another worker has ended or cannot be reached, .* \(NCCL: remote process exited\)$",
+        ),
+        (
+            tf.errors.InternalError,
+            "2 root error(s) found.\n  (0) INTERNAL: It broke.\nCollective ops is aborted by: Connection reset by peer",
+            r"^Another worker has ended .* \(Collective ops is aborted by: Connection reset by peer\)$",
+        ),
+        (tf.errors.UnavailableError, "Gone.\n", r"^Another worker has ended or cannot be reached, .* \(Gone\.\)$"),
+    ],
+)
+def test_an_error_of_the_workers_own_device_is_not_that_of_another(
+    kind: type[tf.errors.OpError], message: str, said: str
+) -> None:
+    assert re.search(said, str(lost(kind(None, None, message))))
