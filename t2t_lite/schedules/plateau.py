@@ -28,6 +28,10 @@ class Plateau(Schedule):
         del step
         return self._rate * 0.5 ** self.memory["halvings"]
 
+    def forget_losses(self) -> None:
+        """The rate stays as often halved as it was."""
+        self.memory |= {"best": math.inf, "since": 0}
+
     def evaluated(self, loss: float) -> str | None:
         """Notes whether the loss is the lowest so far; halves the rate after `patience` others in a row."""
         memory = self.memory

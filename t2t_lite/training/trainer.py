@@ -134,6 +134,7 @@ class Trainer:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
             self._step = warm_start(self.checkpoints, self.store, self.spec, warm_start_from, self._say, with_optimizer)
+            self.schedule.forget_losses()
         if reset_optimizer:
             if not step:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")

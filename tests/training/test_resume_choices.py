@@ -106,6 +106,21 @@ def test_a_schedule_that_is_new_to_a_run_begins_where_it_comes_in(
     assert new.schedule.memory == {"best": np.inf, "since": 0, "halvings": 0}
 
 
+def test_losses_on_the_data_of_another_run_are_forgotten(
+    toy_store: Store, small_hparams: HParams, tmp_path: Path
+) -> None:
+    hparams = config.override(small_hparams, "schedule=plateau,learning_rate=1")
+    old = _trainer(tmp_path / "old", toy_store, hparams)
+    old.schedule.memory, old.schedule.heard = {"best": 1.5, "since": 2, "halvings": 3}, 40
+    old.checkpoints.save(40)
+    new = _trainer(tmp_path / "new", toy_store, hparams)
+    new.begin(warm_start_from=str(tmp_path / "old"), with_optimizer=True)
+    assert new.first_step == 41
+    assert new.schedule.memory == {"best": np.inf, "since": 0, "halvings": 3}
+    old.begin()  # the run itself goes on
+    assert old.schedule.memory == {"best": 1.5, "since": 2, "halvings": 3}
+
+
 def test_a_checkpoint_of_another_optimizer_is_refused(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
     _trainer(tmp_path, toy_store, small_hparams).checkpoints.save(4)
     other = _trainer(tmp_path, toy_store, config.override(small_hparams, "optimizer=nesterov"))
