@@ -28,9 +28,8 @@ Make = Callable[[Path], Trainer]
 
 @pytest.fixture
 def spec(toy_store: Store, small_hparams: HParams) -> RunSpec:
-    return RunSpec(
-        "toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "tiny", "transformer", small_hparams
-    )
+    hparams = config.replace(small_hparams, train_steps=1)  # a start that should be refused ends soon
+    return RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "tiny", "transformer", hparams)
 
 
 @pytest.fixture
