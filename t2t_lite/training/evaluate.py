@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import assemble
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
-from t2t_lite.decoding.translate import Translator
+from t2t_lite.decoding.translate import Translator, memory_explained
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_report import TreeScore
@@ -140,6 +140,7 @@ class Evaluator:
 
         Raises:
             DataError: all pairs are that long.
+            T2TError: the device has too little memory.
         """
         tokens = self._store.split(split)
         source, target = tokens.source.lengths, tokens.target.lengths
@@ -155,7 +156,9 @@ class Evaluator:
         def sums(ids: np.ndarray) -> list[float]:
             planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
             batch = assemble(tokens, planned, micro_batches=1, packing=False)
-            return [float(value) for value in self._sums(batch["source"][0], batch["target"][0])]
+            what = f"the loss of {len(ids)} pairs of up to {int(longer[ids[0]])} pieces a side"
+            with memory_explained(what, "In a training, more micro_batches leave more room for it."):
+                return [float(value) for value in self._sums(batch["source"][0], batch["target"][0])]
 
         loss, right = map(sum, zip(*threads.parallel_map(sums, _batches(order, longer)), strict=True))
         number = int(target[order].sum(dtype=np.int64))

@@ -256,7 +256,7 @@ def _sizes(translator: Translator, lines: list[str]) -> list[int]:
 
 
 def test_where_memory_runs_out_the_batch_and_the_settings_are_named(
-    translator: Translator, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    model: Any, toy_store: Store, translator: Translator, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_out(*_: Any) -> None:
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[9,9]")
@@ -272,6 +272,10 @@ def test_where_memory_runs_out_the_batch_and_the_settings_are_named(
     message = r"memory with 12 pairs of up to \d+ pieces a side\. Lower max_source_length \(now 40\), or cut the lines "
     with pytest.raises(T2TError, match=message):
         score.score(translator, lines, lines)
+    evaluator = Evaluator(model, toy_store, translator, bleu.metric("bleu"))
+    monkeypatch.setattr(evaluator, "_sums", run_out)
+    with pytest.raises(T2TError, match=r"memory with the loss of \d+ pairs of up to \d+ pieces a side\. In a training"):
+        evaluator.loss_and_accuracy("dev")
 
 
 def test_nbest_are_different_and_sorted_by_score(
