@@ -140,6 +140,11 @@ class Field:
                 pass
             kind = "an integer" if self.kind is int else "a number"
             raise UsageError(f"hparams: {self.name}={text:.60} is not {kind}.")
+        if self.kind is not str and typing.get_origin(self.kind) is not Literal:
+            raise UsageError(
+                f"hparams: {self.name}={text:.60}: the field is declared as {self.kind}, and only an int, float, bool, "
+                "str or Literal can be given as text. Declare it as one of these."
+            )
         # A Literal may hold numbers. Text that is none of its choices stays as it is, and is refused by `check`.
         return next((choice for choice in typing.get_args(self.kind) if str(choice) == text), text)
 
@@ -151,25 +156,16 @@ def fields_of(cls: type, groups: typing.Mapping[type, str]) -> dict[str, Field]:
 
     Args:
         groups: the group of each base, in order; fields of all other classes belong to "model", which comes first.
-
-    Raises:
-        UsageError: a field's type is none of those that a Field may have.
     """
     kinds = typing.get_type_hints(cls)
     found: dict[str, Field] = {}
     for declared in dataclasses.fields(cls):
-        kind = kinds[declared.name]
-        if kind not in (int, float, bool, str) and typing.get_origin(kind) is not Literal:
-            raise UsageError(
-                f"hparams: the field {declared.name!r} of {cls.__name__} has the type {declared.type}; a field is an "
-                "int, float, bool, str or Literal. Declare it as one of these."
-            )
         bases = [base for base in cls.__mro__ if declared.name in vars(base).get("__annotations__", {})]
         metas = [vars(base)["__dataclass_fields__"][declared.name].metadata.get(_METADATA) for base in bases]
         found[declared.name] = Field(
             declared.name,
             groups.get(bases[-1], "model"),
-            kind,
+            kinds[declared.name],
             declared.default,
             next(filter(None, metas), Meta()),
         )

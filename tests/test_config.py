@@ -240,12 +240,11 @@ def test_a_fields_choices_may_be_numbers() -> None:
 @pytest.mark.parametrize("kind", ["int | None", "tuple[int, ...]", "list[str]"])
 def test_a_field_of_a_type_that_no_value_can_be_read_as_is_refused(kind: str) -> None:
     cls = dataclasses.make_dataclass("Odd", [("sizes", kind, None)], bases=(config.HParams,), frozen=True)
-    with pytest.raises(UsageError) as caught:
-        cls()
-    assert str(caught.value) == (
-        f"hparams: the field 'sizes' of Odd has the type {kind}; a field is an int, float, bool, str or Literal. "
-        "Declare it as one of these."
-    )
+    assert cls().sizes is None  # in Python, and in runs, it may be
+    with pytest.raises(
+        UsageError, match=r"hparams: sizes=5: the field is declared as .*, and only an int, float, bool"
+    ):
+        config.override(cls(), "sizes=5")
 
 
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:

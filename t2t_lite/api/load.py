@@ -172,12 +172,12 @@ def load(
         DataError: there is nothing to open at `path`, or it is damaged.
         UsageError: invalid settings, or int8 on a machine that cannot run it.
     """
-    from t2t_lite.bin.cli import import_tensorflow
+    from t2t_lite.bin.cli import load_tensorflow
     from t2t_lite.export.export_folder import versions
     from t2t_lite.runs.run_dir import has_run
 
     path = Path(path)
-    import_tensorflow()
+    load_tensorflow()
     if (path / "saved_model.pb").is_file() or versions(path):
         from t2t_lite.export.exported import ExportedTranslator
 

@@ -103,7 +103,7 @@ def _add_output_flags(parser: cli.Parser) -> None:
         "--extra_length",
         type=int,
         metavar="N",
-        help="outputs may be longer than inputs by this; default: 50, or half of what learned positions allow if less",
+        help="outputs may be longer than inputs by this; default: 50",
     )
     parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
     parser.add_argument("--check", metavar="FILE", help="what it wrote for them: says how many lines are equal")
@@ -155,9 +155,9 @@ def _run(args: argparse.Namespace) -> int:
     if check:
         try:
             _check(args, imported.toolkit, check_input, check)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stopped:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
-            return 130
+            return 143 if isinstance(stopped, cli.Terminated) else 130
     print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir} --input=FILE")
     print(f"or:   t2t-lite-exporter --output_dir={args.output_dir}   (for TensorFlow Serving or CTranslate2)")
     return 0

@@ -40,15 +40,21 @@ def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
         parser.error("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too")
 
 
-def check_ended(args: argparse.Namespace, spec: RunSpec) -> None:
-    """Raises DataError if a run has ended and has no checkpoint to go on from: it would start over."""
+def _has_ended(run: Path) -> bool:
+    """Whether a training in this folder came to its end, and weights of it are there."""
     from t2t_lite.runs import default_weights
     from t2t_lite.runs.checkpoint_files import list_traces
+
+    best = (run / default_weights.FILE).exists() and list_traces(run / "best")
+    return bool(best or list_traces(run / "averaged"))
+
+
+def check_ended(args: argparse.Namespace, spec: RunSpec) -> None:
+    """Raises DataError if a run has ended and has no checkpoint to go on from: it would start over."""
     from t2t_lite.runs.run_dir import has_checkpoint
 
     run = Path(args.output_dir)
-    ended = (run / default_weights.FILE).exists() or bool(list_traces(run / "averaged"))
-    if ended and not has_checkpoint(run) and not spec.make_problem().without_data:  # such as an imported run
+    if _has_ended(run) and not has_checkpoint(run) and not spec.make_problem().without_data:  # such as an imported run
         raise DataError(
             f"{run / 'checkpoints'} holds no checkpoint to go on from, and a training from the beginning would "
             f"overwrite the weights that are in {run}. Put the checkpoints back from a copy; or start a run in another "
@@ -60,7 +66,7 @@ def check_begun(args: argparse.Namespace) -> None:
     """Raises UsageError if a run that has no checkpoint yet would start from random weights, not from another's."""
     from t2t_lite.runs.run_dir import has_checkpoint
 
-    if args.warm_start_from is not None or has_checkpoint(args.output_dir):
+    if args.warm_start_from is not None or has_checkpoint(args.output_dir) or _has_ended(Path(args.output_dir)):
         return
     cli.load_tensorflow()
     from t2t_lite.runs.run_log import read_starts

@@ -9,7 +9,7 @@ import re
 from t2t_lite.data.corpus_files import Languages, has_language
 from t2t_lite.errors import UsageError
 
-_ONE = ",/"  # begins a single folder whose name holds a comma
+_ONE = ",,"  # begins a single folder whose name holds a comma
 _WEIGHT = re.compile(r":([-+]?\d[\d.]*)\Z")
 _CODE = r"\w+(?:-\w+)*"
 # The part of a code after the language, such as BR in pt-BR or Hans in zh-Hans. No code begins with such a part.
@@ -27,13 +27,13 @@ class Corpus:
 def parse_corpora(text: str) -> tuple[Corpus, ...]:
     """Reads FOLDER or FOLDER[:WEIGHT],FOLDER[:WEIGHT],...; paths are made absolute.
 
-    A text that is itself the name of a folder means this folder; so does, after a comma, an absolute path.
+    A text that is itself the name of a folder means this folder; so does, after two commas, a path.
 
     Raises:
         UsageError: a weight that is not a whole number above 0, a folder named twice, or a name that is missing.
     """
     if text.startswith(_ONE):
-        return (Corpus(_absolute(text.removeprefix(","))),)
+        return (Corpus(_absolute(text.removeprefix(_ONE))),)
     whole = _absolute(text)
     if os.path.isdir(whole):  # its name may hold a comma or a colon
         return (Corpus(whole),)
@@ -48,7 +48,7 @@ def parse_corpora(text: str) -> tuple[Corpus, ...]:
 def format_corpora(corpora: tuple[Corpus, ...]) -> str:
     """The text that `parse_corpora` reads, in a form that has only one reading, also when the folders are gone."""
     if len(corpora) == 1 and "," in corpora[0].folder:
-        return f",{corpora[0].folder}"
+        return f"{_ONE}{corpora[0].folder}"
     return ",".join(
         c.folder if c.weight == 1 and not _WEIGHT.search(c.folder) else f"{c.folder}:{c.weight}" for c in corpora
     )

@@ -68,7 +68,7 @@ def compare(
     """
     origin = read_origin(store.folder)
     summary = _summary(store, origin)
-    changes = _setting_changes(store, problem, vocabularies, old=origin is None)
+    changes = _setting_changes(store, problem, vocabularies, old=origin is None, trained=trained)
     if changes:
         return Comparison(changes, True, summary, "")
     if origin is None:
@@ -135,9 +135,13 @@ def _what_is_equal(before: Origin, now: Origin) -> str:
     return " The problem's code has changed; it gives the same text." if now.code != before.code else ""
 
 
-def _setting_changes(store: Store, problem: Problem, vocabularies: Vocabularies | None, old: bool) -> list[str]:
+def _setting_changes(
+    store: Store, problem: Problem, vocabularies: Vocabularies | None, *, old: bool, trained: bool
+) -> list[str]:
     before = _flat(store.manifest["settings"])
     after = _flat(data_settings(problem, vocabularies))
+    if trained and "dev_lines_from" not in before:  # a training goes on with the dev set that it has
+        after.pop("dev_lines_from", None)
     if old:  # without a record of the files, only their paths can be compared
         options = problem.options()
         after |= {name: options.get(name) for name in problem.path_options if name in before}

@@ -57,7 +57,7 @@ class Origin:
 
     def folders(self) -> str:
         """The paths for a message, such as "/corpus"; "" where there are none."""
-        return " and ".join(self.paths.values())
+        return " and ".join(path.removeprefix(",,") for path in self.paths.values())
 
 
 def find_origin(problem: Problem, splits: Sequence[str], known: Origin | None = None) -> Origin:

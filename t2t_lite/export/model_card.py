@@ -105,12 +105,12 @@ def _without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
     An option may name several folders, with a comma between them (see `data.corpora`).
     """
     return {
-        name: _names(value) if isinstance(value, str) and os.path.isabs(value.removeprefix(",")) else value
+        name: _names(value) if isinstance(value, str) and os.path.isabs(value.removeprefix(",,")) else value
         for name, value in options.items()
     }
 
 
 def _names(folders: str) -> str:
-    """The names of several folders, or of a single one with a comma before it, whose name may hold commas."""
-    parts = [folders] if folders.startswith(",") else folders.split(",")
+    """The names of several folders, or of a single one with two commas before it, whose name may hold commas."""
+    parts = [folders] if folders.startswith(",,") else folders.split(",")
     return ",".join(map(os.path.basename, parts))

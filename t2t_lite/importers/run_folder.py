@@ -69,7 +69,11 @@ def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParam
         decoding: fields of the group "decode" that were given.
     """
     model = t2t_model.recipe(imported.description, imported.hparams)
-    return config.replace(model, **{**imported.usual, **decoding})
+    found = config.replace(model, **{**imported.usual, **decoding})
+    rows = imported.description.max_positions
+    if rows and imported.toolkit == "tensor2tensor":  # which trains on no pair that is longer than its table
+        found = config.replace(found, max_length=min(config.to_dict(found)["max_length"], rows - 1))
+    return found
 
 
 def check_folder(output_dir: str | os.PathLike[str]) -> None:

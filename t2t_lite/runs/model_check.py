@@ -35,11 +35,14 @@ _SEED = " A seed may be no array: give it on to fold_in, Dropout or random_integ
 TWIN_SIZES = {True: (97, 97), False: (97, 89)}
 
 
-def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
+def make_checked(
+    name: str, model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool, *, training: bool = True
+) -> Model:
     """Builds a registered model with `Model.from_hparams` and checks its shapes.
 
     Args:
         sizes: of the source vocabulary and of the target vocabulary.
+        training: whether it is also traced as training does. Runs open without that, so models of before the check do.
 
     Raises:
         UsageError: the message says which member broke the contract, what it gave and what it had to give.
@@ -57,11 +60,11 @@ def make_checked(name: str, model_class: Any, hparams: Any, sizes: tuple[int, in
     check.output(model, sizes[1])
     if getattr(hparams, "num_layers", 0) > LAYERS:
         try:
-            _trace(check, _twin(model_class, hparams, sizes, shared), TWIN_SIZES[sizes[0] == sizes[1]][1])
+            _trace(check, _twin(model_class, hparams, sizes, shared), TWIN_SIZES[sizes[0] == sizes[1]][1], training)
             return model
         except Exception:  # then the model itself is traced, to find what is wrong or that nothing is
             pass
-    _trace(check, model, sizes[1])
+    _trace(check, model, sizes[1], training)
     return model
 
 
@@ -72,7 +75,7 @@ def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) 
     return twin
 
 
-def _trace(check: _Check, model: Model, vocab_size: int) -> None:
+def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None:
     """Checks the members of a model whose target vocabulary has size `vocab_size`."""
     before = {weight.path for weight in model.weights}
 
@@ -89,10 +92,12 @@ def _trace(check: _Check, model: Model, vocab_size: int) -> None:
         check.maps(model, batch)
         check.search(model, memory, ids, parents, number, vocab_size)
 
+    check.advice = ""
     try:
         trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _KNOWN))
         check.advice = _SIZES
-        trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _AS_IN_TRAINING))
+        if training:
+            trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _AS_IN_TRAINING))
     except UsageError:
         if late := sorted({weight.path for weight in model.weights} - before):
             raise check.fault(

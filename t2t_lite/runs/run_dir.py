@@ -80,18 +80,23 @@ class RunSpec:
         """Where the prepared data is."""
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
 
-    def make_model(self, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
-        """Builds the model with fresh weights."""
-        return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared)
+    def make_model(
+        self, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
+    ) -> Any:
+        """Builds the model with fresh weights; `training`: to be trained."""
+        return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared, training=training)
 
 
-def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+def make_model(
+    name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
+) -> Any:
     """Builds the registered model `name`, and checks that it keeps its contract.
 
     The shapes of this package's own models are checked by its tests, not again at each start.
 
     Args:
         shared: both sides have one vocabulary.
+        training: it is to be trained, so it is checked for that, too.
 
     Raises:
         UsageError: there is no such model, it does not keep the contract, or the recipe is not for this model.
@@ -109,7 +114,7 @@ def make_model(name: str, hparams: HParams, source_vocab_size: int, target_vocab
         )
     if model_class.__module__.startswith("t2t_lite.models."):
         return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
-    return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared)
+    return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared, training=training)
 
 
 def has_run(output_dir: str | os.PathLike[str]) -> bool:

@@ -293,6 +293,6 @@ def build_model(spec: RunSpec, store: Store) -> Any:
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     check_memory(spec.hparams, target.size)
-    model = spec.make_model(source.size, target.size, source is target)
+    model = spec.make_model(source.size, target.size, source is target, training=True)
     check_recipe(spec.hparams, model)
     return model

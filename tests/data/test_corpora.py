@@ -47,6 +47,7 @@ def test_a_folder_of_any_name_is_read_again_when_it_is_gone(tmp_path: Path, name
         ("a,b:0", "the weight 0 of b is not a whole number above 0"),
         ("a:1.5,b", "the weight 1.5 of a is not a whole number above 0.* for a ratio of 1 to 1.5 give 2 and 3"),
         ("a,b:-1", "the weight -1 of b is not"),
+        (",/b", "--source_dir=,/b lacks the name of a folder"),
         ("a,,b", "--source_dir=a,,b lacks the name of a folder"),
         ("a,./a", "names /.*/a twice; /.*/a:2 takes each"),
     ],

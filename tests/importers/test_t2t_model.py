@@ -112,8 +112,8 @@ def test_the_recipe_of_a_model_says_what_it_is(shared_data: Callable[[str], Path
 def test_zeros_follow_its_learned_positions(shared_data: Callable[[str], Path]) -> None:
     """Its tables, of 40 rows, are padded with zeros; a model here repeats its last row."""
     imported = _import(shared_data("t2t_golden") / "positions_learned")
-    values = config.to_dict(run_folder.recipe(imported, {"extra_length": 100}))
-    assert [values[name] for name in ("max_positions", "max_source_length", "extra_length")] == [41, 512, 100]
+    values = config.to_dict(run_folder.recipe(imported, {}))
+    assert [values[name] for name in ("max_positions", "max_source_length", "max_length")] == [41, 512, 40]
     rng = np.random.default_rng(0)
     source, target = (
         rng.integers(2, imported.description.target_vocab_size, (2, length)).astype(np.int32) for length in (45, 60)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.data import identity
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.errors import DataError, UsageError
@@ -77,6 +78,11 @@ def test_pairs_are_held_out_of_those_that_cleaning_keeps(tmp_path: Path) -> None
     assert store.manifest["splits"]["train"]["pairs"] == 1
     # Data of before, whose dev set was drawn from all pairs, count as prepared with another setting.
     assert store.manifest["settings"]["options"] == {"dev_lines": 29, "dev_lines_from": "cleaned pairs"}
+    manifest = tmp_path / "data" / "text2text" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"dev_lines_from": "cleaned pairs"', '"dev_lines": 29'))
+    assert identity.compare(open_store(manifest.parent), problem, None, print, trained=True).changes == []
+    [change] = identity.compare(open_store(manifest.parent), problem, None, print, trained=False).changes
+    assert change == "  dev_lines_from: None -> 'cleaned pairs'"
     with pytest.raises(DataError, match=r"have 30 different pairs with text on both sides that --clean keeps\."):
         next(Text2text(**{**options, "dev_lines": 30}, clean=True).samples("dev"))
 

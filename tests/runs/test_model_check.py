@@ -249,6 +249,11 @@ def test_a_sound_model_passes_and_is_returned() -> None:
     assert type(_make({})).__name__ == "Mine"
 
 
+def test_a_run_opens_although_its_model_takes_the_seed_for_an_array() -> None:
+    taking = type("Mine", (_Sound,), {**FAULTS["a seed as an array"][0], "__module__": __name__})
+    assert isinstance(make_checked("mine", taking, None, (V, V), True, training=False), taking)
+
+
 def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
     assert _make({"output": lambda self: (self.table * 2, None)}).output()[0].shape == (V, D)
 

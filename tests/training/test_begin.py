@@ -99,6 +99,10 @@ def test_a_run_that_has_ended_never_starts_over_by_itself(
     checkpoints.save_weights(BEST, 5)
     start_flags.check_ended(args, spec)  # killed between its first evaluation and its first checkpoint
     checkpoints.save_weights(AVERAGED, 7)
+    with recorded(
+        tmp_path, command="t2t-lite-trainer --warm_start_from=runs/a --output_dir=b", devices="", first_step=1
+    ):
+        pass  # which makes no difference once the run has ended
     (tmp_path / "metrics.jsonl").write_text('{"step": 7, "loss": 1.0}\n')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 1
