@@ -95,9 +95,10 @@ class TransformerHParams(HParams):
             )
 
     def check_asked(self, names: Collection[str]) -> None:
-        """As `HParams.check_asked`."""
+        """As `HParams.check_asked`; a whole recipe, with the default, may be given."""
         super().check_asked(names)
-        if "max_positions" in names and self.positions != "learned":
+        usual = type(self).max_positions
+        if "max_positions" in names and self.positions != "learned" and self.max_positions != usual:
             raise UsageError(
                 f"hparams: max_positions={self.max_positions} is for learned positions, and has no effect with "
                 f"positions={self.positions}. Add positions=learned, or leave it out: other positions have no limit."
