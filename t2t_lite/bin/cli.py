@@ -94,7 +94,7 @@ def load_tensorflow() -> None:
     Python's garbage collector looks through a million objects of TensorFlow's modules again and again, and frees none.
     Commands turn it off while they import, and then leave these objects alone. A user's own program is not touched.
     """
-    if not _in_command or gc.get_freeze_count():
+    if not _in_command or "tensorflow" in sys.modules:
         _import_tensorflow()
         return
     gc.disable()

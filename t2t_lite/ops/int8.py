@@ -98,7 +98,6 @@ def quantize(model: Any) -> None:
             f"for, and at least {_LEAST_SHARE:.0%} has to be. Use another precision."
         )
     _log.info("int8: %.1f%% of the numbers in the matrices of the model; all else is float32.", 100 * share)
-    frozen = gc.get_freeze_count()
     gc.freeze()  # Keras collects garbage for each weight removed; this keeps it from scanning every object
     try:
         for layer, name, axes in found:
@@ -108,8 +107,7 @@ def quantize(model: Any) -> None:
             delattr(layer, name)  # before the new one is set, or the model would keep the old one
             setattr(layer, name, _rounded(weight if axes == "OI" else weight.T))
     finally:
-        if not frozen:  # a command keeps what it has frozen
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 def _numbers(weights: Sequence[Any]) -> int:

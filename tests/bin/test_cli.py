@@ -1,0 +1,30 @@
+"""What all commands share."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import gc
+from t2t_lite.bin import cli
+
+before = gc.get_freeze_count()  # some versions of Python freeze a few at their start
+cli._import_tensorflow = lambda: print("while importing:", gc.isenabled())  # seconds less
+{load}
+print(gc.isenabled(), gc.get_freeze_count() > before, gc.get_threshold() == {usual})
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [
+        ("cli.load_tensorflow()", "while importing: True\nTrue False True\n"),
+        ("cli.run(lambda: cli.load_tensorflow() or 0)", "while importing: False\nTrue True False\n"),
+    ],
+    ids=["a program", "a command"],
+)
+def test_only_commands_change_how_garbage_is_collected(load: str, said: str) -> None:
+    usual = subprocess.check_output([sys.executable, "-c", "import gc; print(gc.get_threshold())"], text=True).strip()
+    script = SCRIPT.format(load=load, usual=usual)
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == said
