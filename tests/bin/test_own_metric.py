@@ -65,6 +65,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     return users, output, done.stdout.decode()
 
 
+@pytest.fixture
+def korean(trained: tuple[Path, Path, str], tmp_path: Path) -> list[str]:
+    """Flags of the run as that of a problem whose target language is Korean."""
+    code = USERS.partition("    def make_metric")[0].replace("vocab_size", 'target_language = "ko"\n    vocab_size')
+    (tmp_path / "__init__.py").write_text(code, encoding="utf-8")
+    return [f"--usr_dir={tmp_path}", f"--output_dir={trained[1]}", "--json"]
+
+
 def test_training_log_and_eval(trained: tuple[Path, Path, str]) -> None:
     users, output, said = trained
     flags = [f"--usr_dir={users}", f"--output_dir={output}"]
@@ -91,17 +99,16 @@ def test_training_log_and_eval(trained: tuple[Path, Path, str]) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mecab_ko") is not None, reason="the tokeniser is installed")
-def test_a_tokeniser_that_is_not_installed_is_needed_only_for_its_own_score(
-    trained: tuple[Path, Path, str], tmp_path: Path
-) -> None:
-    code = USERS.partition("    def make_metric")[0].replace("vocab_size", 'target_language = "ko"\n    vocab_size')
-    (tmp_path / "__init__.py").write_text(code, encoding="utf-8")
-    flags = [f"--usr_dir={tmp_path}", f"--output_dir={trained[1]}", "--json"]
-    done = commands.run("t2t_lite.bin.eval", *flags, light=True)
+def test_a_tokeniser_that_is_not_installed_is_named_with_advice(korean: list[str]) -> None:
+    done = commands.run("t2t_lite.bin.eval", *korean, light=True)
     assert done.returncode == 2
     assert b"t2t-lite-eval --tokenize=char), or chrF (--metric=chrf)." in done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mecab_ko") is not None, reason="the tokeniser is installed")
+def test_the_advice_for_a_missing_tokeniser_works(korean: list[str]) -> None:
     for advice, names in (("--tokenize=char", ["BLEU", "chrF2"]), ("--metric=chrf", ["chrF2"])):
-        done = commands.run("t2t_lite.bin.eval", *flags, advice)
+        done = commands.run("t2t_lite.bin.eval", *korean, advice)
         assert done.returncode == 0, done.stderr
         assert [score["name"] for score in json.loads(done.stdout)["scores"]] == names
 

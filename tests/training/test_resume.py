@@ -71,87 +71,77 @@ def _updates(folder: Path) -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """Folders of the finished runs by devices, and what the killed one had written when it died."""
+    """Folders of a run that never stopped and of one that did, and what a killed one had written when it died."""
 
-    whole: dict[int, Path]
-    in_two: dict[int, Path]
-    killed_updates: list[dict[str, Any]]
-    killed_checkpoints: set[str]
+    whole: Path
+    in_two: Path
+    killed_updates: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    killed_checkpoints: set[str] = dataclasses.field(default_factory=set)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    folder = tmp_path_factory.mktemp("resume")
-    prepare(registry.problem("toy_reverse"), folder / "data", num_workers=1)
-    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--data_dir={folder / 'data'}", f"--hparams={HPARAMS}"]
-    first = {
-        "whole 1": Command.start(folder / "whole 1", *flags),
-        "in two 1": Command.start(folder / "in two 1", *flags, "--train_steps=10"),
-        "whole 2": Command.start(folder / "whole 2", *flags, "--devices=2"),
-        "in two 2": Command.start(folder / "in two 2", *flags, "--devices=2"),
-    }
-    first["in two 2"].kill_after(15)
-    killed_updates = _updates(folder / "in two 2")
-    killed_checkpoints = {path.stem for path in (folder / "in two 2" / "checkpoints").glob("*.index")}
-    # The second parts: the folders have all settings, except the higher number of steps.
-    first.pop("in two 2")
-    second = [Command.start(folder / "in two 2", "--devices=2")]
-    first.pop("in two 1").finish()
-    (folder / "in two 1").rename(folder / "moved 1")
-    second.append(Command.start(folder / "moved 1", "--train_steps=20"))
-    for command in (*first.values(), *second):
+def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    data = tmp_path_factory.mktemp("data")
+    prepare(registry.problem("toy_reverse"), data, num_workers=1)
+    return ["--problem=toy_reverse", "--hparams_set=tiny", f"--data_dir={data}", f"--hparams={HPARAMS}"]
+
+
+@pytest.fixture(scope="module")
+def moved(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("moved")
+    whole = Command.start(folder / "whole", *flags)
+    Command.start(folder / "before", *flags, "--train_steps=10").finish()
+    (folder / "before").rename(folder / "after")
+    # The folder has all settings, except the higher number of steps.
+    second = Command.start(folder / "after", "--train_steps=20")
+    for command in (whole, second):
         command.finish()
-    whole, in_two = {n: folder / f"whole {n}" for n in (1, 2)}, {1: folder / "moved 1", 2: folder / "in two 2"}
-    return Runs(whole, in_two, killed_updates, killed_checkpoints)
+    return Runs(whole.folder, second.folder)
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs, devices: int) -> None:
-    expected, found = (tensors(each[devices], 20) for each in (runs.whole, runs.in_two))
+@pytest.fixture(scope="module")
+def killed(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("killed")
+    whole = Command.start(folder / "whole", *flags, "--devices=2")
+    first = Command.start(folder / "in two", *flags, "--devices=2")
+    first.kill_after(15)
+    updates = _updates(first.folder)
+    checkpoints = {path.stem for path in (first.folder / "checkpoints").glob("*.index")}
+    second = Command.start(first.folder, "--devices=2")
+    for command in (whole, second):
+        command.finish()
+    return Runs(whole.folder, second.folder, updates, checkpoints)
+
+
+@pytest.fixture(scope="module", params=["moved", "killed"])
+def runs(request: pytest.FixtureRequest) -> Runs:
+    made: Runs = request.getfixturevalue(request.param)
+    return made
+
+
+def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs) -> None:
+    expected, found = (tensors(folder, 20) for folder in (runs.whole, runs.in_two))
     assert_same_bits(found, expected)
     assert len([key for key in expected if key.startswith("adam_")]) > 20
     # And they are not what they were when the run stopped.
-    before = tensors(runs.in_two[devices], 10)
+    before = tensors(runs.in_two, 10)
     assert sum((before[key] != found[key]).any() for key in found) > len(found) / 2
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs, devices: int) -> None:
-    expected, found = _updates(runs.whole[devices]), _updates(runs.in_two[devices])
+def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs) -> None:
+    expected, found = _updates(runs.whole), _updates(runs.in_two)
     assert [line["step"] for line in found] == list(range(1, 21))
     assert found == expected
     evaluations = [
-        {line["step"]: line for line in _metrics(each[devices]) if "dev_loss" in line}
-        for each in (runs.whole, runs.in_two)
+        {line["step"]: line for line in _metrics(folder) if "dev_loss" in line} for folder in (runs.whole, runs.in_two)
     ]
     assert list(evaluations[0]) == [15, 20]
     assert all(evaluations[1][step] == line for step, line in evaluations[0].items())
 
 
-def test_the_best_and_the_default_weights_are_the_same_after_a_kill(runs: Runs) -> None:
-    whole, in_two = runs.whole[2], runs.in_two[2]  # the run that first ended at step 10 was evaluated there, too
-    assert find(in_two, "best") == find(whole, "best").replace(str(whole), str(in_two))
-    assert find(in_two) == find(whole).replace(str(whole), str(in_two))
-    assert (in_two / "default_weights.json").read_text() == (whole / "default_weights.json").read_text()
-
-
-def test_the_killed_run_was_past_its_checkpoint(runs: Runs) -> None:
-    assert [line["step"] for line in runs.killed_updates] == list(range(1, 16))
-    assert runs.killed_checkpoints == {"model-10"}
-    # Steps 11 to 15 were made twice, with the same results.
-    assert runs.killed_updates == _updates(runs.whole[2])[:15]
-
-
-def test_one_and_two_devices_have_the_same_curve_up_to_rounding(runs: Runs) -> None:
-    one, two = (_updates(runs.whole[devices]) for devices in (1, 2))
-    for ours, theirs in zip(one, two, strict=True):
-        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
-        assert ours["source_tokens"] == theirs["source_tokens"]
-
-
 def test_what_the_command_says(runs: Runs) -> None:
     report = r"step \d+ of \d+: loss [\d.]+, lr [\de.-]+, [\d,]+ tok/s(, about .+ left(, until .+)?)?"
-    for folder in (*runs.whole.values(), runs.in_two[1]):
+    for folder in (runs.whole, runs.in_two):
         err = commands.without_progress(Path(f"{folder}.err").read_text(encoding="utf-8"))
         said, warned, *reports = err.removesuffix("\n").split("\n")
         assert re.fullmatch(r"Data prepared on [\d-]+ \(10,000 pairs\) in \S+toy_reverse\.", said)
@@ -164,13 +154,36 @@ def test_what_the_command_says(runs: Runs) -> None:
         assert (folder / "averaged" / "model-20.index").is_file()
     assert out.startswith("Going on from step 10 of 20.\nmodel:    ")
     assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
-    before = folder.with_name("in two 1")
+
+
+def test_one_checkpoint_is_nothing_to_average(moved: Runs) -> None:
+    before = moved.in_two.with_name("before")
     out = Path(f"{before}.out").read_text(encoding="utf-8")
-    assert f"\nweights:      {before}/best/model-10\n" in out  # one checkpoint: nothing to average
+    assert f"\nweights:      {before}/best/model-10\n" in out
 
 
-def test_another_recipe_is_refused_and_changes_nothing(runs: Runs) -> None:
-    folder = runs.in_two[1]
+def test_the_best_and_the_default_weights_are_the_same_after_a_kill(killed: Runs) -> None:
+    whole, in_two = killed.whole, killed.in_two  # the run that first ended at step 10 was evaluated there, too
+    assert find(in_two, "best") == find(whole, "best").replace(str(whole), str(in_two))
+    assert find(in_two) == find(whole).replace(str(whole), str(in_two))
+    assert (in_two / "default_weights.json").read_text() == (whole / "default_weights.json").read_text()
+
+
+def test_the_killed_run_was_past_its_checkpoint(killed: Runs) -> None:
+    assert [line["step"] for line in killed.killed_updates] == list(range(1, 16))
+    assert killed.killed_checkpoints == {"model-10"}
+    # Steps 11 to 15 were made twice, with the same results.
+    assert killed.killed_updates == _updates(killed.whole)[:15]
+
+
+def test_one_and_two_devices_have_the_same_curve_up_to_rounding(moved: Runs, killed: Runs) -> None:
+    for ours, theirs in zip(_updates(moved.whole), _updates(killed.whole), strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+        assert ours["source_tokens"] == theirs["source_tokens"]
+
+
+def test_another_recipe_is_refused_and_changes_nothing(killed: Runs) -> None:
+    folder = killed.in_two
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     command = Command.start(folder, "--hparams=dropout=0.2,log_every=5")
     command.finish(2)
