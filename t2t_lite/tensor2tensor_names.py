@@ -38,7 +38,7 @@ FLAGS: dict[str, Ours] = {
     "--hparams_range": Ours("", "there is no tuner; use a shell loop over --hparams"),
     "--tmp_dir": Ours("--raw_dir", "for the WMT problems: files that you have"),
     "--t2t_usr_dir": Ours("--usr_dir"),
-    "--eval_steps": Ours("", "all of dev is scored, always"),
+    "--eval_steps": Ours("--hparams=eval_lines=N", "lines of dev that are scored; the loss is of all of dev"),
     "--local_eval_frequency": Ours("--hparams=eval_every=N"),
     "--log_step_count_steps": Ours("--hparams=log_every=N"),
     "--save_checkpoints_secs": Ours("--hparams=save_minutes=N"),

@@ -1,4 +1,4 @@
-"""docs/architecture.md: its rooms are those of the code, its arrows are imports, and each named file exists."""
+"""docs/architecture.md: its packages are those of the code, its arrows are imports, and each named file exists."""
 
 import itertools
 import re
@@ -14,24 +14,24 @@ SECTIONS = dict(section.split("\n", 1) for section in TEXT.split("\n## ")[1:])
 FILES = sorted(set(re.findall(r"`([\w/]+/[\w/]+\.py)`", TEXT)))
 
 
-def _rooms_imported(room: str) -> set[str]:
-    """Returns the rooms that the modules of a room import."""
-    modules = [module for module in TREES if [*module.split("."), ""][1] == room]
+def _packages_imported(package: str) -> set[str]:
+    """Returns the packages that the modules of a package import."""
+    modules = [module for module in TREES if [*module.split("."), ""][1] == package]
     names = (name for module in modules for name, _ in _imports(TREES[module], module, False))
     return {[*name.split("."), ""][1] for name in names if name.startswith("t2t_lite.")}
 
 
-def test_every_room_has_a_row_and_every_row_is_a_room() -> None:
-    named = set(re.findall(r"^\| `([\w/]+)/` \|", SECTIONS["The rooms"], re.MULTILINE))
-    rooms = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "t2t_lite").glob("*/__init__.py")}
-    assert named == rooms | {"problems", "hparams"}
+def test_every_package_has_a_row_and_every_row_is_a_package() -> None:
+    named = set(re.findall(r"^\| `([\w/]+)/` \|", SECTIONS["The packages"], re.MULTILINE))
+    packages = {str(path.parent.relative_to(ROOT)) for path in (ROOT / "t2t_lite").glob("*/__init__.py")}
+    assert named == packages | {"problems", "hparams"}
 
 
 def test_each_arrow_of_the_picture_is_an_import() -> None:
-    lines = re.findall(r"^    (\w+(?: --> \w+)+)$", SECTIONS["The rooms"], re.MULTILINE)
+    lines = re.findall(r"^    (\w+(?: --> \w+)+)$", SECTIONS["The packages"], re.MULTILINE)
     arrows = [pair for line in lines for names in [line.split(" --> ")] for pair in itertools.pairwise(names)]
     assert len(arrows) > 15
-    assert [(a, b) for a, b in arrows if b not in _rooms_imported(a)] == []
+    assert [(a, b) for a, b in arrows if b not in _packages_imported(a)] == []
     assert {name for pair in arrows for name in pair} <= RULES.keys()
 
 
@@ -40,7 +40,9 @@ def test_a_file_that_is_named_is_there(name: str) -> None:
     assert (ROOT / name).is_file()
 
 
-@pytest.mark.parametrize(("way", "most"), [("The way of a batch", 12), ("The way of a sentence", 15)])
+@pytest.mark.parametrize(
+    ("way", "most"), [("How training runs, file by file", 12), ("How a line is translated, file by file", 15)]
+)
 def test_a_way_is_short(way: str, most: int) -> None:
     assert 8 <= len(re.findall(r"^\d+\. ", SECTIONS[way], re.MULTILINE)) <= most
 

@@ -60,10 +60,17 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
 
 def _add_flags_of_parsing(group: argparse._ArgumentGroup) -> None:
     """Adds the flags for options of treebanks; docs/parsing.md describes them."""
-    group.add_argument("--exchanges", type=cli.positive, help=argparse.SUPPRESS)
-    group.add_argument("--phrases", action="store_true", default=None, help=argparse.SUPPRESS)
-    group.add_argument("--prm", metavar="FILE", help=argparse.SUPPRESS)
-    group.add_argument("--extra_dir", metavar="DIR", help=argparse.SUPPRESS)
+    group.add_argument(
+        "--exchanges",
+        type=cli.positive,
+        metavar="N",
+        help="treebank: also train on N copies of each tree, with words exchanged for others of the same tag",
+    )
+    group.add_argument(
+        "--phrases", action="store_true", default=None, help="treebank: also train on each phrase as a sentence"
+    )
+    group.add_argument("--prm", metavar="FILE", help="treebank: EVALB's parameters; default: COLLINS.prm's")
+    group.add_argument("--extra_dir", metavar="DIR", help="wsj_parsing_semi: a folder of further training trees")
 
 
 def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:

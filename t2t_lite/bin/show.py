@@ -30,7 +30,7 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--describe",
         action="store_true",
-        help="print recipe, model, epochs, hours, batches and memory, and stop; with --vocab_size=N it needs no data",
+        help="print recipe, model, epochs, hours, batches, memory, disk, and stop; needs no data with --vocab_size=N",
     )
     parser.add_argument(
         "--print_completion",

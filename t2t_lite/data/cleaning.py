@@ -8,7 +8,7 @@ ratio      one side has more than `max_ratio` times the words of the other (clea
 copy       both sides are the same text, unless both are in one language
 duplicate  the same source with the same target occurred before
 
-Words are separated by blanks. In languages without blanks, such as Chinese and Thai, their number is estimated from the
+Words are separated by spaces. In languages without spaces, such as Chinese and Thai, their number is estimated from the
 number of characters (languages.py). Pairs are distinguished by 64 bits of a hash. Among the 36 million pairs of WMT14
 En-Fr, the chance that any pair is wrongly taken for a duplicate is 1 in 28,000.
 """

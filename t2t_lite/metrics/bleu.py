@@ -60,7 +60,7 @@ def _missing(tokenize: str, error: Exception) -> UsageError:
 def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
     """Returns a sentence if the metric `name` has a tokeniser that was asked for or is not the usual 13a; else "".
 
-    If it has 13a, and the language has no blanks between words, it returns a warning.
+    If it has 13a, and the language has no spaces between words, it returns a warning.
     """
     if name not in ("bleu", "bleu_lc"):
         return ""
@@ -71,7 +71,7 @@ def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
         return f"BLEU has the tokeniser {chosen}, as the target language is {language}."
     if base_language(language) in CHARACTERS_PER_WORD:
         return (
-            f"warning: BLEU counts words, and {language} has no blanks between them: its usual tokeniser, 13a, takes a "
+            f"warning: BLEU counts words, and {language} has no spaces between them: its usual tokeniser, 13a, takes a "
             "sentence for one word, and BLEU is near 0. Give --bleu_tokenize=char, or zh for Chinese characters (of "
             "t2t-lite-eval --tokenize=...), or --metric=chrf."
         )

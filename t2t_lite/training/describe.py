@@ -1,4 +1,4 @@
-"""The text of --describe: a recipe's values, the model by parts, epochs, hours, batches and memory."""
+"""The text of --describe: a recipe's values, the model by parts, epochs, hours, batches, memory and disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.expected import check_memory, hours_text, memory_there
-from t2t_lite.training.recipe import batch_limits, check_recipe, micro_batch_shapes, recipe_flops, recipe_plan
+from t2t_lite.training.recipe import (
+    batch_limits,
+    check_recipe,
+    micro_batch_shapes,
+    number_to_keep,
+    recipe_flops,
+    recipe_plan,
+)
 from t2t_lite.training.start_lines import schedule_warning
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
@@ -46,7 +53,7 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
         f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}"
         f"{_schedule(spec.hparams, model, steps)}",
         _batches(plan),
-        _memory(spec.hparams, model, plan),
+        _memory_and_disk(spec.hparams, model, plan),
     ]
     return "\n\n".join(parts)
 
@@ -74,7 +81,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         _flops(model),
         training,
         batches,
-        _memory(hparams, model),
+        _memory_and_disk(hparams, model),
     ]
     return "\n\n".join(parts)
 
@@ -121,7 +128,7 @@ def _batches(plan: BucketPlan | PackedPlan) -> str:
     return "\n".join(lines)
 
 
-def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None = None) -> str:
+def _memory_and_disk(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None = None) -> str:
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
     shapes = micro_batch_shapes(hparams, plan)
@@ -137,7 +144,16 @@ def _memory(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None =
         f"Memory per device, estimated: {_size(needed)}\n"
         f"  weights {_size(state)}, {type(optimizer).__name__}'s moments {_size(moments)}, gradients {_size(state)} "
         f"(twice where micro-batches accumulate), activations of the largest micro-batch {_size(activations)}\n"
-        f"  there: {_size(there)}, {whose}{advice}"
+        f"  there: {_size(there)}, {whose}{advice}\n\n"
+        f"{_disk(number_to_keep(hparams), state, moments)}"
+    )
+
+
+def _disk(number: int, weights: int, moments: int) -> str:
+    one = weights + moments
+    return (
+        f"Disk: {_size(number * one + 2 * weights)}\n"
+        f"  {number} checkpoints of {_size(one)}, best and averaged weights {_size(weights)} each"
     )
 
 

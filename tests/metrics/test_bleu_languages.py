@@ -64,7 +64,7 @@ def test_languages_with_blanks_keep_their_tokeniser(code: str) -> None:
 def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: str) -> None:
     for name in ("bleu", "bleu_lc"):
         note = bleu.tokenizer_note(name, code, None)
-        assert note.startswith(f"warning: BLEU counts words, and {code} has no blanks between them")
+        assert note.startswith(f"warning: BLEU counts words, and {code} has no spaces between them")
         assert "Give --bleu_tokenize=char, or zh for Chinese characters" in note
         assert note.endswith("or --metric=chrf.")
     assert bleu.tokenizer_note("bleu", code, "char") == "BLEU has the tokeniser char, as asked for."
