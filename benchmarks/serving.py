@@ -72,7 +72,7 @@ def _run(folder: Path, precisions: list[str], rounds: int) -> int:
 
 def _vocabulary() -> tuple[Any, list[str]]:
     """A vocabulary of VOCAB_SIZE pieces and words that are one piece each."""
-    from t2t_lite.text.vocabulary import train_vocabulary
+    from t2t_lite.text.vocabulary_training import train_vocabulary
 
     draw = random.Random(1)
     words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 7))) for _ in range(30_000)]

@@ -16,7 +16,7 @@ from t2t_lite.text.imported_vocabulary import END_SHOWN, ImportedVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
-from t2t_lite.text.vocabulary import WORD_START, Vocabulary, in_graph_tokenizer
+from t2t_lite.text.vocabulary import WORD_START, Vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 BLANK = f"{WHITE_SPACE}*"
@@ -101,8 +101,18 @@ class _GraphShown(tf.Module):
 
 def _tokenizer(vocabulary: AnyVocabulary) -> Any:
     if isinstance(vocabulary, Vocabulary):
-        return in_graph_tokenizer(vocabulary)
+        return sentencepiece_tokenizer(vocabulary)
     return _IN_GRAPH[type(vocabulary)](vocabulary)
+
+
+def sentencepiece_tokenizer(vocabulary: Vocabulary) -> Any:
+    """Returns the TensorFlow Text tokenizer of `vocabulary`: string tensors to int32 ids, equal to `encode`."""
+    import tensorflow_text
+
+    # TensorFlow finds a loaded model's vocabulary by this name. The default name is the same for all models, so a
+    # process would use the first vocabulary in place of every other. (The ids' type is int32 by default.)
+    name = f"vocabulary_{vocabulary.checksum[:32]}"
+    return tensorflow_text.SentencepieceTokenizer(model=vocabulary.data, name=name)
 
 
 def utf_8(texts: Any) -> Any:

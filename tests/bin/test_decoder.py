@@ -20,7 +20,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
 

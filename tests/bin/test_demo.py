@@ -21,7 +21,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
 from tests.serving import toy_model
 from tests.serving.server import Server, serve

@@ -15,7 +15,7 @@ from t2t_lite.problems.parsing import as_pair
 from t2t_lite.text.tag_table import TagCounts
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import parse
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
 from tests.tag_sets import TAG_SETS
 

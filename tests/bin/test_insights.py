@@ -15,7 +15,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
 
 HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)

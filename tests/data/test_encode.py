@@ -12,7 +12,7 @@ from t2t_lite.data import encode
 from t2t_lite.ids import EOS
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import TokenVocabulary
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.subword_files import PIECES, file_of
 
 ROOT = Path(__file__).resolve().parents[2]

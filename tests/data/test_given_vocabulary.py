@@ -11,7 +11,7 @@ from t2t_lite.data import given_vocabulary
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import Problem
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 
 _LINES = [f"eins {a} zwei {b}" for a, b in itertools.product(range(12), range(12))]
 

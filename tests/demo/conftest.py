@@ -11,7 +11,7 @@ from t2t_lite.export.export import write_card
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 
 HPARAMS = TransformerHParams(

@@ -34,7 +34,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     from t2t_lite.export.export_folder import SIGNATURES
     from t2t_lite.export.saved_model import ServedModel
     from t2t_lite.models.transformer import Transformer
-    from t2t_lite.text.vocabulary import train_vocabulary
+    from t2t_lite.text.vocabulary_training import train_vocabulary
 
     pairs = itertools.islice(registry.problem("toy_ende").samples("train"), 400)
     sources, targets = (list(side) for side in zip(*pairs, strict=True))

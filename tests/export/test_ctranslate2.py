@@ -21,7 +21,8 @@ from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 
 LINES, PIECES, LONGEST = 30, 9, 15  # for the search: sources of 9 pieces, outputs of 15

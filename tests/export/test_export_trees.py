@@ -18,7 +18,7 @@ from t2t_lite.text import trees
 from t2t_lite.text.linearize import sentence
 from t2t_lite.text.tag_table import WSJ, TagCounts, load_table
 from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import RefusalError, Version

@@ -34,7 +34,8 @@ from t2t_lite.text.linearize import linearize, repair
 from t2t_lite.text.tag_table import TAG, parse_table
 from t2t_lite.text.tree_text import TreeText
 from t2t_lite.text.trees import escape, normalize, parse, read_trees
-from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 
 TREES = [
     b"(S (NP-SBJ-1 (DT the) (NN cat)) (VP (VBZ sleeps) (NP (-NONE- *-1))) (. .))\n",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.data.store import open_store
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.faults.material import LARGE, SMALL, contents, write_corpus
 
 Run = Callable[..., tuple[int, str]]

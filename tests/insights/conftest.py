@@ -8,7 +8,7 @@ from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 
 HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=3, d_k=6, d_v=6, beam_size=3, extra_length=4)

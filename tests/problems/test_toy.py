@@ -14,7 +14,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import SPLITS, Problem
 from t2t_lite.problems.toy import ToyEnde, ToyReverse, ende, split_of
 from t2t_lite.problems.toy.ende_grammar import NounPhrase
-from t2t_lite.text import vocabulary
+from t2t_lite.text import vocabulary_training
 
 SIZES = {"toy_ende": (20_000, 200, 500), "toy_reverse": (10_000, 200, 200)}
 # sha256 of the first 200 pairs of each split: if the data change, every published toy score changes.
@@ -81,7 +81,7 @@ def test_help_shows_both_and_their_recipe_exists(name: str) -> None:
 
 def test_the_vocabulary_can_be_trained_at_its_size(problem: Problem) -> None:
     pairs = list(registry.problem(problem.name, train_size=4000).samples("train"))
-    trained = vocabulary.train_vocabulary(
+    trained = vocabulary_training.train_vocabulary(
         (line for pair in pairs for line in pair),
         size=problem.vocab_size,
         kind=problem.vocab_type,
@@ -95,7 +95,7 @@ def test_the_vocabulary_can_be_trained_at_its_size(problem: Problem) -> None:
 
 def test_each_symbol_of_toy_reverse_is_one_piece() -> None:
     problem = ToyReverse()
-    trained = vocabulary.train_vocabulary(
+    trained = vocabulary_training.train_vocabulary(
         (line for pair in problem.samples("train") for line in pair),
         size=problem.vocab_size,
         kind="bpe",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.system.conftest import Run, write_lines
 
 RECIPE = (

@@ -9,7 +9,7 @@ import sentencepiece
 
 from t2t_lite.errors import DataError
 from t2t_lite.text import sentencepiece_model
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 
 _LINES = [f"the {i} small houses of {i * 7 % 13} and Ünder {i * 5 % 11}" for i in range(200)]
 _TEXT = "the 7 small zebra houses of Ünder 日"
@@ -58,11 +58,11 @@ def test_one_of_ours_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_the_tokenizer_in_the_graph_agrees(tmp_path: Path) -> None:
-    from t2t_lite.text.vocabulary import in_graph_tokenizer
+    from t2t_lite.export.text_ops import sentencepiece_tokenizer
 
     _own(tmp_path / "own.model", model_type="bpe")
     vocabulary = sentencepiece_model.load(tmp_path / "own.model")
-    assert in_graph_tokenizer(vocabulary).tokenize(_TEXT).numpy().tolist() == vocabulary.encode(_TEXT)
+    assert sentencepiece_tokenizer(vocabulary).tokenize(_TEXT).numpy().tolist() == vocabulary.encode(_TEXT)
 
 
 def test_a_file_that_is_no_model(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import pytest
 from t2t_lite.errors import DataError
 from t2t_lite.text.linearize import sentence
 from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.vocabulary import Vocabulary, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 
 _SYMBOLS = "(S (NP DT NN )NP (VP VBZ )VP . )S"
 

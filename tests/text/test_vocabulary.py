@@ -15,8 +15,8 @@ from sentencepiece import sentencepiece_model_pb2
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS, PAD, UNK
-from t2t_lite.text import vocabulary as vocabulary_module
-from t2t_lite.text.vocabulary import Vocabulary, draw_lines, in_graph_tokenizer, train_vocabulary
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_training import MAX_TRAINING_LINE, draw_lines, train_vocabulary
 
 _ODD_LINES = [
     "",
@@ -233,13 +233,15 @@ def test_a_small_corpus_is_taken_whole_and_endless_text_streams() -> None:
     assert draw_lines(["b", "", "a"], max_lines=10, max_chars=100, seed=1) == ["b", "a"]
     lines = draw_lines(itertools.repeat("x" * 10_000, 20_000), max_lines=10**9, max_chars=10**6, seed=1)
     assert sum(map(len, lines)) <= 10**6
-    assert max(map(len, lines)) == vocabulary_module._MAX_TRAINING_LINE
+    assert max(map(len, lines)) == MAX_TRAINING_LINE
 
 
 def _assert_in_graph_is_the_same(vocabulary: Vocabulary, lines: list[str]) -> None:
     import tensorflow as tf
 
-    tokenizer = in_graph_tokenizer(vocabulary)
+    from t2t_lite.export.text_ops import sentencepiece_tokenizer
+
+    tokenizer = sentencepiece_tokenizer(vocabulary)
     signature = [tf.TensorSpec([None], tf.string)]
     in_graph = tf.function(tokenizer.tokenize, input_signature=signature, autograph=False)
     ids = in_graph(tf.constant([line.encode() for line in lines]))
@@ -247,11 +249,11 @@ def _assert_in_graph_is_the_same(vocabulary: Vocabulary, lines: list[str]) -> No
     assert ids.to_list() == vocabulary.encode_many(lines)
 
 
-def test_in_graph_tokenizer_equals_encode(trained: Vocabulary) -> None:
+def test_the_tokenizer_in_a_graph_equals_encode(trained: Vocabulary) -> None:
     _assert_in_graph_is_the_same(trained, [*_ODD_LINES, *_made_up_lines(10_000 - len(_ODD_LINES), seed=7)])
 
 
-def test_in_graph_tokenizer_equals_encode_on_real_lines(shared_data: Callable[[str], Path]) -> None:
+def test_the_tokenizer_in_a_graph_equals_encode_on_real_lines(shared_data: Callable[[str], Path]) -> None:
     folder = shared_data("multi30k")
     sides = [list(itertools.islice(read_lines(folder / f"train.{code}.gz"), 5000)) for code in ("en", "de")]
     lines = [line for pair in zip(*sides, strict=True) for line in pair]

@@ -20,7 +20,7 @@ from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.runs.run_log import recorded
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.training.trainer import Trainer
 
 Make = Callable[[Path], Trainer]
