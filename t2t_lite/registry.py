@@ -128,6 +128,17 @@ def options_of(made: Any, *, eval_str: bool = False) -> tuple[dict[str, inspect.
     return known, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
+def check_class(where: str, made: Any, base: type) -> None:
+    """Raises UsageError, beginning with `where`, unless `made` is a subclass of `base` without abstract methods."""
+    if not (isinstance(made, type) and issubclass(made, base)):
+        raise UsageError(f"{where} is no {base.__name__}; derive it from {base.__module__}.{base.__name__}.")
+    if missing := inspect.getattr_static(made, "__abstractmethods__", None):
+        raise UsageError(
+            f"{where} lacks {', '.join(sorted(missing))}, which each {base.__name__.lower()} has; see "
+            f"{base.__module__}."
+        )
+
+
 def hparams(name: str) -> config.HParams:
     """Returns the hparams set called `name`.
 

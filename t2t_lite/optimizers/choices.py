@@ -5,7 +5,6 @@ The only reader of those fields of HParams.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,12 +70,6 @@ def _optimizer_class(hparams: HParams) -> Any:
     return found
 
 
-def _parameters(made: Any) -> dict[str, inspect.Parameter]:
-    """What a constructor takes, by name."""
-    parameters = inspect.signature(made).parameters
-    return {n: p for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
-
-
 def _only_read_by(kind: str, hparams: HParams) -> dict[str, Any]:
     """Fields, with their defaults, that only optimizers (or schedules) whose constructors name them read."""
     return {name: field.default for name, field in config.fields(type(hparams)).items() if field.meta.read_by == kind}
@@ -89,7 +82,7 @@ def _changed(hparams: HParams, kind: str) -> list[str]:
 def _check_read(kind: str, name: str, made: Any, hparams: HParams) -> None:
     """Raises UsageError if a field of this kind is not at its default, and `made` does not read it."""
     fields = _only_read_by(kind, hparams)
-    read = [field for field in fields if field in _parameters(made)]
+    read = [field for field in fields if field in registry.options_of(made)[0]]
     for field in _changed(hparams, kind):
         if field not in read:
             default = value_text(fields[field])
@@ -102,11 +95,10 @@ def _check_read(kind: str, name: str, made: Any, hparams: HParams) -> None:
 def _make(kind: str, made: Any, base: type, hparams: HParams, **given: Any) -> Any:
     """Calls `made` with the arguments that it asks for: those in `given`, and fields of the recipe."""
     where = f"The {kind} {made.__module__}.{made.__qualname__}"
-    if not (isinstance(made, type) and issubclass(made, base)):
-        raise UsageError(f"{where} is no {base.__name__}; derive it from {base.__module__}.{base.__name__}.")
+    registry.check_class(where, made, base)
     known = list(config.fields(type(hparams)))
     values = {}
-    for name, parameter in _parameters(made).items():
+    for name, parameter in registry.options_of(made)[0].items():
         if name in given:
             values[name] = given[name]
         elif name in known:
@@ -116,6 +108,4 @@ def _make(kind: str, made: Any, base: type, hparams: HParams, **given: Any) -> A
                 f"{where} asks for {name!r}, which is no field of a recipe.{did_you_mean(name, known)} Give it a "
                 "default, or take a field's name."
             )
-    if missing := inspect.getattr_static(made, "__abstractmethods__", None):
-        raise UsageError(f"{where} lacks {', '.join(sorted(missing))}, which each {kind} has; see {base.__module__}.")
     return made(**values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import inspect
 from typing import Any
 
 import tensorflow as tf
@@ -59,13 +58,12 @@ def make_sampler(name: str, options: dict[str, Any]) -> Sampler:
     """
     made: Any = registry.SAMPLERS.get(name)
     where = f"The sampler {name!r} ({made.__module__}.{made.__qualname__})"
-    if not (isinstance(made, type) and issubclass(made, Sampler)):
-        raise UsageError(f"{where} is no Sampler; derive it from t2t_lite.samplers.base.Sampler.")
-    if missing := inspect.getattr_static(made, "__abstractmethods__", None):
-        raise UsageError(f"{where} lacks {', '.join(sorted(missing))}, which each sampler has.")
-    known = inspect.signature(made).parameters
-    check_options(f"The sampler {name!r}", options, known)
+    registry.check_class(where, made, Sampler)
+    known, others = registry.options_of(made)
+    if not others:
+        check_options(f"The sampler {name!r}", options, known)
     for option, parameter in known.items():
         if parameter.default is parameter.empty and option not in options:
             raise UsageError(f"{where} needs the option {option!r}; give it a value, or in the class a default.")
-    return made(**options)
+    found: Sampler = made(**options)
+    return found

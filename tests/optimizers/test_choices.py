@@ -138,7 +138,7 @@ def _registered() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_registered")
 def test_an_optimizer_or_schedule_that_is_none_is_refused_by_name() -> None:
-    from t2t_lite.optimizers.base import Optimizer
+    from t2t_lite.optimizers.sgd import SGD
     from t2t_lite.schedules.base import Schedule
 
     class Foreign:
@@ -147,7 +147,7 @@ def test_an_optimizer_or_schedule_that_is_none_is_refused_by_name() -> None:
     class Bare(Schedule):
         """A schedule without a `rate` method."""
 
-    class Asks(Optimizer):
+    class Asks(SGD):
         """Asks for an argument that no recipe has."""
 
         def __init__(self, variables: list[tf.Variable], momentun: float) -> None:

@@ -82,7 +82,7 @@ def test_the_sampler_of_the_page_on_contributing(tmp_path: Path, monkeypatch: py
         ("top_k", {"top_k": 1.5}, "top_k=1.5 must be a whole number"),
         ("nucleus", {"top_p": 1.1}, "top_p=1.1 must be above 0 and at most 1"),
         ("no_sampler", {}, "no_sampler' (builtins.dict) is no Sampler; derive it from t2t_lite.samplers.base.Sampler"),
-        ("half_a_one", {}, "lacks restrict, which each sampler has"),
+        ("half_a_one", {}, "lacks restrict, which each sampler has; see t2t_lite.samplers.base."),
         ("wanting", {}, "needs the option 'floor'; give it a value, or in the class a default"),
     ],
 )
@@ -101,3 +101,19 @@ def test_what_is_refused(name: str, options: dict[str, Any], message: str, monke
     with pytest.raises(UsageError) as error:
         make_sampler(name, options)
     assert message in str(error.value)
+
+
+def test_a_sampler_with_any_options_gets_those_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Open(Sampler):
+        def __init__(self, floor: float = 0.0, **options: Any) -> None:
+            super().__init__()
+            self.given = floor, options
+
+        def restrict(self, logits: Any) -> Any:
+            return logits
+
+    monkeypatch.setattr(registry.SAMPLERS, "_things", {**registry.SAMPLERS._things, "open": Open})
+    for options, given in (({}, (0.0, {})), ({"floor": 1.0, "other": "x"}, (1.0, {"other": "x"}))):
+        sampler = make_sampler("open", options)
+        assert isinstance(sampler, Open)
+        assert sampler.given == given
