@@ -1,10 +1,11 @@
-"""Atomic and durable file writes (write beside the target, force to disk, rename), and file locks."""
+"""Atomic and durable file writes (write beside the target, force to disk, rename), file locks and checksums."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import glob
+import hashlib
 import logging
 import os
 import shutil
@@ -29,6 +30,12 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's content, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def replace_file(path: Path, content: str | bytes) -> None:

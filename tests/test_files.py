@@ -3,13 +3,14 @@
 import concurrent.futures
 import errno
 import fcntl
+import hashlib
 import multiprocessing
 import os
 from pathlib import Path
 
 import pytest
 
-from t2t_lite.files import asides, file_lock, replace_file, staging_dir
+from t2t_lite.files import asides, file_lock, replace_file, sha256_of, staging_dir
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -73,3 +74,9 @@ def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
         with file_lock(tmp_path / "data"):
             assert asides(tmp_path / "data") == [tmp_path / ".data.partial-99999"]
     assert caplog.messages == [f"{tmp_path / 'data'} cannot be locked; see to it that no other process writes there."]
+
+
+def test_a_checksum_is_of_the_whole_file(tmp_path: Path) -> None:
+    data = b"0123456789abcdef" * 100_000
+    (tmp_path / "file").write_bytes(data)
+    assert sha256_of(tmp_path / "file") == hashlib.sha256(data).hexdigest()

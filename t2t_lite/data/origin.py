@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError
-from t2t_lite.files import replace_file
+from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.problem import Problem
 
 ORIGIN = "origin.json"
@@ -94,8 +94,7 @@ def _look(path: Path, before: dict[str, SourceFile]) -> SourceFile:
         known = before.get(str(path))
         if known is not None and (known.bytes, known.mtime_ns) == (facts.st_size, facts.st_mtime_ns):
             return known
-        with open(path, "rb") as file:
-            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        checksum = sha256_of(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     return SourceFile(str(path), facts.st_size, facts.st_mtime_ns, checksum)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import sha256_of
 from t2t_lite.text import vocabulary_files
 from t2t_lite.text.codec import Codec, Outputs, codec_of
 from t2t_lite.text.vocabulary_files import AnyVocabulary
@@ -28,8 +29,6 @@ from t2t_lite.text.vocabulary_files import AnyVocabulary
 VERSION = 1
 MANIFEST = "manifest.json"
 SIDES = ("source", "target")
-
-_CHUNK = 1 << 20  # bytes read at once for a checksum
 
 
 class Tokens:
@@ -141,11 +140,7 @@ class Store:
     def verify(self) -> None:
         """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""
         for name in self.manifest["files"]:
-            digest = hashlib.sha256()
-            with open(self.folder / name, "rb") as file:
-                while chunk := file.read(_CHUNK):
-                    digest.update(chunk)
-            self._compare(name, digest.hexdigest())
+            self._compare(name, sha256_of(self.folder / name))
 
     def _compare(self, name: str, checksum: str) -> None:
         wanted = self.manifest["files"][name]["sha256"]
@@ -158,7 +153,7 @@ class Store:
     def _small_file(self, name: str) -> Path:
         """Returns the path of a file after comparing its checksum; such a file is small and read whole anyway."""
         path = self.folder / name
-        self._compare(name, hashlib.sha256(path.read_bytes()).hexdigest())
+        self._compare(name, sha256_of(path))
         return path
 
     def _vocabulary(self, side: str) -> AnyVocabulary:

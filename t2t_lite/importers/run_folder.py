@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Any
 
 from t2t_lite import __version__, config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import file_lock, staging_dir, sync
+from t2t_lite.files import file_lock, sha256_of, staging_dir, sync
 from t2t_lite.importers import t2t_model
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
@@ -33,7 +32,6 @@ PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 _SETTINGS = ("hparams.json", "flags.txt", "model_description.py")  # beside a checkpoint
 _SAID = ("num_heads", "d_k", "d_v", "positions")  # fields of a description that hparams give
 _NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # hparams may give these; else the toolkit's usual value is taken
-_CHUNK = 1 << 20  # bytes read at once for a checksum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +179,7 @@ def _record(found: Import) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "checkpoints": [{"path": prefix, "sha256": _checksums(prefix)} for prefix in imported.checkpoints],
         "vocabularies": [
-            {"path": path, "sha256": None if not os.path.isfile(path) else _checksum(Path(path))}
+            {"path": path, "sha256": None if not os.path.isfile(path) else sha256_of(path)}
             for path in found.vocabulary_files
         ],
         "variables": {
@@ -206,12 +204,4 @@ def _checksums(prefix: str) -> dict[str, str]:
         for path in Path(folder or ".").iterdir()
         if re.fullmatch(rf"{re.escape(name)}\.(index|data-.*)", path.name)
     )
-    return {path.name: _checksum(path) for path in files}
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    return {path.name: sha256_of(path) for path in files}

@@ -12,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.runs.checkpoint import READ_ERRORS
 
-# What TensorFlow raises for damaged files: it compares their checksums, and raises IndexError if a file is cut off.
-_READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
 
 
@@ -48,7 +47,7 @@ class Tf1Checkpoints:
         for prefix, reader in zip(self.prefixes, self._readers, strict=True):
             try:
                 stored = reader.get_tensor(name)
-            except _READ_ERRORS as error:
+            except READ_ERRORS as error:
                 raise _unreadable(prefix, error) from error
             array = np.asarray(stored, np.float32)
             if stored.dtype == tf.bfloat16:
@@ -102,7 +101,7 @@ def _open(prefix: str) -> Any:
         raise DataError(f"There is no checkpoint {prefix}: no file {os.path.basename(prefix)}.index is there.")
     try:
         return tf.train.load_checkpoint(prefix)
-    except _READ_ERRORS as error:
+    except READ_ERRORS as error:
         raise _unreadable(prefix, error) from error
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
+from t2t_lite.files import sha256_of
 from t2t_lite.text.vocabulary_files import by_file
 
 SHA256 = "sha256"
@@ -51,7 +52,7 @@ def check_files(folder: str | os.PathLike[str], files: Mapping[str, str]) -> Non
     for name, checksum in files.items():
         path = Path(folder) / name
         try:
-            found = hashlib.sha256(path.read_bytes()).hexdigest()
+            found = sha256_of(path)
         except FileNotFoundError:
             raise DataError(f"{path} is missing. {_REMEDY}") from None
         if found != checksum:

@@ -10,7 +10,6 @@ null: no file has them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import __version__
-from t2t_lite.files import replace_file
+from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.checkpoint import BEST, NEWEST
 from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
@@ -113,7 +112,7 @@ def scores_path(output_dir: str | os.PathLike[str], split: str) -> Path:
 def describe_weights(checkpoint: str) -> dict[str, Any]:
     """Path in the run's folder, step, and checksum of a checkpoint's index, which holds a checksum of each tensor."""
     path = Path(checkpoint)
-    digest = hashlib.sha256(path.with_name(f"{path.name}.index").read_bytes()).hexdigest()
+    digest = sha256_of(f"{checkpoint}.index")
     name = f"{path.parent.name}/{path.name}"
     return {"path": name, "step": int(path.name.rpartition("-")[2]), "checksum": f"sha256:{digest}"}
 
