@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -74,6 +74,28 @@ def _lock(file: IO[bytes], *, wait: bool) -> bool:
     except OSError:
         pass
     return False
+
+
+def lock_or_warn(file: IO[Any], name: Path, others: str) -> None:
+    """Locks an open file until it is closed, without waiting; a warning says so where there are no locks.
+
+    Args:
+        name: what the lock protects, for the warning.
+        others: the processes that it keeps away, such as "trainer".
+
+    Raises:
+        BlockingIOError: another process holds the lock.
+    """
+    reason: str | None = "not a Unix system"
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+    except BlockingIOError:
+        raise
+    except OSError as error:  # some network file systems have no locks
+        reason = error.strerror
+    _log.warning("%s cannot be locked (%s); see to it that no other %s writes there.", name, reason, others)
 
 
 def _remove_stale(path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +13,7 @@ from typing import Any
 
 from t2t_lite.bin.output import write_file
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import sync
-
-try:
-    import fcntl
-except ImportError:  # not a Unix system
-    fcntl = None  # type: ignore[assignment]
-
-_log = logging.getLogger("t2t_lite")
+from t2t_lite.files import lock_or_warn, sync
 
 
 class PartialOutput:
@@ -118,16 +110,9 @@ class PartialOutput:
     def _lock(self) -> None:
         """Locks the file against other commands until this process ends."""
         try:
-            if fcntl is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_or_warn(self._file, self.partial, "t2t-lite-decoder")
         except BlockingIOError:
             raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
-        except OSError as error:  # some network file systems have no locks
-            _log.warning(
-                "%s cannot be locked (%s); see to it that no other t2t-lite-decoder writes there.",
-                self.partial,
-                error.strerror,
-            )
 
     def _count(self, line: str) -> None:
         self._hash.update(line.encode("utf-8") + b"\n")

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_lite.errors import TrainingError
-
-try:
-    import fcntl
-except ImportError:  # not a Unix system
-    fcntl = None  # type: ignore[assignment]
+from t2t_lite.files import lock_or_warn
 
 LOCK_FILE = ".trainer.lock"
-
-_log = logging.getLogger("t2t_lite")
 
 
 @contextlib.contextmanager
@@ -47,18 +40,13 @@ def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
 def _locked(folder: Path) -> Iterator[None]:
     with open(folder / LOCK_FILE, "a+", encoding="utf-8") as file:
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_or_warn(file, folder, "trainer")
         except BlockingIOError:
             file.seek(0)
             raise TrainingError(
                 f"Another trainer writes to {folder}: {file.read().strip() or 'a process that has just started'}. "
                 "Let it end, or stop it, or give another --output_dir."
             ) from None
-        except OSError as error:  # some network file systems have no locks
-            _log.warning(
-                "%s cannot be locked (%s); see to it that no other trainer writes there.", folder, error.strerror
-            )
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()

@@ -1,13 +1,13 @@
 """An output that grows block by block: what a killed command leaves, and how the next one resumes."""
 
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
 
 import pytest
 
-from t2t_lite.bin import partial_output
 from t2t_lite.bin.partial_output import PartialOutput
 from t2t_lite.errors import DataError, UsageError
 
@@ -104,7 +104,7 @@ def test_a_file_system_without_locks_is_reported_and_used(
     def none(file: object, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(partial_output.fcntl, "flock", none)
+    monkeypatch.setattr(fcntl, "flock", none)
     _write(tmp_path / "out", [LINES])
     assert (tmp_path / "out").read_text() == WHOLE
     assert caplog.messages == [

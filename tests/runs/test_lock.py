@@ -1,6 +1,7 @@
 """One trainer per folder: a second one is told which one is there, and a killed one blocks nobody."""
 
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -11,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import TrainingError
-from t2t_lite.runs import lock
 from t2t_lite.runs.lock import LOCK_FILE, only_trainer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,7 @@ def test_a_file_system_without_locks_is_reported_and_used(
     def none(file: object, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(lock.fcntl, "flock", none)
+    monkeypatch.setattr(fcntl, "flock", none)
     with only_trainer(tmp_path):
         pass
     assert caplog.messages == [
