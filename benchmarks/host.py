@@ -58,13 +58,13 @@ def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
 
 def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
     """Prints the bytes and times of the input and of the report."""
-    from t2t_lite.models.flops import Sizes
+    from t2t_lite.models.transformer_cost import TransformerCost
     from t2t_lite.runs.report import Report
 
     hparams = registry.hparams("base")
     d_k = hparams.d_model // hparams.num_heads
-    sizes = Sizes(hparams.num_layers, hparams.d_model, hparams.d_ff, hparams.num_heads, d_k, d_k, VOCAB_SIZE)
-    report = Report(folder, 1, steps, sizes=sizes, flops=0, device_flops_per_second=1e15, quiet=True)
+    cost = TransformerCost(hparams.num_layers, hparams.d_model, hparams.d_ff, hparams.num_heads, d_k, d_k, VOCAB_SIZE)
+    report = Report(folder, 1, steps, cost=cost, flops=0, device_flops_per_second=1e15, quiet=True)
     taken, waited, reported, moved = stream(folder), [], [], []
     for number in range(1, steps + 1):
         seconds, batch = timed(lambda: next(taken))

@@ -88,11 +88,11 @@ def _training(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
     """Returns (a call, its FLOPs, the bytes of weights it must read: three times, and Adam's two moments)."""
     overrides, shape = TRAINING[workload]
     hparams = config.replace(config.override(registry.hparams("base"), overrides), precision=precision)
-    call, sizes = training_step(hparams, shape, 1)
+    call, cost = training_step(hparams, shape, 1)
     rows, source_length, target_length, vocab_size = shape
     d_model, layers = hparams.d_model, hparams.num_layers
     weights = layers * (12 * d_model**2 + 4 * d_model * hparams.d_ff) + vocab_size * d_model
-    return call, rows * sizes.training_flops(source_length, target_length), weights * 4.0 * 5
+    return call, rows * cost.training_flops(source_length, target_length), weights * 4.0 * 5
 
 
 def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, float]:
@@ -118,7 +118,7 @@ def _decoding(workload: str, precision: str) -> tuple[Callable[[], Any], float, 
 def search_call(
     hparams: config.HParams, shape: tuple[int, int, int, int], beam_size: int, *, int8: bool = False
 ) -> tuple[Callable[..., Any], Any]:
-    """Returns (a call that searches outputs of full length, the model's `Sizes`).
+    """Returns (a call that searches outputs of full length, the model's `Cost`).
 
     The call takes whole sources, or only their first `length` pieces. As in t2t-lite-decoder, with many sentences each
     processor has a batch of its own.

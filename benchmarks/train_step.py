@@ -37,8 +37,8 @@ def main() -> None:
     cli.load_tensorflow()
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
     rows, source_length, target_length, _ = WORKLOADS[args.hparams_set]
-    step, sizes = training_step(hparams, WORKLOADS[args.hparams_set], args.micro_batches)
-    batch_tokens, flops = rows * target_length, rows * sizes.training_flops(source_length, target_length)
+    step, cost = training_step(hparams, WORKLOADS[args.hparams_set], args.micro_batches)
+    batch_tokens, flops = rows * target_length, rows * cost.training_flops(source_length, target_length)
     products = matrix_products(args.precision)
     for warm in (step, step, *(call for call, _ in products)):
         warm()
@@ -70,7 +70,7 @@ def main() -> None:
 def training_step(
     hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int
 ) -> tuple[Callable[..., Any], Any]:
-    """Returns (a call that trains one step, on all positions or the first `length`, and waits; the model's `Sizes`)."""
+    """Returns (a call that trains one step, on all positions or the first `length`, and waits; its `Cost`)."""
     import numpy as np
 
     from t2t_lite.distributed.devices import Devices, make_strategy, share_processors, use_jit

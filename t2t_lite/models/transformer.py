@@ -24,8 +24,8 @@ from t2t_lite.layers.positions import SIGNALS, LearnedPositions
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
-from t2t_lite.models.flops import Sizes
 from t2t_lite.models.layer_factory import LayerFactory, layers_in
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.watching import watched
 from t2t_lite.registry import register_model
@@ -82,7 +82,7 @@ class Transformer(NoBuildTrace, Model):
     ) -> None:
         super().__init__(name="transformer", **kwargs)
         self.d_model, self.window, self.remat, self.source_end = d_model, window, remat, source_end
-        self._cost = Sizes(
+        self._cost = TransformerCost(
             num_layers=num_layers,
             num_decoder_layers=num_decoder_layers,
             d_model=d_model,
@@ -160,7 +160,7 @@ class Transformer(NoBuildTrace, Model):
             )
 
     @property
-    def cost(self) -> Sizes:
+    def cost(self) -> TransformerCost:
         return self._cost
 
     def output(self) -> tuple[Any, Any]:

@@ -12,9 +12,9 @@ import numpy as np
 
 from t2t_lite.layers.mixture_of_experts import ExpertsSize, MixtureOfExperts
 from t2t_lite.models.balance import Balance
-from t2t_lite.models.flops import Sizes
 from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
@@ -52,7 +52,7 @@ class MoeFactory(LayerFactory):
 
 
 @dataclasses.dataclass(frozen=True)
-class MoeSizes(Sizes):
+class TransformerMoeCost(TransformerCost):
     """What the counts depend on; products are counted for the positions alone, not for empty rows of blocks."""
 
     experts: ExpertsSize = dataclasses.field(kw_only=True)
@@ -64,7 +64,7 @@ class MoeSizes(Sizes):
         return super().forward_flops(source_lengths, target_lengths) + int(np.sum(positions * more))
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """As `Sizes`; experts are computed in blocks, as under XLA."""
+        """As `TransformerCost`; experts are computed in blocks, as under XLA."""
 
         def more(positions: int) -> int:
             kept = self.experts.kept_bytes(positions, bytes_per_value, in_blocks=True)
@@ -91,8 +91,8 @@ class TransformerMoe(Balance, Transformer):
         return model
 
     @property
-    def cost(self) -> MoeSizes:
-        return MoeSizes(**dataclasses.asdict(self._cost), experts=self.mixtures()["target"][0].size)
+    def cost(self) -> TransformerMoeCost:
+        return TransformerMoeCost(**dataclasses.asdict(self._cost), experts=self.mixtures()["target"][0].size)
 
     def mixtures(self) -> dict[str, list[MixtureOfExperts]]:
         sides = {"source": self.encoder, "target": self.decoder}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.files import replace_file
-from t2t_lite.models.flops import Sizes
+from t2t_lite.models.base import Cost
 from t2t_lite.runs.board import Board
 from t2t_lite.runs.console import Console
 from t2t_lite.runs.utilisation import pair_lengths
@@ -46,7 +46,7 @@ class Report:
         output_dir: the run's folder; lines are appended.
         first_step: lines of this step and later are from a killed run. They are removed, and will be written again.
         train_steps: for the estimate of the time left.
-        sizes: the model's.
+        cost: the model's.
         flops: of the steps before `first_step`.
         device_flops_per_second: the speed that utilisation is a share of.
         hparams: the recipe, for TensorBoard.
@@ -59,13 +59,13 @@ class Report:
         first_step: int,
         train_steps: int,
         *,
-        sizes: Sizes,
+        cost: Cost,
         flops: int,
         device_flops_per_second: float,
         hparams: Mapping[str, Any] | None = None,
         quiet: bool = False,
     ) -> None:
-        self._sizes, self._flops, self._device_speed = sizes, flops, device_flops_per_second
+        self._cost, self._flops, self._device_speed = cost, flops, device_flops_per_second
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
         self._board = Board(Path(output_dir) / BOARD_FOLDER, hparams or {})
@@ -83,7 +83,7 @@ class Report:
         for side, of_side in lengths.items():
             self._tokens[side] += int(of_side.sum())
             self._padded += batch[side].size
-        self._flops += self._sizes.training_flops(lengths["source"], lengths["target"])
+        self._flops += self._cost.training_flops(lengths["source"], lengths["target"])
         self._console.update(step, (batch["source"].shape, batch["target"].shape))
 
     def skip(self, step: int, skipped: int) -> None:

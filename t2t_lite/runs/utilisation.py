@@ -1,4 +1,4 @@
-"""FLOPs of a training (models/flops.py), and the share of the devices' speed that it reaches.
+"""FLOPs of a training (`Cost` of models/base.py), and the share of the devices' speed that it reaches.
 
 Only real tokens count, not padding, and each pair counts by its own lengths. The pairs of a packed row count one by
 one, as if each had a row of its own. What a device computes on padding, or between the pairs of a row, is lost
@@ -17,7 +17,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.distributed.devices import on_gpus
-from t2t_lite.models.flops import Sizes
+from t2t_lite.models.base import Cost
 from t2t_lite.ops import threads
 
 _MEASURED_SECONDS = 0.3
@@ -37,7 +37,7 @@ def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
     return source, target
 
 
-def planned_flops(sizes: Sizes, split: TokenSplit, plan: Plan, steps: int) -> int:
+def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int) -> int:
     """Model FLOPs of the first `steps` updates of a training, exactly."""
     epochs, rest = divmod(steps, plan.steps_per_epoch)
 
@@ -46,7 +46,7 @@ def planned_flops(sizes: Sizes, split: TokenSplit, plan: Plan, steps: int) -> in
         for step in range(first, last + 1):
             rows = plan.batch(step).rows
             pairs = rows[rows >= 0]
-            total += sizes.training_flops(split.source.lengths[pairs], split.target.lengths[pairs])
+            total += cost.training_flops(split.source.lengths[pairs], split.target.lengths[pairs])
         return total
 
     # Each epoch has all pairs once, so the first stands for all but the last.

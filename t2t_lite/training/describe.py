@@ -16,13 +16,14 @@ from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
+from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.expected import check_memory, hours_text, memory_there
 from t2t_lite.training.recipe import (
     batch_limits,
     check_recipe,
+    intervals_of,
     micro_batch_shapes,
     number_to_keep,
-    recipe_flops,
     recipe_plan,
 )
 from t2t_lite.training.start_lines import schedule_warning
@@ -43,8 +44,8 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     check_memory(spec.hparams, target.size)
     model = spec.make_model(source.size, target.size, source is target)
     check_recipe(spec.hparams, model)
-    flops = recipe_flops(spec.hparams, model.cost, store.split("train"), plan)
-    steps = config.to_dict(spec.hparams)["train_steps"]
+    steps = intervals_of(spec.hparams).train_steps
+    flops = planned_flops(model.cost, store.split("train"), plan, steps)
     epochs = steps / plan.steps_per_epoch
     parts = [
         _model(spec.model, spec.hparams_set, model),
@@ -68,7 +69,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "
         f"to {length} pieces a side"
     )
-    steps = config.to_dict(hparams)["train_steps"]
+    steps = intervals_of(hparams).train_steps
     flops = steps * tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"

@@ -16,9 +16,7 @@ from t2t_lite.data.store import TokenSplit
 from t2t_lite.distributed.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import UsageError
-from t2t_lite.models.flops import Sizes
 from t2t_lite.optimizers.base import Optimizer
-from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.last_bits import computed_with
 from t2t_lite.training.loop import Intervals
 from t2t_lite.training.step import TrainStep
@@ -60,11 +58,6 @@ def make_batches(
     return pipeline.batches(
         split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first_step
     )
-
-
-def recipe_flops(hparams: HParams, sizes: Sizes, split: TokenSplit, plan: BucketPlan | PackedPlan) -> int:
-    """Model FLOPs of the whole training."""
-    return planned_flops(sizes, split, plan, hparams.train_steps)
 
 
 def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:

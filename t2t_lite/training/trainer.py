@@ -216,7 +216,7 @@ class Trainer:
             folder,
             self._step + 1,
             intervals.train_steps,
-            sizes=self.model.cost,
+            cost=self.model.cost,
             flops=flops,
             hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
             device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),

@@ -18,8 +18,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_export import export_ctranslate2
 from t2t_lite.export.ctranslate2_readme import engine_length_penalty
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -184,12 +184,12 @@ class Other(Transformer):
     [
         (
             "_cost",
-            Sizes(1, 16, 32, 2, 8, 8, 150, max_relative_position=3),
+            TransformerCost(1, 16, 32, 2, 8, 8, 150, max_relative_position=3),
             "leaves out positions=sinusoidal where a model has relative positions; export it",
         ),
         (
             "_cost",
-            Sizes(1, 16, 32, 2, 8, 8, 150, attention_score="dot"),
+            TransformerCost(1, 16, 32, 2, 8, 8, 150, attention_score="dot"),
             "scaled dot products alone, and this model has attention_score=dot; export it",
         ),
         (

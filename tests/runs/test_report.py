@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
-from t2t_lite.models.flops import Sizes
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.progress import time_left
 from t2t_lite.runs import console as console_module
 from t2t_lite.runs.console import Console
@@ -23,7 +23,7 @@ FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
     "flops_per_second utilisation"
 ).split()
-SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
+COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def _report(folder: Path, first_step: int = 1, flops: int = 0, speed: float = 1e9) -> Report:
-    return Report(folder, first_step, 30, sizes=SIZES, flops=flops, device_flops_per_second=speed)
+    return Report(folder, first_step, 30, cost=COST, flops=flops, device_flops_per_second=speed)
 
 
 BATCH = {"source": np.ones((1, 2, 3), np.int32), "target": np.array([[[4, 1, 0, 0], [1, 0, 0, 0]]], np.int32)}
@@ -80,7 +80,7 @@ def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Pat
 
 
 def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tmp_path: Path) -> None:
-    pairs = SIZES.training_flops([3, 3], [2, 1])  # of BATCH
+    pairs = COST.training_flops([3, 3], [2, 1])  # of BATCH
     report = _report(tmp_path, 11, flops=2**70, speed=1e6)
     for step in (11, 12, 13):
         report.add(step, BATCH, 1.0, 1.0, 0.1)
@@ -201,7 +201,7 @@ def test_tensorboard_gets_the_recipe(tmp_path: Path) -> None:
     from tensorboard.plugins.hparams import plugin_data_pb2
 
     hparams = {"hparams_set": "tiny", **config.to_dict(registry.hparams("base"))}
-    Report(tmp_path, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, hparams=hparams).close()
+    Report(tmp_path, 1, 30, cost=COST, flops=0, device_flops_per_second=1e9, hparams=hparams).close()
     _, value = _events(tmp_path)["_hparams_/session_start_info"]
     data = plugin_data_pb2.HParamsPluginData.FromString(value.metadata.plugin_data.content).session_start_info.hparams
     assert data["hparams_set"].string_value == "tiny"
@@ -230,7 +230,7 @@ def test_a_file_gets_a_plain_line_for_each_report(tmp_path: Path, capsys: pytest
 
 
 def test_a_quiet_report_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report(tmp_path, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
+    report = Report(tmp_path, 1, 30, cost=COST, flops=0, device_flops_per_second=1e9, quiet=True)
     for step in range(1, 20):
         report.add(step, BATCH, 2.5, 1.0, 0.001)
     report.write()

@@ -12,13 +12,13 @@ from t2t_lite.config import HParams
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import Devices, make_strategy
-from t2t_lite.models.flops import Sizes
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import device_flops_per_second, pair_lengths, planned_flops
 from t2t_lite.training.describe import describe
 from tests import commands
 
-SIZES = Sizes(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
+COST = TransformerCost(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
 RECIPE: dict[str, Any] = {"batch_tokens": 256, "micro_batches": 4, "max_length": 64, "seed": 1}
 
 
@@ -48,10 +48,10 @@ def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bo
     plan = make_plan(split, packing=packing, **RECIPE)
     total = 0
     for step in range(1, 5 * plan.steps_per_epoch // 2):
-        total += SIZES.training_flops(*pair_lengths(assemble(split, plan.batch(step), 4, packing=packing)))
+        total += COST.training_flops(*pair_lengths(assemble(split, plan.batch(step), 4, packing=packing)))
         if step % 7 == 0 or step % plan.steps_per_epoch < 2:
-            assert planned_flops(SIZES, split, plan, step) == total
-    assert planned_flops(SIZES, split, plan, 0) == 0
+            assert planned_flops(COST, split, plan, step) == total
+    assert planned_flops(COST, split, plan, 0) == 0
 
 
 def test_the_devices_speed_is_that_of_matrix_products() -> None:
@@ -87,6 +87,6 @@ def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_
     hparams = config.replace(small_hparams, **RECIPE, train_steps=3 * plan.steps_per_epoch)
     spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "small", "transformer", hparams)
     vocab_size = toy_store.target_vocabulary.size
-    sizes = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=vocab_size)
-    flops = 3 * sizes.training_flops(split.source.lengths, split.target.lengths)
+    cost = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=vocab_size)
+    flops = 3 * cost.training_flops(split.source.lengths, split.target.lengths)
     assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused")

@@ -16,9 +16,9 @@ from t2t_lite.config import HParams
 from t2t_lite.data.plan import BucketPlan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import TrainingError
-from t2t_lite.models.flops import Sizes
 from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.report import Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec, make_model
@@ -28,7 +28,7 @@ from t2t_lite.training.trainer import Trainer
 from tests import commands
 
 STEPS, PARTS = 12, 2
-SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
+COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
 
 
 @dataclasses.dataclass
@@ -220,7 +220,7 @@ def test_an_examination_that_fails_does_not_hide_the_step(tmp_path: Path) -> Non
         return {"loss": tf.constant([1.0])[step].numpy()}  # TensorFlow's error: out of bounds
 
     with contextlib.closing(
-        Report(tmp_path, 1, 9, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
+        Report(tmp_path, 1, 9, cost=COST, flops=0, device_flops_per_second=1e9, quiet=True)
     ) as report:
         guard = NonFiniteGuard(tmp_path, report, fail, list, tolerated=0, skipped=0)
         with pytest.raises(

@@ -16,7 +16,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import TrainingError
-from t2t_lite.models.flops import Sizes
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
@@ -27,7 +27,7 @@ from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Updates
 
 VOCAB, SPOILING = 50, 7  # a source piece without a finite embedding
-SIZES = Sizes(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=VOCAB)
+COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=VOCAB)
 RATE = 1e-3
 WEIGHT = "adam_v/transformer.Sencoder.Slayer_0.Saround_feed_forward.Sfeed_forward.Sbias_1/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -79,7 +79,7 @@ class Case:
         machine.reset()
         self.state = machine.state
         self._path = folder / METRICS_FILE
-        report = Report(folder, 1, 30, sizes=SIZES, flops=0, device_flops_per_second=1e9, quiet=True)
+        report = Report(folder, 1, 30, cost=COST, flops=0, device_flops_per_second=1e9, quiet=True)
         self.examined: list[tuple[int, Batch, list[np.ndarray]]] = []
         bad_batches = NonFiniteGuard(folder, report, self._examine, list, tolerated=tolerated, skipped=0)
         self.updates = Updates(

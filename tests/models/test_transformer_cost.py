@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.models.flops import Sizes
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.model_checks import assert_cost_is_counted
 
@@ -16,9 +16,9 @@ PAPER_FLOPS = {"base": 3.3e18, "big": 2.3e19}  # Table 2
 LENGTH = 30  # pieces a side: some 25 words (116M and 110M in 4.5M pairs, Luong et al. 2015), and what BPE adds
 
 
-def _sizes(hparams: config.HParams, vocab_size: int) -> Sizes:
+def _cost(hparams: config.HParams, vocab_size: int) -> TransformerCost:
     per_head = hparams.d_model // hparams.num_heads
-    return Sizes(
+    return TransformerCost(
         num_layers=hparams.num_layers,
         d_model=hparams.d_model,
         d_ff=hparams.d_ff,
@@ -46,20 +46,20 @@ def test_the_count_is_that_of_the_products_in_the_graph(overrides: str) -> None:
         TransformerHParams(num_layers=2, d_model=16, d_ff=40, num_heads=2, dropout=0.1), overrides
     )
     model = Transformer.from_hparams(hparams, 23, 23, True)
-    assert model.cost == _sizes(hparams, 23)
+    assert model.cost == _cost(hparams, 23)
     assert_cost_is_counted(model, 6, 5)
 
 
 def test_stacks_of_different_depth_add_up() -> None:
     """12 + 6 and 6 + 12 layers cost as much as 12 + 12 and 6 + 6; also with remat, which keeps each layer's inputs."""
 
-    def sizes(encoder: int, decoder: int, remat: bool) -> Sizes:
+    def cost(encoder: int, decoder: int, remat: bool) -> TransformerCost:
         more = {"num_decoder_layers": decoder, "remat": remat, "target_vocab_size": 0}
-        return Sizes(num_layers=encoder, d_model=16, d_ff=40, num_heads=2, d_k=8, d_v=8, **more)
+        return TransformerCost(num_layers=encoder, d_model=16, d_ff=40, num_heads=2, d_k=8, d_v=8, **more)
 
     for remat in (False, True):
-        deep, mixed, shallow = (sizes(*depths, remat) for depths in ((12, 0), (12, 6), (6, 6)))
-        swapped = sizes(6, 12, remat)
+        deep, mixed, shallow = (cost(*depths, remat) for depths in ((12, 0), (12, 6), (6, 6)))
+        swapped = cost(6, 12, remat)
         assert mixed.forward_flops(7, 9) + swapped.forward_flops(7, 9) == sum(
             depth.forward_flops(7, 9) for depth in (deep, shallow)
         )
@@ -69,17 +69,17 @@ def test_stacks_of_different_depth_add_up() -> None:
 
 
 def test_pairs_add_up_and_a_window_bounds_what_self_attention_costs() -> None:
-    sizes = Sizes(num_layers=2, d_model=16, d_ff=40, num_heads=2, d_k=8, d_v=8, target_vocab_size=23)
-    window = Sizes(**{**vars(sizes), "attention_window": 10})
+    cost = TransformerCost(num_layers=2, d_model=16, d_ff=40, num_heads=2, d_k=8, d_v=8, target_vocab_size=23)
+    window = TransformerCost(**{**vars(cost), "attention_window": 10})
     lengths = np.array([[7, 30, 0, 10], [9, 4, 0, 300]], np.int32)
-    for counted in (sizes, window):
+    for counted in (cost, window):
         assert counted.training_flops(*lengths) == sum(counted.training_flops(s, t) for s, t in lengths.T.tolist())
-    assert window.forward_flops(10, 10) == sizes.forward_flops(10, 10)
+    assert window.forward_flops(10, 10) == cost.forward_flops(10, 10)
     # 2 products of 290 fewer keys, 16 wide each, for each of 300 queries in 2 layers
-    assert sizes.forward_flops(5, 300) - window.forward_flops(5, 300) == 2 * 2 * 300 * 290 * (16 + 16)
+    assert cost.forward_flops(5, 300) - window.forward_flops(5, 300) == 2 * 2 * 300 * 290 * (16 + 16)
     long = window.forward_flops(0, 200_000) / window.forward_flops(0, 100_000)
     assert long == pytest.approx(2)  # linear
-    assert sizes.forward_flops(np.int32(60_000), np.int32(60_000)) > 2**31  # int32 lengths do not overflow
+    assert cost.forward_flops(np.int32(60_000), np.int32(60_000)) > 2**31  # int32 lengths do not overflow
 
 
 @pytest.mark.parametrize("name", ["base", "big"])
@@ -93,6 +93,6 @@ def test_table_2s_cost_is_the_time_of_8_gpus_at_9_5_tflops(name: str) -> None:
 def test_the_models_own_products_are_less_than_half_of_that(name: str, wanted: float, share: float) -> None:
     hparams = registry.hparams(name)
     pairs = hparams.train_steps * 25000 / LENGTH  # 25,000 tokens on each side in every update (section 5.1)
-    flops = pairs * _sizes(hparams, 37000).training_flops(LENGTH, LENGTH)
+    flops = pairs * _cost(hparams, 37000).training_flops(LENGTH, LENGTH)
     assert flops == pytest.approx(wanted, rel=1e-3)
     assert flops / (PAPER_HOURS[name] * 3600 * GPUS * P100) == pytest.approx(share, abs=5e-4)

@@ -14,7 +14,7 @@ from t2t_lite.models.base import Cost
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes(Cost):
+class TransformerCost(Cost):
     """What the counts depend on; names as in HParams."""
 
     num_layers: int
