@@ -47,7 +47,8 @@ def _steps(text: str) -> list[str]:
 def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
     cli.load_tensorflow()
-    from t2t_lite.runs.checkpoint import AVERAGED, BEST, find, list_checkpoints
+    from t2t_lite.runs.checkpoint import find, list_checkpoints
+    from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
     from t2t_lite.runs.default_weights import forget_default
     from t2t_lite.runs.run_dir import read_run
     from t2t_lite.training.recipe import number_to_average
@@ -60,7 +61,7 @@ def _run(args: argparse.Namespace) -> int:
         paths = list_checkpoints(args.output_dir)[-number:]
     run = _open_whole(args, paths)
     paths = run.checkpoints.average(paths)
-    path = run.checkpoints.save_weights(AVERAGED, int(_step(paths[-1])))
+    path = run.checkpoints.save_weights(AVERAGED, step_of(paths[-1]))
     print(f"{path}: the mean of {len(paths)} checkpoints:")
     for averaged in paths:
         print(f"  {averaged}")
@@ -74,16 +75,13 @@ def _run(args: argparse.Namespace) -> int:
 def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
     """Opens the run with the newest readable checkpoint of `paths`; `average` reports the damaged ones."""
     from t2t_lite.runs.checkpoint import DamagedError
+    from t2t_lite.runs.checkpoint_files import step_of
     from t2t_lite.runs.open_run import open_run
 
     for path in reversed(paths[1:]):
         with contextlib.suppress(DamagedError):
-            return open_run(args.output_dir, checkpoint=_step(path), usr_dir=args.usr_dir)
-    return open_run(args.output_dir, checkpoint=_step(paths[0]), usr_dir=args.usr_dir)
-
-
-def _step(path: str) -> str:
-    return path.rpartition("-")[2]
+            return open_run(args.output_dir, checkpoint=str(step_of(path)), usr_dir=args.usr_dir)
+    return open_run(args.output_dir, checkpoint=str(step_of(paths[0])), usr_dir=args.usr_dir)
 
 
 if __name__ == "__main__":

@@ -43,10 +43,10 @@ def check_flags(parser: cli.Parser, args: argparse.Namespace) -> None:
 def _has_ended(run: Path) -> bool:
     """Whether a training in this folder came to its end, and weights of it are there."""
     from t2t_lite.runs import default_weights
-    from t2t_lite.runs.checkpoint_files import list_traces
+    from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, list_traces
 
-    best = (run / default_weights.FILE).exists() and list_traces(run / "best")
-    return bool(best or list_traces(run / "averaged"))
+    best = (run / default_weights.FILE).exists() and list_traces(run / BEST)
+    return bool(best or list_traces(run / AVERAGED))
 
 
 def check_ended(args: argparse.Namespace, spec: RunSpec) -> None:

@@ -21,7 +21,8 @@ from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import make_optimizer
-from t2t_lite.runs.checkpoint import AVERAGED, Checkpoints
+from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file

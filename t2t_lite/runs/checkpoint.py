@@ -22,12 +22,11 @@ import tensorflow as tf
 from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 from t2t_lite.runs.default_weights import read_default
 from t2t_lite.runs.saved_state import SavedState
 from t2t_lite.runs.weight_shapes import check_shapes
 from t2t_lite.schedules.base import Schedule
-
-NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"
 
 # What TensorFlow raises for damaged files: it compares checksums, and raises IndexError for a file that is cut off.
 READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
@@ -266,7 +265,7 @@ def _first_line(error: Exception) -> str:
 
 def list_checkpoints(output_dir: str | os.PathLike[str], kind: str = NEWEST) -> list[str]:
     """Paths of the checkpoints of one kind, oldest first."""
-    return checkpoint_files.list_checkpoints(Path(output_dir) / kind)
+    return checkpoint_files.list_whole(Path(output_dir) / kind)
 
 
 def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
@@ -282,7 +281,7 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
     """
     kinds = {"averaged": AVERAGED, "best": BEST, "newest": NEWEST}
     by_name = {name: paths[-1] for name, kind in kinds.items() if (paths := list_checkpoints(output_dir, kind))}
-    by_name |= {path.rpartition("-")[2]: path for path in list_checkpoints(output_dir)}
+    by_name |= {str(step_of(path)): path for path in list_checkpoints(output_dir)}
     if not by_name:
         raise DataError(f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}")
     if which is None:

@@ -17,11 +17,17 @@ from pathlib import Path
 from t2t_lite.files import asides, file_lock, replace_file, staging_dir, sync
 
 NAME = "model"
+NEWEST, BEST, AVERAGED = "checkpoints", "best", "averaged"  # a run's folders of checkpoints
 
 _FILE = re.compile(rf"{NAME}-(\d+)\.(index|data-\d+-of-\d+)")
 
 
-def list_checkpoints(folder: Path) -> list[str]:
+def step_of(path: str) -> int:
+    """The step in the name of a checkpoint."""
+    return int(path.rpartition("-")[2])
+
+
+def list_whole(folder: Path) -> list[str]:
     """Paths (without the files' endings) of the checkpoints in `folder`, oldest first."""
     return [path for path in list_traces(folder) if os.path.exists(f"{path}.index")]
 
@@ -68,8 +74,8 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
             shutil.rmtree(aside, ignore_errors=True)
         # The new one is always kept, whatever its step: a killed run may have left a best one of a later step.
         new = str(folder / f"{NAME}-{step}")
-        others = [path for path in list_checkpoints(folder) if path != new]
-        if others and _step(others[-1]) % every:
+        others = [path for path in list_whole(folder) if path != new]
+        if others and step_of(others[-1]) % every:
             del others[-1]
         room = keep - 1 if step % every == 0 else keep
         kept = [*others[max(len(others) - room, 0) :], new]
@@ -99,10 +105,6 @@ def _move(aside: Path, folder: Path) -> None:
     for file in sorted(aside.iterdir()):  # data before index
         os.replace(file, folder / file.name)
     sync(folder)
-
-
-def _step(path: str) -> int:
-    return int(path.rpartition("-")[2])
 
 
 def _files(path: str) -> list[Path]:

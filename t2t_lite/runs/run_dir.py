@@ -28,7 +28,7 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.problem import Problem
-from t2t_lite.runs.checkpoint_files import list_traces
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
@@ -124,12 +124,12 @@ def has_run(output_dir: str | os.PathLike[str]) -> bool:
 
 def has_weights(output_dir: str | os.PathLike[str]) -> bool:
     """Whether the run in this folder has saved a checkpoint; until then it may start with other settings."""
-    return any(list_traces(Path(output_dir) / kind) for kind in ("checkpoints", "best", "averaged"))
+    return any(list_traces(Path(output_dir) / kind) for kind in (NEWEST, BEST, AVERAGED))
 
 
 def has_checkpoint(output_dir: str | os.PathLike[str]) -> bool:
     """Whether the run in this folder has a checkpoint, whole or damaged, from which its training goes on."""
-    return bool(list_traces(Path(output_dir) / "checkpoints"))
+    return bool(list_traces(Path(output_dir) / NEWEST))
 
 
 def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from t2t_lite import __version__
 from t2t_lite.files import replace_file, sha256_of
-from t2t_lite.runs.checkpoint import BEST, NEWEST
+from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
 from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
 from t2t_lite.runs.verify import read_record
@@ -114,7 +114,7 @@ def describe_weights(checkpoint: str) -> dict[str, Any]:
     path = Path(checkpoint)
     digest = sha256_of(f"{checkpoint}.index")
     name = f"{path.parent.name}/{path.name}"
-    return {"path": name, "step": int(path.name.rpartition("-")[2]), "checksum": f"sha256:{digest}"}
+    return {"path": name, "step": step_of(path.name), "checksum": f"sha256:{digest}"}
 
 
 def _dev_loss(folder: Path, checkpoint: str, precision: str) -> float | None:

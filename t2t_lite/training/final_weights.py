@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from t2t_lite.runs.checkpoint import AVERAGED, BEST, Checkpoints, find, list_checkpoints
+from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
 from t2t_lite.runs.default_weights import write_default
 from t2t_lite.runs.ranking import DevScore
 from t2t_lite.training.evaluate import Scores
@@ -35,7 +36,7 @@ def choose_weights(
     if len(paths) < 2:
         path = best or find(output_dir, "newest")
         if not best:
-            say(f"{output_dir}/best holds no weights: taking the newest, of step {_step(path):,}.")
+            say(f"{output_dir}/best holds no weights: taking the newest, of step {step_of(path):,}.")
             checkpoints.load_weights(path)
         averaged = next(iter(list_checkpoints(output_dir, AVERAGED)), None)
         write_default(output_dir, BEST if best else "newest", averaged, {})
@@ -45,12 +46,12 @@ def choose_weights(
         scores[BEST] = evaluate()
     read = checkpoints.average(paths)
     scores[AVERAGED] = evaluate()
-    averaged = checkpoints.save_weights(AVERAGED, _step(read[-1]))
+    averaged = checkpoints.save_weights(AVERAGED, step_of(read[-1]))
     default = BEST if best and _rank(scores[BEST]).better_than(_rank(scores[AVERAGED])) else AVERAGED
     write_default(output_dir, default, averaged, {kind: each.as_metrics("dev") for kind, each in scores.items()})
     if best:
         say(
-            f"On all of dev: averaged {_shown(scores[AVERAGED])}; best (step {_step(best):,}) "
+            f"On all of dev: averaged {_shown(scores[AVERAGED])}; best (step {step_of(best):,}) "
             f"{_shown(scores[BEST])}. Taking the {default} weights."
         )
     if best and default == BEST:
@@ -64,10 +65,6 @@ def _load_best(output_dir: str | os.PathLike[str], checkpoints: Checkpoints) -> 
         if checkpoints.try_weights(path, "the end of the run is made without it"):
             return path
     return None
-
-
-def _step(path: str) -> int:
-    return int(path.rpartition("-")[2])
 
 
 def _rank(scores: Scores) -> DevScore:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from t2t_lite.cpus import available_cpus
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.ops import threads
-from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.checkpoint_files import NEWEST, list_whole, step_of
 from t2t_lite.runs.run_log import read_starts
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -42,8 +42,8 @@ def keep_last_bits(output_dir: str | os.PathLike[str]) -> None:
     The number of processors makes no difference. Must be called before TensorFlow has touched its devices. Does nothing
     on GPUs, or if run.json does not say how the run computed.
     """
-    checkpoints = list_checkpoints(Path(output_dir) / "checkpoints")
-    step = int(checkpoints[-1].rpartition("-")[2]) if checkpoints else 0
+    checkpoints = list_whole(Path(output_dir) / NEWEST)
+    step = step_of(checkpoints[-1]) if checkpoints else 0
     computed = _until(output_dir, step).get("computed")
     if isinstance(computed, dict):
         num_parallel, per_operation = computed.get("side_by_side"), computed.get("threads")

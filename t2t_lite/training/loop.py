@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import TrainingError
-from t2t_lite.runs.checkpoint import BEST, DIVERGED_ADVICE, Checkpoints
+from t2t_lite.runs.checkpoint import DIVERGED_ADVICE, Checkpoints
+from t2t_lite.runs.checkpoint_files import BEST
 from t2t_lite.runs.ranking import DevScore, evaluations_without_progress
 from t2t_lite.runs.report import Report
 from t2t_lite.schedules.base import Schedule

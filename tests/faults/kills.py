@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.checkpoint_files import NEWEST, list_whole, step_of
 from tests import commands
 from tests.faults.material import LARGE, SMALL, write_corpus
 
@@ -72,7 +72,7 @@ def digest(run: Path) -> str:
 
     found = hashlib.sha256()
     for kind in ("checkpoints", "averaged", "best"):
-        for path in list_checkpoints(run / kind):
+        for path in list_whole(run / kind):
             reader = tf.train.load_checkpoint(path)
             for key in sorted(reader.get_variable_to_shape_map()):
                 if key.startswith(("weights/", "adam_", "step")):
@@ -104,7 +104,7 @@ def _kill(run: Path, corpus: list[str], after: float, outcome: StepResult) -> No
     elif process.exitcode != 0:  # a run that ended before it could be killed is no failure
         outcome.failed_starts += 1
     steps = [int(line.partition('"step": ')[2].partition(",")[0]) for line in _metric_lines(run)]
-    saved = [int(path.rpartition("-")[2]) for path in list_checkpoints(run / "checkpoints")]
+    saved = [step_of(path) for path in list_whole(run / NEWEST)]
     outcome.most_steps_lost = max(outcome.most_steps_lost, max(steps, default=0) - max(saved, default=0))
 
 

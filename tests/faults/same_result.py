@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_lite.runs.checkpoint_files import list_checkpoints
+from t2t_lite.runs.checkpoint_files import list_whole
 from tests.faults.workers import Job, metrics
 
 STEPS = 30
@@ -61,7 +61,7 @@ def _train(run: Path, processes: int, devices: int, *flags: str) -> tuple[np.nda
     if set(job.end(1800)) != {0}:
         raise SystemExit(json.dumps(job.errors(), indent=1))
     losses = np.array([line["loss"] for line in metrics(run) if "loss" in line])
-    reader = tf.train.load_checkpoint(list_checkpoints(run / "checkpoints")[-1])
+    reader = tf.train.load_checkpoint(list_whole(run / "checkpoints")[-1])
     names = [name for name in reader.get_variable_to_shape_map() if name.startswith("weights/")]
     return losses, {name: reader.get_tensor(name) for name in names}
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.optimizers.adam import Adam
-from t2t_lite.runs.checkpoint import AVERAGED, BEST, NEWEST, Checkpoints, find, list_checkpoints
+from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 
 # Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
 OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}
@@ -54,7 +55,7 @@ def setup(model: Any, tmp_path: Path) -> Setup:
 
 
 def _steps(folder: Path, kind: str = NEWEST) -> list[int]:
-    return [int(path.rpartition("-")[2]) for path in list_checkpoints(folder, kind)]
+    return [step_of(path) for path in list_checkpoints(folder, kind)]
 
 
 def test_weights_moments_and_step_come_back_bit_for_bit(setup: Setup, other_model: Any, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def _writer(text: str) -> Callable[[str], None]:
 
 def _found(folder: Path) -> dict[str, tuple[str, str]]:
     """The contents of index and data of each listed checkpoint, by name."""
-    paths = checkpoint_files.list_checkpoints(folder)
+    paths = checkpoint_files.list_whole(folder)
     return {
         Path(path).name: (Path(f"{path}.index").read_text(), Path(f"{path}.data-00000-of-00001").read_text())
         for path in paths
@@ -127,7 +127,7 @@ def test_what_a_signal_has_saved_is_kept_besides_until_the_next_save(tmp_path: P
     kept = []
     for step in (10, 20, 23, 30, 34, 38):
         checkpoint_files.put(tmp_path, step, _writer("one"), keep=2, every=10)
-        kept.append([int(Path(path).name.rpartition("-")[2]) for path in checkpoint_files.list_checkpoints(tmp_path)])
+        kept.append([checkpoint_files.step_of(path) for path in checkpoint_files.list_whole(tmp_path)])
     assert kept == [[10], [10, 20], [10, 20, 23], [20, 30], [20, 30, 34], [20, 30, 38]]
 
 
@@ -135,5 +135,5 @@ def test_checkpoints_of_another_interval_stay(tmp_path: Path) -> None:
     kept = []
     for step, every in ((10, 10), (20, 10), (30, 10), (35, 35), (70, 35), (105, 35)):
         checkpoint_files.put(tmp_path, step, _writer("one"), keep=4, every=every)
-        kept.append([int(Path(path).name.rpartition("-")[2]) for path in checkpoint_files.list_checkpoints(tmp_path)])
+        kept.append([checkpoint_files.step_of(path) for path in checkpoint_files.list_whole(tmp_path)])
     assert kept[2:] == [[10, 20, 30], [10, 20, 35], [10, 20, 35, 70], [20, 35, 70, 105]]

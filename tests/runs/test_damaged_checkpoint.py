@@ -11,7 +11,8 @@ import pytest
 
 from t2t_lite.errors import DataError, TrainingError
 from t2t_lite.optimizers.adam import Adam
-from t2t_lite.runs.checkpoint import BEST, NEWEST, Checkpoints, list_checkpoints
+from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
+from t2t_lite.runs.checkpoint_files import BEST, NEWEST
 
 DATA = "data-00000-of-00001"
 

@@ -15,7 +15,7 @@ from t2t_lite.bin import trainer as bin_trainer
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
-from t2t_lite.runs.checkpoint import AVERAGED, BEST
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run

@@ -10,7 +10,8 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.score import Score
-from t2t_lite.runs.checkpoint import AVERAGED, BEST, Checkpoints, find
+from t2t_lite.runs.checkpoint import Checkpoints, find
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
 from t2t_lite.runs.default_weights import FILE, forget_default
 from t2t_lite.training.evaluate import Scores
 from t2t_lite.training.final_weights import choose_weights

@@ -20,6 +20,7 @@ from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.runs.checkpoint import list_checkpoints
+from t2t_lite.runs.checkpoint_files import step_of
 from t2t_lite.runs.report import Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.non_finite import NonFiniteGuard, _watched
@@ -115,7 +116,7 @@ def test_the_run_stops_before_the_update_and_says_what_to_do(case: Case, stopped
     )
     for advice in ("learning_rate_factor", "clip_norm=1", "--skip_bad_batches=1 leaves out 1 such in all."):
         assert advice in stopped[0]
-    assert [int(path.rpartition("-")[2]) for path in list_checkpoints(case.trainer.output_dir)] == list(range(1, step))
+    assert [step_of(path) for path in list_checkpoints(case.trainer.output_dir)] == list(range(1, step))
     assert [line["step"] for line in read_metrics(case.trainer.output_dir)] == list(range(1, step))
 
 
