@@ -1,8 +1,11 @@
-"""Language codes without region or script, and the languages that put no spaces between words."""
+"""Language codes without region or script, the languages that put no spaces between words, and BLEU's tokenisers."""
 
 from __future__ import annotations
 
 import re
+
+# Those of sacreBLEU; here and not in metrics/bleu.py, because --help lists them without loading sacreBLEU.
+TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
 
 # Characters per word, in languages written without spaces between words. These are rough figures, for wide limits and
 # ratios. Han characters and kana stand for more than letters do.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from t2t_lite.bin import cli, eval_trees
+from t2t_lite.languages import TOKENIZERS
 
-# A copy of those in metrics/bleu.py, which loads sacreBLEU; a test compares the two.
-TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
 _RUN_FLAGS = (
     *("split", "checkpoint", "precision", "beam_size", "length_penalty", "max_source_length"),
     *("usr_dir", "trust_run"),

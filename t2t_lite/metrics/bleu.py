@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.languages import CHARACTERS_PER_WORD, base_language
+from t2t_lite.languages import CHARACTERS_PER_WORD, TOKENIZERS, base_language
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.paper_bleu import PaperBleu
-from t2t_lite.metrics.score import Score
 
-TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # t2t-lite[ja] has what the tokeniser needs
 
 
@@ -122,8 +120,3 @@ def metric(name: str, language: str = "", tokenize: str | None = None) -> Metric
             f"There is no metric called {name!r}; known: {', '.join(METRICS)}.{did_you_mean(name, METRICS)}"
         )
     return METRICS[name](language, tokenize)
-
-
-def score(name: str, hypotheses: Sequence[str], references: Sequence[str], language: str = "") -> Score:
-    """Returns the score that `metric(name, language)` gives; errors as in `metric` and in the metric's `score`."""
-    return metric(name, language).score(hypotheses, references)

@@ -50,10 +50,6 @@ class Comparison:
         """How much higher the translations score than the baseline."""
         return self.score.value - self.baseline.value
 
-    def format(self) -> str:
-        """Returns three lines: the score in its usual format, the baseline's, and the difference."""
-        return f"{self.score.format()}\n{self.format_baseline()}"
-
     def format_baseline(self, name: str = "") -> str:
         """Returns two lines: the score of the baseline, called `name`, and the difference."""
         intervals = ""

@@ -58,7 +58,7 @@ def test_brevity_penalty_by_hand() -> None:
     ("metric", "value"), [("bleu", 42.118134), ("bleu_lc", 65.089114), ("bleu_tok_lc", 46.602175), ("chrf", 65.723349)]
 )
 def test_score_by_name(metric: str, value: float) -> None:
-    assert bleu.score(metric, HYPOTHESES, REFERENCES).value == pytest.approx(value, abs=1e-6)
+    assert bleu.metric(metric).score(HYPOTHESES, REFERENCES).value == pytest.approx(value, abs=1e-6)
 
 
 def test_metrics_are_those_a_problem_may_name() -> None:
@@ -88,24 +88,26 @@ def test_the_score_is_of_the_corpus_not_the_mean_of_its_lines() -> None:
 @pytest.mark.parametrize("metric", list(bleu.METRICS))
 def test_unequal_counts_name_both(metric: str) -> None:
     with pytest.raises(DataError, match="There are 4 hypotheses but 3 references"):
-        bleu.score(metric, HYPOTHESES, REFERENCES[:3], "de")
+        bleu.metric(metric, "de").score(HYPOTHESES, REFERENCES[:3])
 
 
 @pytest.mark.parametrize("metric", list(bleu.METRICS))
 def test_nothing_to_score(metric: str) -> None:
     with pytest.raises(DataError, match="nothing to score"):
-        bleu.score(metric, [], [], "de")
+        bleu.metric(metric, "de").score([], [])
 
 
 def test_unknown_names() -> None:
     with pytest.raises(UsageError, match=r"no metric called 'blue'.*Did you mean 'bleu'"):
-        bleu.score("blue", HYPOTHESES, REFERENCES)
+        bleu.metric("blue")
     with pytest.raises(UsageError, match=r"no tokeniser '13b'; known: 13a, .*ko-mecab, flores200\. Did you mean '13a'"):
         bleu.bleu(tokenize="13b")
 
 
 def test_the_language_matters_to_the_metric_of_the_paper_only() -> None:
-    assert bleu.score("bleu", HYPOTHESES, REFERENCES, "target") == bleu.score("bleu", HYPOTHESES, REFERENCES)
+    assert bleu.metric("bleu", "target").score(HYPOTHESES, REFERENCES) == bleu.metric("bleu").score(
+        HYPOTHESES, REFERENCES
+    )
     for language in ("", "target", "fi", "DE"):
         with pytest.raises(
             UsageError, match=f"BLEU-paper is not defined for text in '{language}', only .*: de, en, fr"
@@ -123,6 +125,6 @@ def test_real_text_scores_100_against_itself(shared_data: Callable[[str], Path])
     with gzip.open(shared_data("multi30k") / "test_2016_flickr.de.gz", "rt", encoding="utf-8", newline="\n") as file:
         lines = file.read().removesuffix("\n").split("\n")
     assert len(lines) == 1000
-    assert bleu.score("bleu", lines, lines).value == pytest.approx(100)
+    assert bleu.metric("bleu").score(lines, lines).value == pytest.approx(100)
     damaged = ["", *lines[1:]]
-    assert 99 < bleu.score("bleu_lc", damaged, lines).value < 100
+    assert 99 < bleu.metric("bleu_lc").score(damaged, lines).value < 100

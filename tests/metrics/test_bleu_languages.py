@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.bin import eval_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics import bleu
 
@@ -83,10 +82,6 @@ def test_a_tokeniser_beside_another_metric_is_refused() -> None:
         bleu.metric("chrf", "zh", "zh")
     with pytest.raises(UsageError, match="there is no tokeniser 'zhh'.*Did you mean 'zh'"):
         bleu.metric("bleu", "zh", "zhh")
-
-
-def test_the_commands_know_the_same_tokenisers() -> None:
-    assert eval_flags.TOKENIZERS == bleu.TOKENIZERS
 
 
 def test_a_model_that_cannot_be_downloaded_is_said(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
     scores = Evaluator(model, toy_store, translator, bleu.metric("chrf"))("test")
     assert len(sources) == 20
     assert scores.hypotheses == _texts(translator.translate(sources))
-    assert scores.score == bleu.score("chrf", scores.hypotheses, references)
+    assert scores.score == bleu.metric("chrf").score(scores.hypotheses, references)
     assert scores.perplexity == pytest.approx(np.exp(scores.loss))
     assert scores.as_metrics("test") == {
         "test_loss": scores.loss,
@@ -182,7 +182,7 @@ def test_metrics_jsonl_calls_scores_by_their_metric(metric: Any, kind: str) -> N
 
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
     scores = Scores(
-        1e6, 0.0, bleu.score("bleu", ["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0, kind="bleu"
+        1e6, 0.0, bleu.metric("bleu").score(["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0, kind="bleu"
     )
     metrics = scores.as_metrics("dev")
     assert metrics["dev_bleu"] == pytest.approx(100)
