@@ -1,4 +1,4 @@
-"""tensor2tensor's own outputs, compared with those of the imported model."""
+"""Outputs of tensor2tensor or OpenNMT-tf, compared with those of the imported model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Comparison:
     lines: how many were compared; blank inputs are not, as they have no output here.
     equal: how many of these lines are equal.
     at_limit: how many of the lines that differ reached a length limit, here or there.
-    first: input, tensor2tensor's output and ours of the first difference at no limit, or else at one; None if equal.
+    first: input, their output and ours of the first difference at no limit, or else at one; None if equal.
     """
 
     lines: int
@@ -26,10 +26,11 @@ class Comparison:
 
 
 def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str]) -> Comparison:
-    """Translates `inputs` and compares each with line N of `outputs`, which t2t-decoder wrote.
+    """Translates `inputs` and compares each with line N of `outputs`, which the other toolkit wrote.
 
-    Here, an output has at most `extra_length` pieces more than its input. There, it has at most that many more than the
-    longest input of its batch, so an output that reaches the limit depends on its neighbours.
+    Here, an output has at most `extra_length` pieces more than its input. In tensor2tensor, it has at most that many
+    more than the longest input of its batch, so an output that reaches the limit depends on its neighbours. In
+    OpenNMT-tf, the limit does not depend on the input.
 
     Raises:
         DataError: not as many outputs as inputs.

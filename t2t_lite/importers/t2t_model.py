@@ -1,4 +1,4 @@
-"""The Transformer of a checkpoint: its recipe, and a model with its weights."""
+"""The Transformer of a checkpoint of tensor2tensor or OpenNMT-tf: its recipe, and a model with its weights."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
 def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHParams:
-    """Returns the recipe of a model, with what tensor2tensor's hparams say about its training.
+    """Returns the recipe of a model; of one of tensor2tensor's, also with what its hparams say about training.
 
     Args:
-        hparams: tensor2tensor's, as far as they are known.
+        hparams: the toolkit's, as far as they are known.
     """
     sizes = ("num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "positions", "norm_epsilon")
     model: dict[str, Any] = {name: getattr(described, name) for name in sizes}
