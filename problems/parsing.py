@@ -115,6 +115,12 @@ class FolderProblem(ParsingProblem):
         self.source_dir = os.path.abspath(source_dir)
         self.vocab_size = vocab_size or self.vocab_size
 
+    def source_files(self, split: str) -> list[Path]:
+        raise NotImplementedError(f"{type(self).__name__} must define source_files(split).")
+
+    def trees(self, split: str) -> Iterator[Tree]:
+        return _read(self.source_files(split))
+
     def options(self) -> dict[str, Any]:
         return {"source_dir": self.source_dir, "vocab_size": self.vocab_size}
 
@@ -156,9 +162,6 @@ class Treebank(FolderProblem):
             pairs = augment.exchanged(pairs, self.exchanges) if self.exchanges else pairs
             pairs = itertools.chain.from_iterable(map(augment.phrases, pairs)) if self.phrases else pairs
         return pairs
-
-    def trees(self, split: str) -> Iterator[Tree]:
-        return _read(self.source_files(split))
 
     def source_files(self, split: str) -> list[Path]:
         file = self._file(split)
@@ -208,9 +211,6 @@ class WsjParsing(FolderProblem):
     """
 
     vocab_size = 16000
-
-    def trees(self, split: str) -> Iterator[Tree]:
-        return _read(self.source_files(split))
 
     def source_files(self, split: str) -> list[Path]:
         root = self._root()

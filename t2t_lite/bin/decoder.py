@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, line_source, output, progress, sampler_flags
+from t2t_lite.bin import cli, line_source, output, sampler_flags
 from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
+from t2t_lite.progress import Progress
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -162,7 +163,7 @@ def _translate(
     interrupts: cli.Interrupts,
 ) -> None:
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
-    show = progress.progress_bar(total - out.done, " lines") if total else None
+    show = Progress(total - out.done, " lines") if total else None
 
     def batch_is_done(number: int) -> None:
         interrupts.check()

@@ -7,9 +7,10 @@ import dataclasses
 import json
 import sys
 
-from t2t_lite.bin import cli, progress
+from t2t_lite.bin import cli
 from t2t_lite.errors import DataError
 from t2t_lite.ops import threads
+from t2t_lite.progress import Progress
 
 
 def score_pairs(args: argparse.Namespace) -> int:
@@ -38,7 +39,7 @@ def score_pairs(args: argparse.Namespace) -> int:
         precision=args.precision,
         max_source_length=args.max_source_length,
     )
-    scores = score(run.translator, sources, targets, progress=progress.progress_bar(len(sources), " pairs"))
+    scores = score(run.translator, sources, targets, progress=Progress(len(sources), " pairs"))
     for one in scores:
         if args.json:
             perplexity = one.perplexity if one.tokens else None  # JSON has no NaN

@@ -7,8 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from t2t_lite.progress import Progress
-
 _SECONDS_BETWEEN = 30.0  # between two lines during a long preparation
 
 
@@ -41,8 +39,3 @@ def _preparation_lines() -> Callable[[int, str], None]:
             before = time.monotonic()
 
     return show
-
-
-def progress_bar(total: int, unit: str, task: str = "") -> Progress:
-    """Returns a `Progress`, to be called with the number of items that were finished."""
-    return Progress(total, unit, task)

@@ -16,9 +16,8 @@ from t2t_lite.layers.additive_attention import additive_attention
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.matmul import batch_shape, matmul, matmul_many
-from t2t_lite.layers.matrix import TensorFn
 from t2t_lite.layers.relative_positions import Relative, vectors
-from t2t_lite.layers.scaled_dot_product import scaled_dot_product
+from t2t_lite.layers.scaled_dot_product import TensorFn, scaled_dot_product
 
 
 class MultiHeadAttention(keras.layers.Layer):

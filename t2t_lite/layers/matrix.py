@@ -9,12 +9,10 @@ float32 whatever the model's precision; an export does not round them.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from keras import ops
-
-TensorFn = Callable[[Any], Any]
 
 
 class Matrix(abc.ABC):
