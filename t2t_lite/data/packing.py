@@ -4,44 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from t2t_lite.data.plan import PlannedBatch, usable_pairs
-from t2t_lite.data.statistics import PlanStatistics
+from t2t_lite.data.plan import BatchShape, Plan, PlannedBatch
 
 Array = np.ndarray
 _OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter and slower
 
 
-class PackedPlan:
+class PackedPlan(Plan):
     """Batches of packed rows, `max_length` pieces wide on both sides.
 
     The seed fixes which pairs share a row; the order of rows is shuffled again in each epoch. (Packing again would
     change the number of rows, and so which batch is number N.)
-
-    Args and raises: as `BucketPlan`.
     """
 
-    def __init__(
-        self,
-        source_lengths: Array,
-        target_lengths: Array,
-        *,
-        batch_tokens: int,
-        micro_batches: int,
-        max_length: int,
-        seed: int,
-    ) -> None:
-        self._lengths = (source_lengths, target_lengths)
-        self._kept = usable_pairs(source_lengths, target_lengths, max_length)
-        self.max_length, self._seed = max_length, seed
-        order = self._kept[np.random.default_rng([seed, 0]).permutation(len(self._kept))]
-        self._packed = pack(order, source_lengths, target_lengths, max_length)
-        self._rows = max(batch_tokens // max_length // micro_batches, 1) * micro_batches
-        self.steps_per_epoch = -(-len(self._packed) // self._rows)
+    def _arrange(self, batch_tokens: int, micro_batches: int) -> list[BatchShape]:
+        order = self._kept[np.random.default_rng([self._seed, 0]).permutation(len(self._kept))]
+        self._packed = pack(order, *self._lengths, self.max_length)
+        self._rows = max(batch_tokens // self.max_length // micro_batches, 1) * micro_batches
         self._epoch: tuple[int, Array] | None = None
-        self.left_out = len(source_lengths) - len(self._kept)
+        return [BatchShape(-(-len(self._packed) // self._rows), self._rows, self.max_length, self.max_length)]
 
     def batch(self, step: int) -> PlannedBatch:
-        """Returns the batch of update number `step`, from 1."""
         epoch, index = divmod(step - 1, self.steps_per_epoch)
         if self._epoch is None or self._epoch[0] != epoch:
             random = np.random.default_rng([self._seed, 1, epoch])
@@ -50,20 +33,6 @@ class PackedPlan:
         rows = np.full((self._rows, self._packed.shape[1]), -1, np.int64)
         rows[: len(chosen)] = chosen
         return PlannedBatch(rows, self.max_length, self.max_length)
-
-    def statistics(self) -> PlanStatistics:
-        """Returns the sums over one epoch; they are the same in each."""
-        places = self.steps_per_epoch * self._rows * self.max_length
-        return PlanStatistics(
-            pairs=len(self._kept),
-            left_out=self.left_out,
-            steps=self.steps_per_epoch,
-            source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
-            target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
-            source_places=places,
-            target_places=places,
-            shapes=1,
-        )
 
 
 def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int) -> Array:

@@ -10,12 +10,11 @@ import inspect
 import queue
 import threading
 from collections.abc import Generator
-from typing import Protocol
 
 import numpy as np
 
 from t2t_lite.data.packing import PackedPlan
-from t2t_lite.data.plan import BucketPlan, PlannedBatch
+from t2t_lite.data.plan import BucketPlan, Plan, PlannedBatch
 from t2t_lite.data.store import Tokens, TokenSplit
 
 Array = np.ndarray
@@ -24,21 +23,11 @@ Batch = dict[str, Array]
 _AHEAD = 4  # batches made before they are asked for
 
 
-class Plan(Protocol):
-    """The interface of a plan that the pipeline uses."""
-
-    steps_per_epoch: int
-    max_length: int  # pieces of a side; pairs with a longer one are left out
-    left_out: int  # their number
-
-    def batch(self, step: int) -> PlannedBatch: ...
-
-
 def make_plan(
     split: TokenSplit, *, batch_tokens: int, micro_batches: int, max_length: int, packing: bool, seed: int
-) -> BucketPlan | PackedPlan:
+) -> Plan:
     """Returns the plan of a recipe over the pairs of `split`."""
-    kind = PackedPlan if packing else BucketPlan
+    kind: type[Plan] = PackedPlan if packing else BucketPlan
     return kind(
         split.source.lengths,
         split.target.lengths,

@@ -7,6 +7,7 @@ batch per epoch has empty rows.
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +32,18 @@ class PlannedBatch:
     target_length: int
 
 
-class BucketPlan:
-    """Batches of pairs with similar lengths.
+@dataclass(frozen=True)
+class BatchShape:
+    """Rows and padded lengths of some batches of an epoch, and how many batches these are."""
+
+    batches: int
+    rows: int
+    source_length: int
+    target_length: int
+
+
+class Plan(abc.ABC):
+    """Batches of one epoch after the other.
 
     Args:
         source_lengths, target_lengths: int [n], pieces including the end symbol.
@@ -40,6 +51,11 @@ class BucketPlan:
         micro_batches: K; a batch's rows are a multiple of it.
         max_length: pairs with a longer side are left out.
         seed: of the shuffling.
+
+    Attributes:
+        steps_per_epoch: batches of an epoch, the same number in each.
+        max_length: as given.
+        left_out: how many pairs are left out as too long.
 
     Raises:
         DataError: no pair is short enough.
@@ -57,25 +73,18 @@ class BucketPlan:
     ) -> None:
         self._lengths = (source_lengths, target_lengths)
         self._kept = usable_pairs(source_lengths, target_lengths, max_length)
-        source, target = source_lengths[self._kept], target_lengths[self._kept]
-        self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens, micro_batches=micro_batches)
-        self._bucket_of = assign(source, target, self.buckets)
-        self._counts = batches_per_bucket(self.buckets, self._bucket_of)
         self._seed = seed
-        self._epoch: tuple[int, list[Array], Array] | None = None
-        self.steps_per_epoch = int(sum(self._counts))
         self.max_length, self.left_out = max_length, len(source_lengths) - len(self._kept)
+        self._shapes = self._arrange(batch_tokens, micro_batches)
+        self.steps_per_epoch = sum(shape.batches for shape in self._shapes)
 
+    @abc.abstractmethod
+    def _arrange(self, batch_tokens: int, micro_batches: int) -> list[BatchShape]:
+        """Prepares what `batch` needs, and returns the shapes of an epoch's batches."""
+
+    @abc.abstractmethod
     def batch(self, step: int) -> PlannedBatch:
         """Returns the batch of update number `step`, from 1."""
-        epoch, index = divmod(step - 1, self.steps_per_epoch)
-        members, order = self._shuffled(epoch)
-        b, n = order[index]
-        bucket = self.buckets[b]
-        rows = np.full(bucket.rows, -1, np.int64)
-        ids = members[b][n * bucket.rows : (n + 1) * bucket.rows]
-        rows[: len(ids)] = self._kept[ids]
-        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length)
 
     def statistics(self) -> PlanStatistics:
         """Returns the sums over one epoch; they are the same in each."""
@@ -85,10 +94,35 @@ class BucketPlan:
             steps=self.steps_per_epoch,
             source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
             target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
-            source_places=sum(n * b.rows * b.source_length for n, b in zip(self._counts, self.buckets, strict=True)),
-            target_places=sum(n * b.rows * b.target_length for n, b in zip(self._counts, self.buckets, strict=True)),
-            shapes=sum(n > 0 for n in self._counts),
+            source_places=sum(shape.batches * shape.rows * shape.source_length for shape in self._shapes),
+            target_places=sum(shape.batches * shape.rows * shape.target_length for shape in self._shapes),
+            shapes=sum(shape.batches > 0 for shape in self._shapes),
         )
+
+
+class BucketPlan(Plan):
+    """Batches of pairs with similar lengths."""
+
+    def _arrange(self, batch_tokens: int, micro_batches: int) -> list[BatchShape]:
+        source, target = (lengths[self._kept] for lengths in self._lengths)
+        self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens, micro_batches=micro_batches)
+        self._bucket_of = assign(source, target, self.buckets)
+        self._counts = batches_per_bucket(self.buckets, self._bucket_of)
+        self._epoch: tuple[int, list[Array], Array] | None = None
+        return [
+            BatchShape(count, bucket.rows, bucket.source_length, bucket.target_length)
+            for count, bucket in zip(self._counts, self.buckets, strict=True)
+        ]
+
+    def batch(self, step: int) -> PlannedBatch:
+        epoch, index = divmod(step - 1, self.steps_per_epoch)
+        members, order = self._shuffled(epoch)
+        b, n = order[index]
+        bucket = self.buckets[b]
+        rows = np.full(bucket.rows, -1, np.int64)
+        ids = members[b][n * bucket.rows : (n + 1) * bucket.rows]
+        rows[: len(ids)] = self._kept[ids]
+        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length)
 
     def _shuffled(self, epoch: int) -> tuple[list[Array], Array]:
         """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""

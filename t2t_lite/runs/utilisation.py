@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.pipeline import Plan
+from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.models.base import Cost

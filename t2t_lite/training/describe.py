@@ -9,8 +9,7 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.config import HParams
-from t2t_lite.data.packing import PackedPlan
-from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import Store
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
@@ -116,7 +115,7 @@ def _schedule(hparams: HParams, model: Any, steps: int) -> str:
     return "" if warning is None else f"\n  {warning}"
 
 
-def _batches(plan: BucketPlan | PackedPlan) -> str:
+def _batches(plan: Plan) -> str:
     s = plan.statistics()
     lines = [
         f"Batches: {s.steps:,} updates per epoch of {s.pairs:,} pairs ({s.left_out:,} left out as too long)",
@@ -129,7 +128,7 @@ def _batches(plan: BucketPlan | PackedPlan) -> str:
     return "\n".join(lines)
 
 
-def _memory_and_disk(hparams: HParams, model: Any, plan: BucketPlan | PackedPlan | None = None) -> str:
+def _memory_and_disk(hparams: HParams, model: Any, plan: Plan | None = None) -> str:
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
     shapes = micro_batch_shapes(hparams, plan)

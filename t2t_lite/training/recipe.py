@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data import pipeline
-from t2t_lite.data.packing import PackedPlan
-from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import TokenSplit
 from t2t_lite.distributed.devices import Devices, choose_devices, share_processors, use_jit
 from t2t_lite.distributed.workers import Workers
@@ -39,7 +38,7 @@ def recipe_computed_with(
     return computed_with(strategy, workers, xla=uses_xla(hparams, model), remat=model.remat)
 
 
-def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
+def recipe_plan(hparams: HParams, split: TokenSplit) -> Plan:
     """Returns the plan of a recipe's batches over `split`."""
     return pipeline.make_plan(
         split,
@@ -52,7 +51,7 @@ def recipe_plan(hparams: HParams, split: TokenSplit) -> BucketPlan | PackedPlan:
 
 
 def make_batches(
-    hparams: HParams, split: TokenSplit, plan: BucketPlan | PackedPlan, first_step: int
+    hparams: HParams, split: TokenSplit, plan: Plan, first_step: int
 ) -> Generator[pipeline.Batch, None, None]:
     """Yields the batches of `plan` from `first_step` on."""
     return pipeline.batches(
@@ -60,7 +59,7 @@ def make_batches(
     )
 
 
-def micro_batch_shapes(hparams: HParams, plan: BucketPlan | PackedPlan | None) -> list[tuple[int, int, int]]:
+def micro_batch_shapes(hparams: HParams, plan: Plan | None) -> list[tuple[int, int, int]]:
     """(rows, source length, target length) of the micro-batches of `plan`; without a plan, of the longest rows."""
     if isinstance(plan, BucketPlan):
         return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]

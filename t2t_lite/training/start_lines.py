@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.cpus import available_cpus
-from t2t_lite.data.pipeline import Plan
+from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.ops import threads
 from t2t_lite.runs.report import BOARD_FOLDER, METRICS_FILE

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.config import to_dict
-from t2t_lite.data.packing import PackedPlan
-from t2t_lite.data.pipeline import Plan
-from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus
@@ -227,7 +225,7 @@ class Trainer:
         bad_batches, log_every = self._bad_batches(step_function, report, tolerated), self.spec.hparams.log_every
         return Updates(step_function, stream, self.schedule, bad_batches, report, log_every, ahead=on_gpus())
 
-    def _largest(self, plan: BucketPlan | PackedPlan) -> tuple[int, int, int]:
+    def _largest(self, plan: Plan) -> tuple[int, int, int]:
         """Returns the shape of the micro-batch that takes the most memory."""
         shapes = micro_batch_shapes(self.spec.hparams, plan)
         return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))

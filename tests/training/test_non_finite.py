@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.config import HParams
-from t2t_lite.data.plan import BucketPlan
+from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import TrainingError
 from t2t_lite.models.moe_hparams import MoeHParams
@@ -44,10 +44,8 @@ class Case:
         rows = self.plan().batch(step).rows[part::PARTS]
         return [int(pair) for pair in rows[rows >= 0]]
 
-    def plan(self) -> BucketPlan:
-        plan = recipe_plan(self.trainer.spec.hparams, self.trainer.store.split("train"))
-        assert isinstance(plan, BucketPlan)
-        return plan
+    def plan(self) -> Plan:
+        return recipe_plan(self.trainer.spec.hparams, self.trainer.store.split("train"))
 
     def begin(self) -> None:
         self.trainer.begin()
