@@ -1,6 +1,9 @@
 """FLOPs of a training, counted pair by pair in any layout of the pairs, and FLOPs per second of the devices."""
 
+import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,10 +16,10 @@ from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.ops import threads
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import device_flops_per_second, pair_lengths, planned_flops
 from t2t_lite.training.describe import describe
-from tests import commands
 
 COST = TransformerCost(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
 RECIPE: dict[str, Any] = {"batch_tokens": 256, "micro_batches": 4, "max_length": 64, "seed": 1}
@@ -71,14 +74,27 @@ def test_the_devices_speed_is_that_of_matrix_products() -> None:
     assert 0.02 < speed / numpys < 50
 
 
-def test_on_cpus_the_reference_is_the_speed_of_all_processors() -> None:
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="a GPU takes one product after the other")
+def test_on_cpus_the_reference_is_the_sum_of_products_that_run_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Training runs one operation on each processor; relative to the speed of one, utilisation was up to 158%."""
-    done = commands.run("tests.runs.speed_worker")
-    assert done.returncode == 0, done.stderr
-    processors, ratio = done.stdout.split()
-    if int(processors) == 1:
-        pytest.skip("one processor, or a GPU")
-    assert 1.3 < float(ratio) < 1.5 * int(processors)
+    rates: list[float] = []
+    begun = threading.Barrier(3, timeout=60)
+
+    def parallel_map(function: Callable[[int], float], items: Iterable[int]) -> Iterator[float]:
+        def rate(item: int) -> float:
+            begun.wait()  # fails unless all three run
+            return function(item)
+
+        with ThreadPoolExecutor(3) as pool:
+            rates.extend(pool.map(rate, items))
+        return iter(rates)
+
+    monkeypatch.setattr(threads, "num_parallel", lambda: 3)
+    monkeypatch.setattr(threads, "parallel_map", parallel_map)
+    assert device_flops_per_second(make_strategy(Devices(1)), "float32") == sum(rates)
+    assert len(rates) == 3
 
 
 def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_hparams: HParams) -> None:
