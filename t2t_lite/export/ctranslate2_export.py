@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,10 @@ def _spec(translator: Translator) -> Any:
             _set_layer(layer, block)
         if side.final_norm:
             _set_norm(stack.layer_norm, side.final_norm)
-    spec.register_source_vocabulary(_pieces(translator.source_vocabulary))
-    spec.register_target_vocabulary(target := _pieces(translator.target_vocabulary))
+    source, target = (_pieces(side) for side in (translator.source_vocabulary, translator.target_vocabulary))
+    source[EOS] = target[EOS] = _end(source, target)
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
     # A vocabulary without an unknown piece can write every text, but the engine needs a name for one.
     spec.config.unk_token = target[translator.target_vocabulary.unknown or PAD]
     spec.config.eos_token = target[EOS]
@@ -133,9 +135,19 @@ def _pieces(vocabulary: AnyVocabulary) -> list[str]:
     names: dict[str, None] = {}
     for i, piece in enumerate(pieces):
         taken = not piece or piece in names
-        spare = (name for n in itertools.count() if (name := f"<{i}.{n}>") not in pieces)
-        names[next(spare) if taken else piece] = None
+        names[_spare(i, pieces) if taken else piece] = None
     return [*names]
+
+
+def _end(source: list[str], target: list[str]) -> str:
+    """A name of EOS for both sides: the engine looks the target's name up in the source vocabulary, too."""
+    others = {*source[:EOS], *source[EOS + 1 :], *target[:EOS], *target[EOS + 1 :]}
+    return _spare(EOS, others) if target[EOS] in others else target[EOS]
+
+
+def _spare(i: int, taken: Collection[str]) -> str:
+    """A name for the piece `i` that is not `taken`."""
+    return next(name for n in itertools.count() if (name := f"<{i}.{n}>") not in taken)
 
 
 def _set_layer(spec: Any, block: Any) -> None:

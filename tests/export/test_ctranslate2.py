@@ -21,9 +21,14 @@ from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.text.subwords import SubwordVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_files import AnyVocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
+from tests.subword_files import PIECES as SUBWORDS
+from tests.subword_files import file_of
 
 LINES, PIECES, LONGEST = 30, 9, 15  # for the search: sources of 9 pieces, outputs of 15
 SMALL = TransformerHParams(
@@ -58,13 +63,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "d_k": 4,
         "d_v": 12,
     },
+    "subwords and bytes": {"share_embeddings": False},
+    "tokens and subwords": {"share_embeddings": False},
 }
-TWO_VOCABULARIES = {"d_k < d_v, three matrices", "d_k > d_v, one head"}
+_SUBWORDS = SubwordVocabulary(file_of(SUBWORDS))
+# The end is "<EOS>_" in subwords, "<EOS>" in bytes and tokens; the token "<EOS>_" is an ordinary one.
+KINDS: dict[str, tuple[AnyVocabulary, AnyVocabulary]] = {
+    "subwords and bytes": (_SUBWORDS, ByteVocabulary()),
+    "tokens and subwords": (TokenVocabulary(b"<pad>\n<EOS>\nUNK\n<EOS>_\nThe\n"), _SUBWORDS),
+}
+TWO_VOCABULARIES = {"d_k < d_v, three matrices", "d_k > d_v, one head", *KINDS}
 
 
 class Text(NamedTuple):
-    source: Vocabulary
-    target: Vocabulary
+    source: AnyVocabulary
+    target: AnyVocabulary
     sources: list[str]
     targets: list[str]
 
@@ -97,14 +110,13 @@ def _engine(version: Path) -> Any:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path) -> None:
+    if variant in KINDS:  # without the last line: its "<pad>" is the padding in a vocabulary of tokens
+        text = Text(*KINDS[variant], text.sources[:-1], text.targets[:-1])
     translator = _translator(text, variant)
     version = export_ctranslate2(translator, tmp_path, {}, precision="float32")
     sources = [text.source.encode(line) for line in text.sources]
     targets = [translator.target_vocabulary.encode(line) for line in text.targets]
-    theirs = _engine(version).score_batch(
-        [text.source.pieces(ids) for ids in sources],
-        [translator.target_vocabulary.pieces(ids) for ids in targets],
-    )
+    theirs = _engine(version).score_batch(_named(version, "source", sources), _named(version, "target", targets))
     rows = [tf.ragged.constant([[*ids, EOS] for ids in side]).to_tensor() for side in (sources, targets)]
     logits = np.array(translator.model(dict(zip(("source", "target"), rows, strict=True))), np.float64)
     logits[..., PAD] = -np.inf  # never an output
@@ -112,6 +124,13 @@ def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path)
     for found, wanted, ids in zip(theirs, ours, targets, strict=True):
         np.testing.assert_allclose(found.log_probs, wanted[: len(ids) + 1], atol=1e-4, rtol=0)
     assert np.std(ours[:, :PIECES]) > 0.3  # they differ widely
+
+
+def _named(version: Path, side: str, rows: list[list[int]]) -> list[list[str]]:
+    """The pieces of ids by the names that the engine knows."""
+    file = version / f"{side}_vocabulary.json"
+    names = json.loads((file if file.exists() else version / "shared_vocabulary.json").read_text(encoding="utf-8"))
+    return [[names[i] for i in row] for row in rows]
 
 
 def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
