@@ -44,6 +44,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     If there is no dev score among them, the training's evaluation after the weights' last update counts, where the
     recipe had the same search then; the checkpoint has a record of it. A mean of checkpoints has no such evaluation.
     """
+    from t2t_lite.export.model_card import signature_of
     from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.report import read_metrics
     from t2t_lite.runs.scores_file import describe_weights, scores_of
@@ -63,7 +64,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
             "split": "dev",
             "metric": "score" if name == "dev_score" else problem.metric,
             "value": value,
-            "signature": problem.make_metric().signature,
+            "signature": signature_of(problem),
             "weights": weights,
             **({"lines": lines} if lines else {}),
         }

@@ -17,6 +17,7 @@ import tensorflow as tf
 from t2t_lite import __version__, config
 from t2t_lite.config import HParams
 from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import UsageError
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
 from t2t_lite.text.codec import Outputs
@@ -56,8 +57,9 @@ def model_card(
         hparams: those the model runs with, decoding included.
         model, hparams_set: their registered names.
         checkpoint, step: which weights of the run.
-        scores: of exactly these weights, each with its split, metric, value and signature; empty where there are none.
-        pairs: sentence pairs by split; empty where the prepared data is gone.
+        scores: of exactly these weights, each with its split, metric, value and signature (None: not known); empty
+            where there are none.
+        pairs: sentence pairs by split; empty where the data that the run was trained on are not there.
     """
     int8 = int8_matrices(translator.model).values()
     shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
@@ -91,8 +93,16 @@ def model_card(
     }
 
 
-def _trees(outputs: Outputs, problem: Problem) -> dict[str, str]:
-    return {**outputs.describe(), problem.metric: problem.make_metric().signature}
+def _trees(outputs: Outputs, problem: Problem) -> dict[str, str | None]:
+    return {**outputs.describe(), problem.metric: signature_of(problem)}
+
+
+def signature_of(problem: Problem) -> str | None:
+    """How the problem's metric is computed; None: not known here, where something that it needs is not installed."""
+    try:
+        return problem.make_metric().signature
+    except (UsageError, ImportError, OSError, RuntimeError):
+        return None
 
 
 def _first_line(problem: Problem) -> str:

@@ -113,6 +113,20 @@ def test_the_advice_for_a_missing_tokeniser_works(korean: list[str]) -> None:
         assert [score["name"] for score in json.loads(done.stdout)["scores"]] == names
 
 
+@pytest.mark.parametrize("line", ["import absent_package", 'return bleu.bleu(tokenize="absent")'])
+def test_a_run_is_exported_where_its_metric_cannot_be_made(
+    trained: tuple[Path, Path, str], tmp_path: Path, line: str
+) -> None:
+    code = USERS.replace("        return SameLength()", f"        from t2t_lite.metrics import bleu\n        {line}")
+    (tmp_path / "__init__.py").write_text(code, encoding="utf-8")
+    (trained[1] / "dev.scores.json").unlink(missing_ok=True)  # has the signature of where it was written
+    flags = [f"--usr_dir={tmp_path}", f"--output_dir={trained[1]}", f"--export_dir={tmp_path / 'export'}"]
+    done = commands.run("t2t_lite.bin.exporter", *flags, "--checkpoint=2")
+    assert done.returncode == 0, done.stderr
+    card = json.loads((tmp_path / "export" / "1" / "assets" / "model_card.json").read_text(encoding="utf-8"))
+    assert [(score["metric"], score["signature"]) for score in card["scores"]] == [("score", None)]
+
+
 class _Own:
     signature = "own"
 
