@@ -85,9 +85,12 @@ def _trained(run: OpenRun) -> config.HParams | None:
 
 def _pairs(run: OpenRun) -> dict[str, int]:
     try:
-        return {split: facts["pairs"] for split, facts in run.store().manifest["splits"].items()}
+        store = run.store()
     except (DataError, OSError):  # a run can be exported without its data, or with a folder that cannot be read
         return {}
+    if run.spec.data_sha256 not in (None, store.checksum):  # prepared again since, and the run was not trained on them
+        return {}
+    return {split: facts["pairs"] for split, facts in store.manifest["splits"].items()}
 
 
 _SHARED = ("made_by", "date", "problem", "vocabularies", "trees", "versions", "batching", "licence")

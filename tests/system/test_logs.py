@@ -200,6 +200,13 @@ def test_a_run_whose_data_cannot_be_read_has_a_card(copy: Path) -> None:
     assert make_card(open_run(copy))["training_data"]["pairs"] == {}
 
 
+def test_a_card_does_not_count_data_that_were_prepared_again_since(copy: Path) -> None:
+    spec = read_run(copy)
+    for known, pairs in (("ef" * 32, {}), (None, {"train": 1000, "dev": 12, "test": 16})):
+        write_run(copy, dataclasses.replace(spec, data_sha256=known))
+        assert make_card(open_run(copy))["training_data"]["pairs"] == pairs
+
+
 def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
     for split in ("test", "dev"):
         (copy / f"{split}.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
