@@ -79,8 +79,10 @@ class Parser(argparse.ArgumentParser):
 
     def _path(self, action: argparse.Action, text: str) -> str:
         """Expands ~, as a shell does only at the start of a word, in each of several paths."""
+        flag = action.option_strings[-1]
+        if not text:
+            self.error(f"{flag} is given without a value, as with a shell's variable that is not set. Give a path.")
         if "://" in text:
-            flag = action.option_strings[-1]
             self.error(f"{flag}={text}: only paths of this machine are taken. Mount what is elsewhere, or copy it.")
         return ",".join(map(os.path.expanduser, text.split(",")))
 

@@ -39,6 +39,8 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         ("query", ["--server=a:1", "--servable_name=x"], "there is no flag --servable_name. tensor2tensor's"),
         ("datagen", ["--data_dir=d"], "the following arguments are required: --problem"),
         ("exporter", ["--output_dir=gs://b/x"], "--output_dir=gs://b/x: only paths of this machine are taken."),
+        ("exporter", ["--output_dir=a,b", "--export_dir="], "--export_dir is given without a value, as with a "),
+        ("decoder", ["--output_dir=a", "--input", ""], "--input is given without a value, as with a shell's variable "),
     ],
 )
 def test_flags_of_each_kind(command: str, flags: list[str], message: str) -> None:
