@@ -119,7 +119,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.saved_model is not None:
         _check_export(args.saved_model)
     if args.output is not None:
-        output.check_output("output", args.output)
+        text = output.STANDARD_INPUT if args.input is None else args.input
+        output.check_output("output", args.output, None if args.split else text)
     interrupts = cli.Interrupts()
     first, end, live, at_hand = 0, 0, None, sys.maxsize  # lines
     if line_source.is_file(args.input):

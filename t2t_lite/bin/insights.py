@@ -85,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
     for flag in _FILES:
         if getattr(args, flag) is not None:
-            output.check_output(flag, getattr(args, flag))
+            output.check_output(flag, getattr(args, flag), args.input)
     if args.picture is not None:
         from t2t_lite.insights.picture import check_matplotlib
 

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from t2t_lite.data.compressed import split_suffix
 from t2t_lite.errors import UsageError
 from t2t_lite.files import replace_file
 
 if TYPE_CHECKING:
     from t2t_lite.client import response
     from t2t_lite.decoding.translate import Hypothesis
+
+STANDARD_INPUT = 0  # its file descriptor
 
 
 def check_folder(flag: str, folder: str) -> None:
@@ -28,8 +31,12 @@ def check_folder(flag: str, folder: str) -> None:
         raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
 
 
-def check_output(flag: str, path: str) -> None:
-    """Raises UsageError if `write_file` could not write there."""
+def check_output(flag: str, path: str, source: str | int | None = None) -> None:
+    """Raises UsageError if `write_file` could not write there, or should not.
+
+    Args:
+        source: what is read, a path or a file descriptor, which may not be written to; None: nothing of the user's.
+    """
     if os.path.isdir(path):
         raise UsageError(f"--{flag}={path} is a folder, not a file.")
     if os.path.exists(path) and not os.path.isfile(path):  # a device is written to, whoever may write to its folder
@@ -37,6 +44,14 @@ def check_output(flag: str, path: str) -> None:
             raise UsageError(f"--{flag}={path} cannot be written to.")
         return
     check_folder(flag, os.path.dirname(path) or ".")
+    suffix = split_suffix(path)[1]
+    if suffix:  # else commands that read it would call it damaged
+        raise UsageError(
+            f"--{flag}={path}: it is written uncompressed. Leave the ending {suffix} out, and compress the file "
+            "afterwards."
+        )
+    if source is not None and os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path):
+        raise UsageError(f"--{flag}={path} is the input, which would be overwritten. Give another --{flag}.")
 
 
 def write_file(path: str, data: bytes) -> None:

@@ -16,7 +16,7 @@ from t2t_lite.bin.parser import ShowVersion
 from t2t_lite.client import grpc
 from t2t_lite.client.client import PROTOCOLS, ServerTranslator
 from t2t_lite.data.sources import decode_lines, read_lines
-from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.errors import T2TError
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -82,10 +82,7 @@ def _seconds(text: str) -> float:
 def _run(args: argparse.Namespace) -> int:
     lines = _input_lines(args.input)
     if args.output is not None:
-        output.check_output("output", args.output)
-        source = 0 if args.input is None else args.input  # 0: standard input
-        if os.path.isfile(args.output) and os.path.samestat(os.stat(source), os.stat(args.output)):
-            raise UsageError(f"--output={args.output} is the input, which would be overwritten while it is read.")
+        output.check_output("output", args.output, output.STANDARD_INPUT if args.input is None else args.input)
     if args.input is None and sys.stdin.isatty():  # a conversation: each line is answered before the next
         args.batch_size = args.concurrency = 1
     if args.protocol == "grpc":
