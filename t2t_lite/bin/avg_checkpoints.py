@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     forget_default(args.output_dir)
     print("The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint.")
     best = " [--checkpoint=best]" if list_checkpoints(args.output_dir, BEST) else ""
-    print(f"\nNext: t2t-lite-eval --output_dir={args.output_dir} --split=dev{best}")
+    print(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{best}")
     return 0
 
 

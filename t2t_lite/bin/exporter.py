@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,10 +164,11 @@ def _report(version: Path, name: str, card: dict[str, Any]) -> None:
     if name == "ctranslate2":
         print(f"\nNext: {version / 'README.txt'} has the Python that translates with it")
         return
-    base, name = version.parent, card["problem"]["name"]
+    base, whole = (shlex.quote(str(path)) for path in (version.parent, version.parent.resolve()))
+    name = card["problem"]["name"]
     print(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
     print(
-        f"or:   docker run -p 127.0.0.1:8501:8501 -v {base.resolve()}:/models/{name} -e MODEL_NAME={name} "
+        f"or:   docker run -p 127.0.0.1:8501:8501 -v {whole}:/models/{name} -e MODEL_NAME={name} "
         f"tensorflow/serving:2.20.0\n      t2t-lite-query --server=localhost:8501 --model={name}"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -158,8 +159,9 @@ def _run(args: argparse.Namespace) -> int:
         except KeyboardInterrupt as stopped:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
             return 143 if isinstance(stopped, cli.Terminated) else 130
-    print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir} --input=FILE")
-    print(f"or:   t2t-lite-exporter --output_dir={args.output_dir}   (for TensorFlow Serving or CTranslate2)")
+    run = shlex.quote(args.output_dir)
+    print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
+    print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving or CTranslate2)")
     return 0
 
 

@@ -291,7 +291,7 @@ def _score(args: argparse.Namespace, trainer: Trainer) -> None:
     ]
     for name, value in rows:
         print(f"{name + ':':14}{value}")
-    print(f"\nNext: t2t-lite-decoder --output_dir={args.output_dir}   (reads lines, writes translations)")
+    print(f"\nNext: t2t-lite-decoder --output_dir={shlex.quote(args.output_dir)}   (reads lines, writes translations)")
 
 
 if __name__ == "__main__":

@@ -157,13 +157,14 @@ def test_eval_of_a_run_equals_scoring_its_files(run: Run, folder: Path, corpus: 
 
 @pytest.mark.parametrize(("flag", "steps"), [("--last=2", (100, 120)), ("--steps=80,40", (40, 80))])
 def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> None:
+    copy = copy.rename(copy.with_name("a run"))
     write_default(copy, "best", str(copy / "averaged" / f"model-{steps[-1]}"), {})
     done = run("avg_checkpoints", f"--output_dir={copy}", flag)
     path = copy / "averaged" / f"model-{steps[-1]}"
     listed = "".join(f"  {copy}/checkpoints/model-{step}\n" for step in steps)
     assert done.stdout.startswith(f"{path}: the mean of 2 checkpoints:\n{listed}")
     assert "\nThe mean has not been scored on dev. The other commands take it from now on, unless " in done.stdout
-    assert done.stdout.endswith(f"\nNext: t2t-lite-eval --output_dir={copy} --split=dev [--checkpoint=best]\n")
+    assert done.stdout.endswith(f"\nNext: t2t-lite-eval --output_dir='{copy}' --split=dev [--checkpoint=best]\n")
     assert find(copy) == str(path)  # averaging by hand overrides the trainer's choice
     assert done.stderr == ""
     assert [p.name for p in (copy / "averaged").glob("*.index")] == [f"{path.name}.index"]

@@ -45,8 +45,10 @@ def _flags(folder: Path, output_dir: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def imported(run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output_dir = tmp_path_factory.mktemp("made_up") / "run"
-    run("importer", *_flags(folder, output_dir), f"--extra_length={EXTRA}", "--target_space_id=3")
+    output_dir = tmp_path_factory.mktemp("made_up") / "a run"
+    done = run("importer", *_flags(folder, output_dir), f"--extra_length={EXTRA}", "--target_space_id=3")
+    assert f"\nNext: t2t-lite-decoder --output_dir='{output_dir}' --input=FILE\n" in done.stdout
+    assert f"\nor:   t2t-lite-exporter --output_dir='{output_dir}'   (" in done.stdout
     return output_dir
 
 
