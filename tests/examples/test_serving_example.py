@@ -252,7 +252,9 @@ def test_kubernetes_sends_requests_only_where_stable_can_be_asked(server: Server
 def test_the_proxy_lets_nothing_through_but_translation() -> None:
     text = (EXAMPLE / "nginx.conf").read_text(encoding="utf-8")
     [pattern] = re.findall(r"location ~ (\S+) \{", text)
-    assert re.search(pattern, f"/v1/models/{NAME}/labels/stable:predict")
+    for label in ("stable", "Canary_2"):
+        assert gate._LABEL.fullmatch(label)
+        assert re.search(pattern, f"/v1/models/{NAME}/labels/{label}:predict")
     for path in (METRICS, f"/v1/models/{NAME}", f"/v1/models/{NAME}/labels/stable/metadata", "/v1/models/b:predict"):
         assert not re.search(pattern, path)
     assert "proxy_pass http://gate:8600;" in text
