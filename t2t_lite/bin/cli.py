@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 from t2t_lite.bin.parser import Parser as Parser
-from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.errors import T2TError, UsageError, did_you_mean
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
+_WEIGHTS = ("best", "averaged", "newest")  # or a step
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -238,11 +239,20 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def checkpoint(text: str) -> str:
+    """The `type` of a flag that names weights of a run."""
+    if text not in _WEIGHTS and not text.isdecimal():
+        advice = did_you_mean(text, _WEIGHTS)
+        raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000.{advice}")
+    return text
+
+
 def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, help: str = RUNS_HELP) -> None:
     """Adds the flags that name one or more trained runs and their weights; `help` is the help of --output_dir."""
     parser.add_argument("--output_dir", metavar="DIR", required=required, help=help)
     parser.add_argument(
         "--checkpoint",
+        type=checkpoint,
         metavar="best|averaged|newest|N",
         help="which weights; default: averaged or best, whichever the trainer found better on dev; else the newest",
     )

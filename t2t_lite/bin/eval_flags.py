@@ -37,7 +37,7 @@ def _add_run_flags(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--output_dir", metavar="DIR", help=cli.RUNS_HELP)
     run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
     run.add_argument(
-        "--checkpoint", type=_checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
+        "--checkpoint", type=cli.checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
     )
     run.add_argument("--precision", choices=cli.PRECISIONS, help=cli.PRECISION_HELP)
     run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
@@ -119,12 +119,6 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
     scores.add_argument(
         "--json", action="store_true", help="print one JSON object instead of lines; of --score one a line"
     )
-
-
-def _checkpoint(text: str) -> str:
-    if text in ("best", "averaged", "newest") or text.isdecimal():
-        return text
-    raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000")
 
 
 def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

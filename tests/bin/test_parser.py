@@ -40,6 +40,12 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         ("datagen", ["--data_dir=d"], "the following arguments are required: --problem"),
         ("exporter", ["--output_dir=gs://b/x"], "--output_dir=gs://b/x: only paths of this machine are taken."),
         ("exporter", ["--output_dir=a,b", "--export_dir="], "--export_dir is given without a value, as with a "),
+        (
+            "decoder",
+            ["--output_dir=a", "--checkpoint=bset"],
+            "argument --checkpoint: 'bset' is neither best, averaged, newest nor a step such as 1000. Did you mean",
+        ),
+        ("exporter", ["--output_dir=a", "--checkpoint=bset"], "argument --checkpoint: 'bset' is neither"),
         ("decoder", ["--output_dir=a", "--input", ""], "--input is given without a value, as with a shell's variable "),
     ],
 )

@@ -194,8 +194,8 @@ def test_checkpoints_that_are_not_there_or_damaged(run: Run, trained: tuple[Path
     run_dir = tmp_path / "run"
     shutil.copytree(trained[0], run_dir)
     decode = ("decoder", f"--output_dir={run_dir}")
-    done = run(*decode, "--checkpoint=bset", status=2)
-    assert f"There is no checkpoint 'bset' in {run_dir}. Did you mean 'best'?" in done.stderr
+    done = run(*decode, "--checkpoint=10", status=2)
+    assert f"There is no checkpoint '10' in {run_dir}. Did you mean '120' or '100'?" in done.stderr
     assert "There are: averaged, best, newest, 40, 60, 80, 100, 120." in done.stderr
 
     data = run_dir / "checkpoints" / "model-80.data-00000-of-00001"
