@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, line_source, output, sampler_flags
+from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator
     from t2t_lite.export.exported import ExportedTranslator
-    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 _SEARCH = ("precision", "beam_size", "length_penalty", "extra_length", "max_source_length")
 # The flags for what is fixed in an exported model.
@@ -208,27 +208,7 @@ def _open(
         exported = _open_export(args)
         search = {name: exported.card["hparams"].get(name) for name in _SEARCH}
         return exported, _content(exported.folder / "variables" / "variables.index"), search, []
-    run = _open_run(args, folders)
-    run.translator.sampling = sampling
-    lines = run.store().text(args.split)[0] if args.split else []
-    identity = ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members)
-    precision = args.precision or ",".join(member.model.compute_dtype for member in run.members)
-    return run.translator, identity, {**run.translator.settings, "precision": precision}, lines
-
-
-def _content(index: Path) -> str:
-    """Returns the checksum of a checkpoint's index, which holds the checksums of its weights."""
-    return hashlib.sha256(index.read_bytes()).hexdigest()
-
-
-def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | OpenEnsemble:
-    from t2t_lite.ops.int8_product import check_machine
-    from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.runs.open_run import open_runs
-
-    if args.precision == "int8":
-        check_machine()
-    run = open_runs(
+    run = open_to_decode(
         folders,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,
@@ -239,8 +219,16 @@ def _open_run(args: argparse.Namespace, folders: Sequence[str]) -> OpenRun | Ope
         max_source_length=args.max_source_length,
         decode_batch_tokens=args.decode_batch_tokens,
     )
-    run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
-    return run
+    run.translator.sampling = sampling
+    lines = run.store().text(args.split)[0] if args.split else []
+    identity = ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members)
+    precision = args.precision or ",".join(member.model.compute_dtype for member in run.members)
+    return run.translator, identity, {**run.translator.settings, "precision": precision}, lines
+
+
+def _content(index: Path) -> str:
+    """Returns the checksum of a checkpoint's index, which holds the checksums of its weights."""
+    return hashlib.sha256(index.read_bytes()).hexdigest()
 
 
 def _check_export(folder: str) -> None:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.demo.backends import Backend
@@ -91,11 +92,8 @@ def _backend(args: argparse.Namespace) -> Backend:
     folders = cli.check_runs(args)
     cli.load_tensorflow()
     from t2t_lite.bin.run_card import make_card
-    from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.runs.open_run import open_runs
 
-    run = open_runs(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
-    run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
+    run = open_to_decode(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
     return backends.Run(run.translator, make_card(run))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli, output
+from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.errors import DataError
 
 if TYPE_CHECKING:
@@ -176,12 +177,9 @@ def _report(args: argparse.Namespace, found: Import, parameters: int) -> None:
 def _check(args: argparse.Namespace, toolkit: str, inputs: list[str], outputs: list[str]) -> None:
     from t2t_lite.importers.own_decodes import compare
     from t2t_lite.ops import threads
-    from t2t_lite.ops.prepacked import is_supported
-    from t2t_lite.runs.open_run import open_run
 
     threads.set_inter_op_parallelism()
-    run = open_run(args.output_dir)
-    run.translator.prepack = is_supported(run.model.compute_dtype)
+    run = open_to_decode([args.output_dir])
     found = compare(run.translator, inputs, outputs)
     print(f"{'check:':<14} {found.equal:,} of {found.lines:,} outputs are equal to those of {args.check}")
     if found.first is None:
