@@ -23,7 +23,6 @@ from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
-from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
