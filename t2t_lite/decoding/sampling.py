@@ -8,11 +8,13 @@ Legend: B sentences, K samples of a sentence, S source length, L longest output,
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import Any
 
 import tensorflow as tf
 
 from t2t_lite.decoding.search import Search, State, with_symbol
+from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from t2t_lite.samplers.base import Sampler
@@ -29,9 +31,17 @@ class Sampling:
     seed: Any
 
 
-def seed_variable(seed: int) -> Any:
-    """Returns a uint64 variable; the graph that reads it draws with any seed that is assigned to it."""
-    return tf.Variable(seed % 2**64, trainable=False, dtype=tf.uint64)
+def seed_variable(seed: Any) -> Any:
+    """Returns a uint64 variable; the graph that reads it draws with any seed that is assigned to it.
+
+    Raises:
+        UsageError: `seed` is not an integer, of Python or of NumPy.
+    """
+    try:
+        value = operator.index(seed) % 2**64
+    except TypeError:
+        raise UsageError(f"seed={seed!r} is not an integer. Give a whole number, such as seed=1.") from None
+    return tf.Variable(value, trainable=False, dtype=tf.uint64)
 
 
 def sample(

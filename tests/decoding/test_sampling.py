@@ -1,6 +1,7 @@
 """Sampling against the model's own probabilities, and against greedy search."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.decoding.sampling import Sampling, sample, sentence_keys, uniform
+from t2t_lite.decoding.sampling import Sampling, sample, seed_variable, sentence_keys, uniform
 from t2t_lite.decoding.score import log_probs
+from t2t_lite.errors import UsageError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
@@ -150,3 +152,14 @@ def test_points_are_uniform() -> None:
     for axis in range(3):  # neighbours are not correlated
         one, other = np.moveaxis(points, axis, 0)[:-1].ravel(), np.moveaxis(points, axis, 0)[1:].ravel()
         assert abs(np.corrcoef(one, other)[0, 1]) < 4 / one.size**0.5
+
+
+@pytest.mark.parametrize("seed", [3, np.int64(3), np.uint64(3), 3 - 2**64, 2**64 + 3])
+def test_a_seed_is_any_integer(seed: Any) -> None:
+    assert seed_variable(seed).numpy() == 3
+
+
+@pytest.mark.parametrize("seed", [None, 2.7, "3", np.float32(3)])
+def test_what_is_no_seed_is_said(seed: Any) -> None:
+    with pytest.raises(UsageError, match=rf"^seed={re.escape(repr(seed))} is not an integer\. Give a whole number"):
+        seed_variable(seed)
