@@ -38,6 +38,16 @@ def check_options(owner: str, given: Iterable[str], known: Collection[str]) -> N
             raise UsageError(f"{owner} has no option {name!r}; {takes}.{did_you_mean(name, known)}")
 
 
+def check_characters(lines: Iterable[str]) -> None:
+    """Raises UsageError if a line holds half a character, as JSON may, which no UTF-8 has."""
+    try:
+        "".join(lines).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{error.object[error.start]!r} in a line is not a character (half of one, in UTF-16)."
+        ) from None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns ' Did you mean ...?' for the names nearest to `name`, or '' where none is near."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError, UsageError, check_characters
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -103,7 +103,8 @@ class LoadedRun(Loaded):
 
         if int8_matrices(self.model):
             raise UsageError("attention is not for a run loaded with precision='int8'. Load it in another precision.")
-        return attend(self._run.translator, [source], target)[0]
+        [source, *given] = _without_ends([source] if target is None else [source, target])
+        return attend(self._run.translator, [source], *given)[0]
 
     def _translator(self, search: Mapping[str, Any], n: int) -> Translator:
         """Returns the run's own translator, or one of its model with another search, kept for the next call."""
@@ -232,11 +233,18 @@ def _checkpoint(run: Path, path: Path) -> str | None:
 def _checked(lines: Iterable[str]) -> list[str]:
     if isinstance(lines, str):
         raise UsageError("translate takes a list of lines, not one string. Give [line].")
-    return [line.removesuffix("\n") for line in lines]  # a file's lines end in it
+    return _without_ends(lines)
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     pairs = list(pairs)
     if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
         raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
-    return [source for source, _ in pairs], [target for _, target in pairs]
+    return _without_ends(source for source, _ in pairs), _without_ends(target for _, target in pairs)
+
+
+def _without_ends(lines: Iterable[str]) -> list[str]:
+    """Returns lines as the commands read them: an open file's end in a line break. UsageError for half a character."""
+    lines = [line.removesuffix("\n").removesuffix("\r") for line in lines]
+    check_characters(lines)
+    return lines

@@ -17,7 +17,7 @@ from t2t_lite.client.errors import BusyError, NoAnswerError, ServerError, Unknow
 from t2t_lite.client.grpc import Rpc
 from t2t_lite.client.response import ServedHypothesis, hypotheses
 from t2t_lite.client.rest import Rest
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import UsageError, check_characters, did_you_mean
 
 _MAX = 1_000_000  # far above any use, and below the limits of sockets and iterators
 _ATTEMPTS = 6
@@ -160,12 +160,7 @@ class ServerTranslator:
 
     def _ask(self, texts: Sequence[str], nbest: int) -> list[list[ServedHypothesis]]:
         """Sends one request, and repeats it while the server is busy."""
-        try:
-            "".join(texts).encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise UsageError(
-                f"{error.object[error.start]!r} in a line is not a character (half of one, in UTF-16)."
-            ) from None
+        check_characters(texts)
         signature = "serving_default" if nbest == 1 else "nbest"
         for attempt in itertools.count(1):
             try:

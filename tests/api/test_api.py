@@ -1,5 +1,6 @@
 """The Python interface compared with the commands: a run gives the same translations, scores and attention."""
 
+import json
 import os
 import platform
 import subprocess
@@ -17,41 +18,7 @@ from t2t_lite.decoding.translate import padded
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from tests import commands
-
-RECIPE = {
-    "num_layers": 1,
-    "d_model": 64,
-    "d_ff": 64,
-    "num_heads": 2,
-    "dropout": 0,
-    "batch_tokens": 1024,
-    "max_length": 32,
-    "warmup_steps": 40,
-    "train_steps": 60,
-    "save_every": 20,
-    "eval_every": 60,
-    "extra_length": 5,
-}
-
-LINES = ["ein Haus", "", "der Hund schläft", "die kleine Katze sieht den Hund"]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedRun:
-    folder = tmp_path_factory.mktemp("api") / "run"
-    return t2t_lite.train("toy_ende", "tiny", folder, overrides=RECIPE, num_workers=1)
-
-
-@pytest.fixture(scope="module")
-def folder(run: LoadedRun) -> Path:
-    return Path(run.checkpoint).parents[1]
-
-
-@pytest.fixture(scope="module")
-def export(folder: Path) -> Path:
-    done = commands.run("t2t_lite.bin.exporter", f"--output_dir={folder}", f"--export_dir={folder.parent / 'export'}")
-    assert done.returncode == 0, done.stderr
-    return folder.parent / "export"
+from tests.api.conftest import LINES
 
 
 def _decoded(folder: Path, *flags: str) -> list[str]:
@@ -118,6 +85,39 @@ def test_lines_and_pairs_that_come_one_by_one(run: LoadedRun, tmp_path: Path) ->
     with open(tmp_path / "in.de") as lines:
         assert run.translate(lines) == run.translate(LINES)
     assert run.score(zip(*zip(*PAIRS, strict=True), strict=True)) == run.score(PAIRS) != []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_end_of_a_line_is_not_read(run: LoadedRun, tmp_path: Path, end: str) -> None:
+    """In the lines of open files, and in the command's files."""
+    files = [tmp_path / "in.de", tmp_path / "in.en"]
+    for path, side in zip(files, zip(*PAIRS, strict=True), strict=True):
+        path.write_text("".join(f"{line}\n" for line in side), newline=end)
+    with open(files[0], newline="") as sources, open(files[1], newline="") as targets:
+        found = run.score(zip(sources, targets, strict=True))
+    assert found == run.score(PAIRS)
+    flags = [f"--output_dir={Path(run.checkpoint).parents[1]}", f"--sources={files[0]}", f"--targets={files[1]}"]
+    done = commands.run("t2t_lite.bin.eval", "--score", "--json", *flags)
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    assert [row["tokens"] for row in rows] == [pair.tokens for pair in found]
+    np.testing.assert_allclose([row["log_prob"] for row in rows], [pair.log_prob for pair in found], rtol=1e-5)
+    with open(files[0], newline="") as lines:
+        assert run.nbest(lines, 2) == run.nbest(LINES, 2)
+    plain, read = run.attention(*PAIRS[3]), run.attention(*(f"{side}{end}" for side in PAIRS[3]))
+    assert (read.source, read.translations[0].target) == (plain.source, plain.translations[0].target)
+
+
+def test_half_a_character_is_said(run: LoadedRun) -> None:
+    half = json.loads(r'"ein \ud800 Haus"')
+    for call in (
+        lambda: run.translate(["ein Haus", half]),
+        lambda: run.score([("ein Haus", half)]),
+        lambda: run.score([(half, "a house")]),
+        lambda: run.attention(half),
+        lambda: run.attention("ein Haus", half),
+    ):
+        with pytest.raises(UsageError, match=r"'\\ud800' in a line is not a character"):
+            call()
 
 
 PAIRS = [("ein Haus", "a house"), ("", "a house"), ("der Hund schläft", ""), (LINES[3], "the small cat sees the dog")]
