@@ -177,7 +177,8 @@ def load(
     from t2t_lite.export.export_folder import versions
     from t2t_lite.runs.run_dir import has_run
 
-    path = Path(path)
+    path = Path(os.path.expanduser(path))
+    usr_dir = usr_dir and os.path.expanduser(usr_dir)
     load_tensorflow()
     if (path / "saved_model.pb").is_file() or versions(path):
         from t2t_lite.export.exported import ExportedTranslator

@@ -32,7 +32,10 @@ def train(
     """
     from t2t_lite.bin import trainer
 
-    argv = [f"--problem={problem}", f"--hparams_set={hparams}", f"--output_dir={os.fspath(output_dir)}"]
+    output_dir = os.path.expanduser(output_dir)
+    if flags.get("usr_dir"):
+        flags["usr_dir"] = os.path.expanduser(flags["usr_dir"])
+    argv = [f"--problem={problem}", f"--hparams_set={hparams}", f"--output_dir={output_dir}"]
     if overrides:
         argv.append("--hparams=" + ",".join(f"{name}={value}" for name, value in overrides.items()))
     if "shared_vocab" in flags:  # as a problem's constructor has it

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from t2t_lite.decoding.translate import padded
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from tests import commands
-from tests.api.conftest import LINES
+from tests.api.conftest import LINES, RECIPE
 
 
 def _decoded(folder: Path, *flags: str) -> list[str]:
@@ -176,6 +177,21 @@ def test_a_checkpoint_is_opened_by_its_path(run: LoadedRun, folder: Path) -> Non
     same = t2t_lite.load(folder)
     assert same.translate(LINES) == run.translate(LINES)
     assert same.model.count_params() == run.model.count_params() > 0
+
+
+def test_a_path_may_begin_with_the_home_folder(
+    run: LoadedRun, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "my_code").mkdir()
+    (tmp_path / "my_code" / "__init__.py").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    opened = t2t_lite.load("~/run", usr_dir="~/my_code")
+    trained = t2t_lite.train("toy_ende", "tiny", "~/run", overrides=RECIPE, num_workers=1, usr_dir="~/my_code")
+    for found in (opened, trained):
+        assert isinstance(found, LoadedRun)
+        assert Path(found.checkpoint).parents[1] == tmp_path / "run"
+        assert found.translate(LINES[:1]) == run.translate(LINES[:1])
 
 
 def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path) -> None:
