@@ -173,7 +173,7 @@ def load(
         DataError: there is nothing to open at `path`, or it is damaged.
         UsageError: invalid settings, or int8 on a machine that cannot run it.
     """
-    from t2t_lite.bin.cli import load_tensorflow
+    from t2t_lite.bin.cli import load_tensorflow, quiet
     from t2t_lite.export.export_folder import versions
     from t2t_lite.runs.run_dir import has_run
 
@@ -185,7 +185,8 @@ def load(
 
         if usr_dir or precision:
             raise UsageError(f"{path} is an export: it needs no usr_dir, and its precision is fixed.")
-        return LoadedExport(ExportedTranslator(path))
+        with quiet():
+            return LoadedExport(ExportedTranslator(path))
     for folder in (path, *path.parents[:2]):
         if has_run(folder):
             from t2t_lite.ops.int8_product import check_machine

@@ -194,10 +194,12 @@ def test_a_path_may_begin_with_the_home_folder(
         assert found.translate(LINES[:1]) == run.translate(LINES[:1])
 
 
-def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path) -> None:
+def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for path in (export, export / "1"):
+        capfd.readouterr()
         loaded = t2t_lite.load(path)
         assert isinstance(loaded, LoadedExport)
+        assert capfd.readouterr() == ("", "")
         assert loaded.translate(LINES) == run.translate(LINES)
     for call in (lambda: loaded.model, lambda: loaded.score([("a", "b")]), lambda: loaded.attention("a")):
         with pytest.raises(UsageError, match=r"is an export, which has no .* Load the run instead\."):
