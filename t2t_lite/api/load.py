@@ -180,7 +180,7 @@ def load(
     path = Path(os.path.expanduser(path))
     usr_dir = usr_dir and os.path.expanduser(usr_dir)
     load_tensorflow()
-    if (path / "saved_model.pb").is_file() or versions(path):
+    if not has_run(path) and ((path / "saved_model.pb").is_file() or versions(path)):
         from t2t_lite.export.exported import ExportedTranslator
 
         if usr_dir or precision:

@@ -194,6 +194,14 @@ def test_a_path_may_begin_with_the_home_folder(
         assert found.translate(LINES[:1]) == run.translate(LINES[:1])
 
 
+def test_a_run_is_opened_whatever_else_is_in_its_folder(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "1").write_text("")  # exports are named so
+    opened = t2t_lite.load(tmp_path / "run")
+    assert isinstance(opened, LoadedRun)
+    assert Path(opened.checkpoint).name == Path(run.checkpoint).name
+
+
 def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for path in (export, export / "1"):
         capfd.readouterr()
