@@ -98,7 +98,10 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("config", "registry", "models", "decoding", "text", "files", "runs", "optimizers"),
         ("numpy", "tensorflow"),
     ),
-    "insights": (("models", "decoding", "text", "problem", *LEAVES), ("numpy", "tensorflow", "matplotlib?")),
+    "insights": (
+        ("models", "ops.replaced", "decoding", "text", "problem", *LEAVES),
+        ("numpy", "tensorflow", "matplotlib?"),
+    ),
     "demo": (
         ("decoding", "insights", "export", "client"),
         ("numpy", "flask?", "tensorflow?", "waitress?", "werkzeug?"),

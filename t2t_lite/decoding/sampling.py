@@ -17,6 +17,7 @@ from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
+from t2t_lite.ops.replaced import LOCK
 from t2t_lite.samplers.base import Sampler
 
 
@@ -63,7 +64,7 @@ def sample(
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
-    with weights_read_once(model):
+    with LOCK, weights_read_once(model):
         search = _Sampling(model, source, sampling, num_samples, extra_length)
         with prepare_weights(model, prepack=prepack):
             return search.run()

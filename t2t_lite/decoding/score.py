@@ -14,6 +14,7 @@ import tensorflow as tf
 from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, memory_explained, padded
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
+from t2t_lite.ops.replaced import LOCK
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
@@ -39,7 +40,8 @@ class PairScore:
 
 def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
     """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included."""
-    logits = model({"source": source, "target": target})
+    with LOCK:
+        logits = model({"source": source, "target": target})
     logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
     real = tf.not_equal(target, PAD)
     return tf.reduce_sum(tf.where(real, logp, 0.0), 1), tf.math.count_nonzero(real, axis=1, dtype=tf.int32)

@@ -15,6 +15,7 @@ import tensorflow as tf
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
+from t2t_lite.ops.replaced import LOCK
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 KINDS = ("memory", "encoder", "decoder")  # the default kind first
@@ -92,7 +93,8 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
         targets = outputs[:, :MAX_PIECES]
     else:
         targets = np.array([_checked("target", target, vocabulary, MAX_PIECES)], np.int32)
-    maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
+    with LOCK:
+        maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
     memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
     translations = []
     for i, (words, score) in enumerate(found):

@@ -7,14 +7,16 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_LOCK = threading.RLock()  # if two graphs of a model are traced at the same time, one waits
+# Held by a thread while it traces a model or looks at what layers compute: both change attributes of layers, which
+# another thread that runs their Python code would use.
+LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
 def replaced(attributes: Mapping[Any, Mapping[str, Any]]) -> Iterator[None]:
     """Replaces attributes of layers by name, and restores them at the end; Keras does not track the replacements."""
     missing = object()
-    with _LOCK:
+    with LOCK:
         old = {layer: {name: vars(layer).get(name, missing) for name in new} for layer, new in attributes.items()}
         try:
             for layer, new in attributes.items():
