@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,10 @@ _KINDS = {"best": "best", "averaged": "averaged", "checkpoints": "newest"}  # a 
 
 
 class Loaded(abc.ABC):
-    """Result of `load`: a run or an export that translates."""
+    """Result of `load`: a run or an export that translates; threads may share it."""
+
+    def __init__(self) -> None:
+        self._sampling = threading.Lock()  # a graph reads its seed from a variable, which the next call changes
 
     @abc.abstractmethod
     def _translator(self, search: Mapping[str, Any], n: int) -> LineTranslator:
@@ -53,13 +58,18 @@ class Loaded(abc.ABC):
         Raises:
             UsageError: as `translate`, or `n` is not from 1 to beam_size.
         """
+        lines = _checked(lines)
+        with self._sampling if "sampler" in search else contextlib.nullcontext():
+            return self._nbest(lines, n, search)
+
+    def _nbest(self, lines: list[str], n: int, search: Mapping[str, Any]) -> list[list[Hypothesis]]:
         translator = self._translator(search, n)
         if not 1 <= n <= translator.beam_size:
             raise UsageError(
                 f"n={n} must be from 1 to the beam size, {translator.beam_size}. For a run, give beam_size=N, too; an "
                 "export has the --beam_size of t2t-lite-exporter."
             )
-        return translator.translate(_checked(lines), nbest=n)
+        return translator.translate(lines, nbest=n)
 
     @property
     @abc.abstractmethod
@@ -79,6 +89,7 @@ class LoadedRun(Loaded):
     """A run with the weights of one of its checkpoints."""
 
     def __init__(self, run: OpenRun) -> None:
+        super().__init__()
         self._run = run
         self._made: dict[tuple[tuple[str, Any], ...], Translator] = {(): run.translator}
 
@@ -127,7 +138,7 @@ class LoadedRun(Loaded):
             )
             made.sampling = sampling
             if len(self._made) > _MOST_MADE:  # each has a graph
-                del self._made[next(filter(None, self._made))]  # the oldest, but for the run's own
+                self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
         elif made.sampling and sampling:
             made.sampling.seed.assign(sampling.seed)
         return made
@@ -137,6 +148,7 @@ class LoadedExport(Loaded):
     """A version of an exported model; its search settings are fixed."""
 
     def __init__(self, translator: ExportedTranslator) -> None:
+        super().__init__()
         self._exported = translator
 
     @property

@@ -15,11 +15,12 @@ import t2t_lite
 from t2t_lite import registry
 from t2t_lite.api.load import LoadedExport, LoadedRun
 from t2t_lite.decoding.score import log_probs
-from t2t_lite.decoding.translate import padded
+from t2t_lite.decoding.translate import Translator, padded
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from tests import commands
 from tests.api.conftest import LINES, RECIPE
+from tests.two_threads import Second, SpyLock
 
 
 def _decoded(folder: Path, *flags: str) -> list[str]:
@@ -62,6 +63,17 @@ def test_one_graph_draws_with_all_seeds_and_few_searches_are_kept(
         run.translate(LINES[:1], beam_size=1, length_penalty=length_penalty / 5)
     assert len(run._made) == 3
     assert run._made[()] is run._run.translator
+
+
+def test_each_thread_draws_with_its_own_seed(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(seed: int) -> list[str]:
+        return run.translate(LINES, sampler="random", temperature=2.0, seed=seed)
+
+    alone = [drawn(seed) for seed in (5, 6)]
+    lock = SpyLock()
+    monkeypatch.setattr(run, "_sampling", lock, raising=False)
+    later = Second(monkeypatch, Translator, "translate", lock, lambda: drawn(6))
+    assert [drawn(5), later.result()] == alone
 
 
 def test_the_n_best_fall_in_score(run: LoadedRun) -> None:

@@ -1,9 +1,6 @@
 """Threads that use one model: while one traces it or looks at its attention, the others wait."""
 
-import concurrent.futures
-import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +14,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.samplers.base import make_sampler
 from t2t_lite.text.vocabulary import train_vocabulary
 from tests import reference
+from tests.two_threads import Second, SpyLock
 
 HPARAMS = TransformerHParams(num_layers=1, d_model=16, d_ff=24, num_heads=2, beam_size=2, extra_length=3)
 LINE = "a line of words"
@@ -24,20 +22,6 @@ LOCKED = ("ops.replaced", "decoding.beam_search", "decoding.sampling", "decoding
 
 Values = list[float]
 Action = Callable[[Translator], Values]
-
-
-class Lock:
-    """The lock; `reached` says that a thread has come to it."""
-
-    def __init__(self) -> None:
-        self._lock, self.reached = threading.RLock(), threading.Event()
-
-    def __enter__(self) -> None:
-        self.reached.set()
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
 
 
 @pytest.fixture(scope="module")
@@ -90,32 +74,11 @@ def test_a_thread_waits_for_another_that_is_within_a_model(
     second: Action,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first is held in a method of the model until the second has come to the lock, or has ended."""
-    lock, plain = Lock(), getattr(Transformer, method)
+    lock = SpyLock()
     for module in LOCKED:
         monkeypatch.setattr(f"t2t_lite.{module}.LOCK", lock, raising=False)
     other = make()
-    held: list[bool] = []
-    later: concurrent.futures.Future[Values] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            later.set_result(second(other))
-        except Exception as error:
-            later.set_exception(error)
-
-    def hold(*args: Any, **kwargs: Any) -> Any:
-        if not held:
-            held.append(True)
-            lock.reached.clear()
-            later.add_done_callback(lambda _: lock.reached.set())
-            threading.Thread(target=run, daemon=True).start()
-            assert lock.reached.wait(60)
-            held[0] = not later.done()
-        return plain(*args, **kwargs)
-
-    monkeypatch.setattr(Transformer, method, hold)
+    later = Second(monkeypatch, Transformer, method, lock, lambda: second(other))
     found = first(make())
-    np.testing.assert_allclose(later.result(60), alone[second], rtol=1e-4)
+    np.testing.assert_allclose(later.result(), alone[second], rtol=1e-4)
     np.testing.assert_allclose(found, alone[first], rtol=1e-4)
-    assert held == [True]
