@@ -59,20 +59,17 @@ def score(
     warning counts those that are cut.
 
     Args:
-        translator: its model scores. Targets are what it writes: for a parser, linearised trees.
+        translator: its model scores. For a parser, targets are trees, in brackets or linearised.
         progress: called with the number of pairs of each finished batch, blank ones in the first call.
 
     Raises:
         T2TError: the device has too little memory.
+        UsageError: the target of a parser has a symbol that the model does not have.
     """
     limit = translator.max_source_length
-    source = _encoded(
-        translator.source_vocabulary,
-        [translator.source(line) if line.strip() else "" for line in sources],
-        limit,
-        "sources",
-    )
-    target = _encoded(translator.target_vocabulary, targets, limit + translator.extra_length, "targets")
+    source = _encoded(translator.source_vocabulary, translator.source, sources, limit, "sources")
+    longest = limit + translator.extra_length
+    target = _encoded(translator.target_vocabulary, translator.target, targets, longest, "targets")
     graph = tf.function(
         lambda source, target: log_probs(translator.model, source, target),
         input_signature=[SEARCH_SIGNATURE[0]] * 2,
@@ -101,9 +98,11 @@ def score(
     return results
 
 
-def _encoded(vocabulary: AnyVocabulary, lines: Sequence[str], limit: int, name: str) -> list[list[int]]:
-    """The pieces of each line and EOS, at most `limit` in all; empty for a blank line."""
-    pieces = vocabulary.encode_many([vocabulary.line(line) if line.strip() else "" for line in lines])
+def _encoded(
+    vocabulary: AnyVocabulary, read: Callable[[str], str], lines: Sequence[str], limit: int, name: str
+) -> list[list[int]]:
+    """The pieces of each line, as `read` gives it, and EOS, at most `limit` in all; empty for a blank line."""
+    pieces = vocabulary.encode_many([read(line) if line.strip() else "" for line in lines])
     cut = sum(len(ids) >= limit for ids in pieces)
     if cut:
         _log.warning(

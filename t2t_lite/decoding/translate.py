@@ -264,6 +264,10 @@ class Translator(LineTranslator):
     def source(self, line: str) -> str:
         return self.outputs.source(line, self.source_vocabulary)
 
+    def target(self, text: str) -> str:
+        """Returns a given target as the model writes it."""
+        return self.outputs.target(text, self.target_vocabulary)
+
 
 @contextlib.contextmanager
 def memory_explained(what: str, advice: str) -> Iterator[None]:

@@ -67,10 +67,10 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
 
     Args:
         translator: its model must have attention of some kind.
-        target: a translation to use instead of what the model finds.
+        target: a translation to use instead of what the model finds; of a parser: a tree, in brackets or linearised.
 
     Raises:
-        UsageError: a model without attention; a text of too many pieces.
+        UsageError: a model without attention; a text of too many pieces; a symbol that a parser does not have.
     """
     if not translator.model.attention_kinds:
         name = type(translator.model).__name__
@@ -92,7 +92,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
         ]
         targets = outputs[:, :MAX_PIECES]
     else:
-        targets = np.array([_checked("target", target, vocabulary, MAX_PIECES)], np.int32)
+        targets = np.array([_checked("target", translator.target(target), vocabulary, MAX_PIECES)], np.int32)
     with LOCK:
         maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
     memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
@@ -108,8 +108,8 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
 
 
 def _checked(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> list[int]:
-    """The ids of `text`, ended by EOS."""
-    ids = [*vocabulary.encode(vocabulary.line(text)), EOS]
+    """The ids of `text`, as the model reads or writes it, ended by EOS."""
+    ids = [*vocabulary.encode(text), EOS]
     if len(ids) > limit:
         raise UsageError(f"The {what} has {len(ids)} pieces; attention is shown for at most {limit}: {text!r:.200}")
     return ids

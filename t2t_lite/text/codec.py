@@ -26,6 +26,10 @@ class Outputs:
         """Returns a line as the model reads it with its source vocabulary."""
         return vocabulary.line(line)
 
+    def target(self, text: str, vocabulary: AnyVocabulary) -> str:
+        """Returns a given target as the model writes it with its target vocabulary."""
+        return vocabulary.line(text)
+
     def output(self, line: str, written: str) -> tuple[str, bool]:
         """Returns the output for a line for which the model wrote `written`, and whether this had to be repaired."""
         return written, False

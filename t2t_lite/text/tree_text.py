@@ -5,8 +5,9 @@ from __future__ import annotations
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import UNK
 from t2t_lite.text.codec import Outputs
-from t2t_lite.text.linearize import repair, restore, sentence, tag_punctuation
+from t2t_lite.text.linearize import linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
+from t2t_lite.text.trees import normalize, parse
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import AnyVocabulary
 
@@ -34,6 +35,26 @@ class TreeText(Outputs):
 
     def source(self, line: str, vocabulary: AnyVocabulary) -> str:
         return sentence(line)
+
+    def target(self, text: str, vocabulary: AnyVocabulary) -> str:
+        """Returns the symbols of a tree in brackets, or of one that is linearised already.
+
+        Raises:
+            DataError: broken brackets.
+            UsageError: a symbol that the model does not have.
+        """
+        symbols = [symbol for symbol in text.split(" ") if symbol]
+        if text.rstrip().endswith(")"):  # in brackets: no symbol ends so
+            tree = normalize(parse(text))
+            symbols = linearize(tree) if tree else []
+        for symbol in symbols:
+            if symbol not in self._known:
+                raise UsageError(
+                    f"{symbol!r} is no symbol of this parser, but it is in the target {text!r:.100}. Give a tree in "
+                    "brackets, or a linearised one such as '(S (NP DT NN )NP )S', with labels and tags that are in the "
+                    "parser's training trees."
+                )
+        return " ".join(symbols)
 
     def output(self, line: str, written: str) -> tuple[str, bool]:
         """Returns the tree of a model's symbols over the words of a line, and whether they had to be repaired.
