@@ -15,7 +15,8 @@ import numpy as np
 from t2t_lite.data.child import follow_parent
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
-from t2t_lite.text.vocabulary_files import KINDS, AnyVocabulary
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.vocabulary_files import KINDS
 
 Pair = tuple[str, str]
 

@@ -19,7 +19,7 @@ from t2t_lite.data.samples import Progress, read_pairs, reported, text_checksum
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
-from t2t_lite.text.vocabulary_files import AnyVocabulary
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 Vocabularies = tuple[AnyVocabulary, AnyVocabulary]  # source, target; one object where both sides share it
 

@@ -22,8 +22,9 @@ from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem, check_codec
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
+from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
 _SEED = 1  # of the sample that the vocabulary is trained on

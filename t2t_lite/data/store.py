@@ -23,8 +23,8 @@ import numpy as np
 from t2t_lite.errors import DataError
 from t2t_lite.files import sha256_of
 from t2t_lite.text import vocabulary_files
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs, codec_of
-from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 VERSION = 1
 MANIFEST = "manifest.json"

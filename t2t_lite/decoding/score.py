@@ -15,7 +15,7 @@ from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, memory_exp
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.replaced import LOCK
-from t2t_lite.text.vocabulary_files import AnyVocabulary
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
 

@@ -19,8 +19,8 @@ from t2t_lite.errors import T2TError
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
-from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
 

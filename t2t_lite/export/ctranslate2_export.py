@@ -25,7 +25,8 @@ from t2t_lite.export.export import new_version, write_card
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.vocabulary_files import by_file
 
 README_FILE = "README.txt"
 _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says otherwise

@@ -12,18 +12,18 @@ import tensorflow as tf
 from t2t_lite.export.subword_ops import GraphSubwords
 from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
 from t2t_lite.ids import EOS, PAD
+from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
 from t2t_lite.text.imported_vocabulary import END_SHOWN, ImportedVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
-from t2t_lite.text.vocabulary import WORD_START, Vocabulary
-from t2t_lite.text.vocabulary_files import AnyVocabulary
+from t2t_lite.text.vocabulary import Vocabulary
 
 BLANK = f"{WHITE_SPACE}*"
 # Far more than any text of so many pieces has. The rest would be cut off in any case, but only after it was read.
 _BYTES_PER_PIECE = 256
 
-_IN_GRAPH: dict[type[ImportedVocabulary], Any] = {
+_IN_GRAPH: dict[type[AnyVocabulary], Any] = {
     SubwordVocabulary: GraphSubwords,
     TokenVocabulary: GraphTokens,
     ByteVocabulary: GraphBytes,

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.text.vocabulary_files import AnyVocabulary
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 WARMUP_FILE = "tf_serving_warmup_requests"  # in assets.extra
 BATCH_SIZE = 8  # sentences of the largest request; a server with a smaller max_batch_size loads no version

@@ -25,7 +25,8 @@ from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.vocabulary_files import by_file
 
 IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"

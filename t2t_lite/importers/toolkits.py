@@ -10,9 +10,9 @@ from t2t_lite.importers import opennmt, opennmt_vocabulary, t2t_vocabulary, tens
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import is_opennmt
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 
 def read(

@@ -16,7 +16,7 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
 from t2t_lite.ops.replaced import LOCK
-from t2t_lite.text.vocabulary_files import AnyVocabulary
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 KINDS = ("memory", "encoder", "decoder")  # the default kind first
 # Nobody can read a picture of more pieces, and the weights grow with the square. Longer outputs are cut.

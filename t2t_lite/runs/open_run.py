@@ -22,7 +22,8 @@ from t2t_lite.runs.run_data import check_vocabulary
 from t2t_lite.runs.run_dir import RunSpec, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.runs.verify import verify_opened
-from t2t_lite.text.vocabulary_files import AnyVocabulary, load_pair
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.vocabulary_files import load_pair
 
 _log = logging.getLogger("t2t_lite")
 

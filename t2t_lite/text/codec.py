@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     import os
 
-    from t2t_lite.text.vocabulary_files import AnyVocabulary
+    from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 Pair = tuple[str, str]  # source, target
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, lines_of, shown_token
-from t2t_lite.text.vocabulary import WORD_START
 
 SPECIAL = ("<blank>", "<s>", "</s>")  # its first ids: constants.py of 2.32.0
 UNKNOWN_TOKEN = "<unk>"  # has the id after the last one in the file; it has no line of its own

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of
-from t2t_lite.text.vocabulary import WORD_START
 
 ESCAPES = frozenset("\\_u;0123456789")  # the characters that escapes are written in
 IMPOSSIBLE = "\u3013"  # what an escaped code point that belongs to no character is decoded as

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of, shown_token
-from t2t_lite.text.vocabulary import WORD_START
 
 # replace_oov of tensor2tensor's problems: of translate_ende_wmt_bpe32k, of text2text_tmpdir_tokens, of dialogues.
 UNKNOWN_TOKENS = ("UNK", "<UNK>", "<unk>")

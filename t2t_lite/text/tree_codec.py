@@ -12,8 +12,8 @@ from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagCounts, load_table
 if TYPE_CHECKING:
     import os
 
+    from t2t_lite.text.any_vocabulary import AnyVocabulary
     from t2t_lite.text.tree_text import TreeText
-    from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 
 class TreeCodec(Codec):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import UNK
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
 from t2t_lite.text.linearize import linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
 from t2t_lite.text.trees import normalize, parse
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import AnyVocabulary
 
 
 class TreeText(Outputs):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import sentencepiece
 
 from t2t_lite.errors import DataError
-from t2t_lite.files import replace_file
 from t2t_lite.ids import EOS, PAD, UNK
-
-WORD_START = "\u2581"  # SentencePiece's mark for a space, with which pieces begin that begin a word
+from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
 
 
 class SpecialIdsError(DataError):
@@ -29,7 +23,7 @@ class SpecialIdsError(DataError):
         self.ids = ids
 
 
-class Vocabulary:
+class Vocabulary(AnyVocabulary):
     """A trained SentencePiece model whose first ids are PAD, EOS and UNK.
 
     Args:
@@ -39,8 +33,8 @@ class Vocabulary:
         DataError: the data are not a SentencePiece model, or one with other special ids.
     """
 
-    suffix: ClassVar[str] = ".model"  # of the name of its file in a run's folder
-    unknown = UNK  # id of the piece for characters without a piece
+    suffix: ClassVar[str] = ".model"
+    unknown = UNK
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -53,31 +47,12 @@ class Vocabulary:
         special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
         if special != (PAD, EOS, UNK):
             raise SpecialIdsError(special)
-        self.data = data
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
-        """Reads a vocabulary file; DataError, with the path, if it is missing or damaged."""
-        try:
-            return cls(Path(path).read_bytes())
-        except FileNotFoundError:
-            raise DataError(f"{path}: there is no such vocabulary file.") from None
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from error
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the SentencePiece model; the file is there whole or not at all."""
-        replace_file(Path(path), self.data)
+        super().__init__(data)
 
     @property
     def size(self) -> int:
         """Number of pieces, PAD, EOS and UNK included."""
         return int(self._processor.get_piece_size())
-
-    @functools.cached_property
-    def checksum(self) -> str:
-        """SHA-256 of the model, in hexadecimal."""
-        return hashlib.sha256(self.data).hexdigest()
 
     def line(self, text: str) -> str:
         """Returns a line of text as training and decoding encode it: as it is."""
@@ -92,9 +67,9 @@ class Vocabulary:
         ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=1)
         return ids
 
-    def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of `ids` up to the first EOS, PAD left out; UNK is written as ' ⁇ '."""
-        return str(self._processor.decode(before_end(ids)))
+    def text_of(self, ids: Iterable[int]) -> str:
+        """Returns the text of all `ids`; UNK is written as ' ⁇ '."""
+        return str(self._processor.decode([int(i) for i in ids]))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of each id, special ones included."""
@@ -107,14 +82,3 @@ class Vocabulary:
     def words(self) -> list[str]:
         """Returns what each piece stands for in a vocabulary of the kind "word", by id, special ones included."""
         return [piece.removeprefix(WORD_START) for piece in self.pieces(range(self.size))]
-
-
-def before_end(ids: Iterable[int]) -> list[int]:
-    """Returns `ids` up to the first EOS, PAD left out."""
-    kept = []
-    for i in ids:
-        if i == EOS:
-            break
-        if i != PAD:
-            kept.append(int(i))
-    return kept

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
-
-AnyVocabulary = Vocabulary | ImportedVocabulary
 
 # SentencePiece's kind, which this package trains, and those of tensor2tensor and OpenNMT-tf.
 KINDS: Mapping[str, type[AnyVocabulary]] = {

@@ -17,7 +17,8 @@ from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.verify import read_record
 from t2t_lite.text import vocabulary_files
-from t2t_lite.text.vocabulary_files import FILES, AnyVocabulary, load_pair
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.vocabulary_files import FILES, load_pair
 
 # Fields of models that do not change what given weights compute: those that only training or fresh weights depend on,
 # besides all whose names end in "dropout"; and those that the shapes of the weights decide.

@@ -101,6 +101,8 @@ def test_save_and_load(trained: Vocabulary, corpus: list[str], tmp_path: Path) -
 def test_loading_what_is_no_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.model: there is no such vocabulary file"):
         Vocabulary.load(tmp_path / "none.model")
+    with pytest.raises(DataError, match=r"this vocabulary file cannot be read \(Is a directory\)"):
+        Vocabulary.load(tmp_path)
     (tmp_path / "junk.model").write_bytes(b"junk")
     with pytest.raises(DataError, match=r"junk\.model: This is not a SentencePiece model"):
         Vocabulary.load(tmp_path / "junk.model")

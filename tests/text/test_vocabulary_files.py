@@ -6,11 +6,12 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.text import vocabulary_files
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import AnyVocabulary, by_file, is_there, load, load_pair
+from t2t_lite.text.vocabulary_files import by_file, is_there, load, load_pair
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.subword_files import PIECES, file_of
 
