@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from t2t_lite.ops.replaced import LOCK
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
+
+_GRAPHS: weakref.WeakKeyDictionary[Translator, Any] = weakref.WeakKeyDictionary()
 
 _log = logging.getLogger("t2t_lite")
 
@@ -70,11 +73,7 @@ def score(
     source = _encoded(translator.source_vocabulary, translator.source, sources, limit, "sources")
     longest = limit + translator.extra_length
     target = _encoded(translator.target_vocabulary, translator.target, targets, longest, "targets")
-    graph = tf.function(
-        lambda source, target: log_probs(translator.model, source, target),
-        input_signature=[SEARCH_SIGNATURE[0]] * 2,
-        autograph=False,
-    )
+    graph = _graph_of(translator)
 
     def scored(rows: Sequence[int]) -> tuple[Any, Any]:
         with memory_explained(
@@ -96,6 +95,18 @@ def score(
         if progress:
             progress(len(rows))
     return results
+
+
+def _graph_of(translator: Translator) -> Any:
+    """The graph of `log_probs` of a translator's model; made once, as tracing takes seconds."""
+    if translator not in _GRAPHS:
+        model = translator.model  # the graph keeps the model, and must not keep the translator
+        _GRAPHS[translator] = tf.function(
+            lambda source, target: log_probs(model, source, target),
+            input_signature=[SEARCH_SIGNATURE[0]] * 2,
+            autograph=False,
+        )
+    return _GRAPHS[translator]
 
 
 def _encoded(

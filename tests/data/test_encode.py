@@ -77,7 +77,7 @@ def test_processes_that_encode_load_no_tensorflow() -> None:
 def test_a_script_that_its_own_processes_import_again_gets_advice(tmp_path: Path) -> None:
     script = (
         "from t2t_lite.data import encode\n"
-        "from t2t_lite.text.vocabulary import train_vocabulary\n"
+        "from t2t_lite.text.vocabulary_training import train_vocabulary\n"
         "vocabulary = train_vocabulary(['ein zwei'], size=20)\n"
         "pairs = [('ein', 'zwei')] * (9 * encode.CHUNK_PAIRS)\n"
         "{}list(encode.encode_pairs(pairs, (vocabulary, vocabulary), num_workers=2))\n"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from t2t_lite.decoding import score as score_module
 from t2t_lite.decoding.score import score
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
@@ -10,7 +11,7 @@ from t2t_lite.insights.sentence import attend
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 
 HPARAMS = TransformerHParams(num_layers=1, d_model=16, d_ff=24, num_heads=2, beam_size=2, extra_length=20)
@@ -50,3 +51,9 @@ def test_a_symbol_that_the_parser_does_not_have(parser: Translator) -> None:
         score(parser, [LINE], ["(X (NN cat))"])
     with pytest.raises(UsageError, match="^'the' is no symbol of this parser"):
         attend(parser, [LINE], "the cat")
+
+
+def test_the_graph_is_made_once(parser: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = score(parser, [LINE], [TREE])
+    monkeypatch.delattr(score_module, "log_probs")  # what another graph would be made of
+    assert score(parser, [LINE], [TREE]) == before

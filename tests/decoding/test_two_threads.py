@@ -12,7 +12,7 @@ from t2t_lite.insights.sentence import attend
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.samplers.base import make_sampler
-from t2t_lite.text.vocabulary import train_vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 from tests.two_threads import Second, SpyLock
 
