@@ -115,11 +115,9 @@ class FolderProblem(ParsingProblem):
         self.source_dir = os.path.abspath(source_dir)
         self.vocab_size = vocab_size or self.vocab_size
 
-    def source_files(self, split: str) -> list[Path]:
-        raise NotImplementedError(f"{type(self).__name__} must define source_files(split).")
-
     def trees(self, split: str) -> Iterator[Tree]:
-        return _read(self.source_files(split))
+        files = self.source_files(split)
+        return super().trees(split) if files is None else _read(map(Path, files))
 
     def options(self) -> dict[str, Any]:
         return {"source_dir": self.source_dir, "vocab_size": self.vocab_size}

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
@@ -21,6 +22,7 @@ PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for tra
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
+_QUIET = threading.RLock()  # standard error is the process's: threads that take it must give it back in turn
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -134,8 +136,8 @@ def quiet() -> Iterator[None]:
     TensorFlow Text's SentencePiece also prints a notice for each vocabulary that it loads; no setting silences it.
     """
     sys.stderr.flush()
-    stderr = os.dup(2)
-    with _notices() as notices:
+    with _QUIET, _notices() as notices:
+        stderr = os.dup(2)
         os.dup2(notices.fileno(), 2)
         try:
             yield

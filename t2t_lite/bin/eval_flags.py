@@ -94,7 +94,9 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
     )
     pairs.add_argument("--sources", metavar="FILE", help="plain or compressed, one sentence a line")
     pairs.add_argument(
-        "--targets", metavar="FILE", help="line N is a translation of line N; of a parser: linearised, as its data are"
+        "--targets",
+        metavar="FILE",
+        help="line N is a translation of line N; of a parser: a tree in brackets or linearised",
     )
 
 

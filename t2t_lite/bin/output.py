@@ -50,8 +50,13 @@ def check_output(flag: str, path: str, source: str | int | None = None) -> None:
             f"--{flag}={path}: it is written uncompressed. Leave the ending {suffix} out, and compress the file "
             "afterwards."
         )
-    if source is not None and os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path):
-        raise UsageError(f"--{flag}={path} is the input, which would be overwritten. Give another --{flag}.")
+    for written in (path, f"{path}.partial"):  # the decoder writes the second one first
+        if source is not None and _same(source, written):
+            raise UsageError(f"--{flag}={path} would overwrite the input, {written}. Give another --{flag}.")
+
+
+def _same(one: str | int, other: str) -> bool:
+    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 def write_file(path: str, data: bytes) -> None:

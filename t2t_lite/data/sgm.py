@@ -99,7 +99,7 @@ def _error(path: str | os.PathLike[str], tag: re.Match[str], message: str) -> Da
 
 
 def _text(raw: str) -> str:
-    """Returns the text that a file writes as `raw`: entities decoded once, runs of blanks and line ends made one."""
+    """Returns the text that a file writes as `raw`: entities decoded once, runs of spaces and line ends made one."""
     return _BLANKS.sub(" ", _ENTITY.sub(_character, raw)).strip(" ")
 
 

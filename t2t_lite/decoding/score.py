@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, memory_explained, padded
+from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.replaced import LOCK
@@ -59,7 +60,7 @@ def score(
     """Scores line N of the targets as an output for line N of the sources, as the export's signature `score` does.
 
     Sources are cut to max_source_length pieces, as for a translation, and targets to extra_length pieces more. A
-    warning counts those that are cut.
+    warning counts those that are cut. Symbols that a parser does not have count as unknown; a warning says so.
 
     Args:
         translator: its model scores. For a parser, targets are trees, in brackets or linearised.
@@ -67,12 +68,13 @@ def score(
 
     Raises:
         T2TError: the device has too little memory.
-        UsageError: the target of a parser has a symbol that the model does not have.
+        DataError: the target of a parser is a tree with broken brackets.
     """
     limit = translator.max_source_length
     source = _encoded(translator.source_vocabulary, translator.source, sources, limit, "sources")
     longest = limit + translator.extra_length
     target = _encoded(translator.target_vocabulary, translator.target, targets, longest, "targets")
+    _warn_of_unknown(translator, targets)
     graph = _graph_of(translator)
 
     def scored(rows: Sequence[int]) -> tuple[Any, Any]:
@@ -113,13 +115,30 @@ def _encoded(
     vocabulary: AnyVocabulary, read: Callable[[str], str], lines: Sequence[str], limit: int, name: str
 ) -> list[list[int]]:
     """The pieces of each line, as `read` gives it, and EOS, at most `limit` in all; empty for a blank line."""
-    pieces = vocabulary.encode_many([read(line) if line.strip() else "" for line in lines])
+    texts = []
+    for number, line in enumerate(lines, 1):
+        try:
+            texts.append(read(line) if line.strip() else "")
+        except DataError as error:
+            raise DataError(f"{name}, line {number}: {error}") from error
+    pieces = vocabulary.encode_many(texts)
     cut = sum(len(ids) >= limit for ids in pieces)
     if cut:
         _log.warning(
             "%d of %d %s are longer than %d pieces; only their beginning is scored.", cut, len(pieces), name, limit
         )
     return [[*ids[: limit - 1], EOS] if ids else [] for ids in pieces]
+
+
+def _warn_of_unknown(translator: Translator, targets: Sequence[str]) -> None:
+    unknown = [(n, found) for n, text in enumerate(targets, 1) if (found := translator.unknown(text))]
+    if unknown:
+        number, [symbol, *_] = unknown[0]
+        _log.warning(
+            "%d of %d targets have symbols that this parser does not have; they count as unknown, such as %r of target "
+            "%d. A tree may be in brackets, or linearised like '(S (NP DT NN )NP )S'.",
+            *(len(unknown), len(targets), symbol, number),
+        )
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

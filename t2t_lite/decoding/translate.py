@@ -268,6 +268,10 @@ class Translator(LineTranslator):
         """Returns a given target as the model writes it."""
         return self.outputs.target(text, self.target_vocabulary)
 
+    def unknown(self, text: str) -> list[str]:
+        """Returns the symbols of a given target that a parser does not have."""
+        return [] if self.outputs.is_text else self.outputs.unknown(self.target(text))
+
 
 @contextlib.contextmanager
 def memory_explained(what: str, advice: str) -> Iterator[None]:

@@ -92,6 +92,12 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
         ]
         targets = outputs[:, :MAX_PIECES]
     else:
+        if unknown := translator.unknown(target):
+            raise UsageError(
+                f"{unknown[0]!r} is no symbol of this parser, but it is in the target {target!r:.100}. Give a tree in "
+                "brackets, or a linearised one such as '(S (NP DT NN )NP )S', with labels and tags that are in the "
+                "parser's training trees."
+            )
         targets = np.array([_checked("target", translator.target(target), vocabulary, MAX_PIECES)], np.int32)
     with LOCK:
         maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})

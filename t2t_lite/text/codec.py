@@ -30,6 +30,10 @@ class Outputs:
         """Returns a given target as the model writes it with its target vocabulary."""
         return vocabulary.line(text)
 
+    def unknown(self, written: str) -> list[str]:
+        """Returns what a target holds that the model can never write; here nothing, as text has pieces of any kind."""
+        return []
+
     def output(self, line: str, written: str) -> tuple[str, bool]:
         """Returns the output for a line for which the model wrote `written`, and whether this had to be repaired."""
         return written, False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import UNK
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -37,24 +39,20 @@ class TreeText(Outputs):
         return sentence(line)
 
     def target(self, text: str, vocabulary: AnyVocabulary) -> str:
-        """Returns the symbols of a tree in brackets, or of one that is linearised already.
+        """Returns the symbols of a tree in brackets, or of one that is linearised already; DataError: broken brackets.
 
-        Raises:
-            DataError: broken brackets.
-            UsageError: a symbol that the model does not have.
+        A root that the model does not have is left out, as it is the one that `output` puts above several trees.
         """
-        symbols = [symbol for symbol in text.split(" ") if symbol]
+        symbols = [symbol for symbol in re.split("[ \t\r]+", text) if symbol]
         if text.rstrip().endswith(")"):  # in brackets: no symbol ends so
             tree = normalize(parse(text))
             symbols = linearize(tree) if tree else []
-        for symbol in symbols:
-            if symbol not in self._known:
-                raise UsageError(
-                    f"{symbol!r} is no symbol of this parser, but it is in the target {text!r:.100}. Give a tree in "
-                    "brackets, or a linearised one such as '(S (NP DT NN )NP )S', with labels and tags that are in the "
-                    "parser's training trees."
-                )
+            if symbols and symbols[0] not in self._known:
+                symbols = symbols[1:-1]
         return " ".join(symbols)
+
+    def unknown(self, written: str) -> list[str]:
+        return [symbol for symbol in written.split(" ") if symbol and symbol not in self._known]
 
     def output(self, line: str, written: str) -> tuple[str, bool]:
         """Returns the tree of a model's symbols over the words of a line, and whether they had to be repaired.

@@ -152,8 +152,9 @@ def _memory_and_disk(hparams: HParams, model: Any, plan: Plan | None = None) -> 
 def _disk(number: int, weights: int, moments: int) -> str:
     one = weights + moments
     return (
-        f"Disk: {_size(number * one + 2 * weights)}\n"
-        f"  {number} checkpoints of {_size(one)}, best and averaged weights {_size(weights)} each"
+        f"Disk: {_size((number + 1) * one + 2 * weights)}\n"
+        f"  {number} checkpoints of {_size(one)} and one that is being written, "
+        f"best and averaged weights {_size(weights)} each"
     )
 
 

@@ -1,9 +1,13 @@
 """What all commands share."""
 
+import os
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from t2t_lite.bin import cli
 
 SCRIPT = """
 import gc
@@ -28,3 +32,21 @@ def test_only_commands_change_how_garbage_is_collected(load: str, said: str) -> 
     usual = subprocess.check_output([sys.executable, "-c", "import gc; print(gc.get_threshold())"], text=True).strip()
     script = SCRIPT.format(load=load, usual=usual)
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == said
+
+
+def test_threads_that_hide_notices_give_standard_error_back(capfd: pytest.CaptureFixture[str]) -> None:
+    entered = threading.Event()
+
+    def hide() -> None:
+        with cli.quiet():
+            entered.set()
+
+    with cli.quiet():
+        other = threading.Thread(target=hide)
+        other.start()
+        assert not entered.wait(0.2)  # the other waits
+        os.write(2, b"a notice\n")
+    other.join(60)
+    assert entered.is_set()
+    os.write(2, b"an error\n")
+    assert capfd.readouterr().err == "an error\n"

@@ -113,9 +113,10 @@ def test_options_of_a_sampler_are_read_before_the_run_is_opened(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--input=in", "--output=in"], "--output=in is the input, which would be overwritten. Give another --output."),
-        (["--input=in", "--output=link"], "--output=link is the input"),
-        (["--input=link", "--output=in"], "--output=in is the input"),
+        (["--input=in", "--output=in"], "--output=in would overwrite the input, in. Give another --output."),
+        (["--input=in", "--output=link"], "--output=link would overwrite the input"),
+        (["--input=link", "--output=in"], "--output=in would overwrite the input"),
+        (["--input=in.partial", "--output=in"], "--output=in would overwrite the input, in.partial"),
         (["--input=in", "--output=out.gz"], "--output=out.gz: it is written uncompressed. Leave the ending .gz out, "),
         (["--split=dev", "--output=out.zst"], "Leave the ending .zst out, and compress the file afterwards."),
     ],
@@ -129,12 +130,13 @@ def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
 ) -> None:
     (tmp_path / "in").write_text("a\n")
     (tmp_path / "link").symlink_to("in")
+    (tmp_path / "in.partial").write_text("b\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "check_runs", lambda args: [args.output_dir])
     monkeypatch.setattr(cli, "Interrupts", lambda: pytest.fail("it goes on"))
     assert decoder.main(["--output_dir=run", *flags]) == 2
     assert message in capsys.readouterr().err
-    assert {path.name for path in tmp_path.iterdir()} == {"in", "link"}
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "in.partial", "link"}
 
 
 def _write_run(folder: Path, beam_size: int) -> None:

@@ -125,7 +125,7 @@ def test_layers_and_heads_that_the_model_does_not_have(layer: int | None, head: 
         (["--sentence=\udcff"], 2, "--sentence is not valid UTF-8"),
         (["--sentence=a", "--page={tmp}"], 2, "is a folder, not a file"),
         (["--sentence=a", "--heads={tmp}/a.tsv.gz"], 2, "a.tsv.gz: it is written uncompressed. Leave the ending .gz"),
-        (["--input={tmp}/many", "--page={tmp}/many"], 2, "many is the input, which would be overwritten."),
+        (["--input={tmp}/many", "--page={tmp}/many"], 2, "many would overwrite the input"),
         (["--input={tmp}/none"], 1, "none"),
         (["--input={tmp}/blank"], 1, "blank has no sentence in it"),
         (["--input={tmp}/many"], 1, "many has 21 sentences; a page shows at most 20"),

@@ -107,7 +107,7 @@ def test_standard_input_is_not_overwritten_while_it_is_read(tmp_path: Path) -> N
     with open(path, "rb") as file:
         done = subprocess.run(command, stdin=file, capture_output=True, check=False, timeout=60, env=environment)
     assert done.returncode == 2
-    assert f"--output={path} is the input, which would be overwritten. Give another --output." in done.stderr.decode()
+    assert f"--output={path} would overwrite the input, {path}. Give another --output." in done.stderr.decode()
     assert path.read_text() == "a b\n"
 
 
@@ -142,7 +142,7 @@ def test_bytes_that_are_not_utf_8(ask: Query) -> None:
         (("--input={tmp}/none",), 1, "none: there is no such file"),
         (("--input={tmp}",), 1, "cannot be read"),
         (("--output={tmp}",), 2, "is a folder, not a file"),
-        (("--input={tmp}/in", "--output={tmp}/in"), 2, "is the input, which would be overwritten"),
+        (("--input={tmp}/in", "--output={tmp}/in"), 2, "would overwrite the input"),
         (("--output={tmp}/out.gz",), 2, "out.gz: it is written uncompressed. Leave the ending .gz out"),
         (("--server=localhost",), 2, "names no port"),
         (("--model=none",), 2, "404: Servable not found"),

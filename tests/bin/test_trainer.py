@@ -29,7 +29,11 @@ def test_describe_with_vocab_size_needs_no_data(
         assert re.search(rf"^  {name} +{count:,}$", out, re.MULTILINE)
     assert re.search(r"^Arithmetic at 32 \+ 32 pieces: [\d,.]+ MFLOP per target token in training", out, re.MULTILINE)
     assert re.search(r"^Memory per device, estimated: [\d.,]+ [MG]iB$", out, re.MULTILINE)
-    assert re.search(r"^Disk: [\d.,]+ [MG]iB\n  \d+ checkpoints of [\d.,]+ [MG]iB, best ", out, re.MULTILINE)
+    assert re.search(
+        r"^Disk: [\d.,]+ [MG]iB\n  \d+ checkpoints of [\d.,]+ [MG]iB and one that is being written, best ",
+        out,
+        re.MULTILINE,
+    )
     assert "Batches: 25,000 padded tokens per side and update at most, in 8 micro-batches; pairs of up to 256" in out
     flags = ["--problem=toy_ende", "--hparams_set=tiny", "--vocab_size=900", f"--output_dir={tmp_path / 'run'}"]
     assert trainer.main(["--describe", *flags]) == 0

@@ -6,7 +6,7 @@ import pytest
 from t2t_lite.decoding import score as score_module
 from t2t_lite.decoding.score import score
 from t2t_lite.decoding.translate import Translator
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.insights.sentence import attend
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -46,11 +46,22 @@ def test_the_attention_of_a_tree_is_over_its_symbols(parser: Translator) -> None
     np.testing.assert_array_equal(tree.memory, symbols.memory)
 
 
-def test_a_symbol_that_the_parser_does_not_have(parser: Translator) -> None:
-    with pytest.raises(UsageError, match=r"^'\(X' is no symbol of this parser"):
-        score(parser, [LINE], ["(X (NN cat))"])
-    with pytest.raises(UsageError, match="^'the' is no symbol of this parser"):
+def test_symbols_that_the_parser_does_not_have_count_as_unknown_with_a_warning(
+    parser: Translator, caplog: pytest.LogCaptureFixture
+) -> None:
+    [known, _, other] = score(parser, [LINE] * 3, [TREE, SYMBOLS, TREE.replace("VBZ", "XX")])
+    assert other.tokens == known.tokens
+    assert other.log_prob != pytest.approx(known.log_prob)
+    [message] = caplog.messages
+    assert message.startswith("1 of 3 targets have symbols that this parser does not have; they count as unknown, such")
+    assert "'XX' of target 3" in message
+
+
+def test_the_attention_of_what_is_no_tree_is_refused(parser: Translator) -> None:
+    with pytest.raises(UsageError, match="^'the' is no symbol of this parser, but it is in the target 'the cat'"):
         attend(parser, [LINE], "the cat")
+    with pytest.raises(DataError, match=r"^targets, line 2: "):
+        score(parser, [LINE] * 2, [TREE, "(S (NN cat)"])
 
 
 def test_the_graph_is_made_once(parser: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

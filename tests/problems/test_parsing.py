@@ -3,7 +3,7 @@
 import gzip
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem, reverse
-from t2t_lite.problems.parsing import Treebank
+from t2t_lite.problems.parsing import FolderProblem, Treebank
 from t2t_lite.text.linearize import restore
 from t2t_lite.text.tag_table import WSJ
 from t2t_lite.text.tree_codec import TreeCodec
-from t2t_lite.text.trees import normalize, read_trees
+from t2t_lite.text.trees import Tree, normalize, parse, read_trees
 from tests.tag_sets import TAG_SETS
 
 _MRG = "( (S (NP-SBJ-1 (PRP {})) (VP (VBZ sleeps) (NP (-NONE- *T*-1))) (. .)) )\n"
@@ -387,3 +387,16 @@ def test_the_name_that_the_codec_had_is_refused() -> None:
     for name in ("mine", "mine_rev"):
         with pytest.raises(UsageError, match=said):
             registry.problem(name)
+
+
+def test_a_folder_problem_of_ones_own_may_say_nothing_of_its_files(tmp_path: Path) -> None:
+    class Mine(FolderProblem):
+        name = "mine"
+
+        def trees(self, split: str) -> Iterator[Tree]:
+            yield parse("(S (NN cat))")
+
+    assert Mine(str(tmp_path)).source_files("train") is None
+    assert list(Mine(str(tmp_path)).samples("train")) == [("cat", "(S NN )S")]
+    with pytest.raises(NotImplementedError, match=r"^FolderProblem must define trees\(split\)\.$"):
+        list(FolderProblem(str(tmp_path)).samples("train"))
