@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
 def make_parser() -> cli.Parser:
     parser = cli.Parser(
         prog="t2t-lite-compare",
-        description="Trains several hparams sets on one problem, with as many FLOPs each, and prints their scores, "
+        description="Trains several hparams sets on one problem under one budget, and prints their scores, "
         "whether these differ from the first one's, parameters, training FLOPs, speed and memory. The same command "
         "goes on with what is not done.",
         epilog="Example: t2t-lite-compare --problem=toy_ende --sets=tiny,rnn_tiny,tiny*4 --train_flops=2e13 "
@@ -45,6 +45,13 @@ def make_parser() -> cli.Parser:
         metavar="N",
         help="FLOPs of each training on real tokens, such as 2e15; default: each set's own train_steps",
     )
+    budget.add_argument(
+        "--train_minutes",
+        type=_minutes,
+        metavar="M",
+        help="as many updates of each training as fit into M minutes of this machine, at the speed that is measured "
+        "first; without evaluations, compilation and checkpoints",
+    )
     budget.add_argument("--train_steps", type=cli.positive, metavar="N", help="updates of each training instead")
     parser.add_argument("--hparams", action="append", metavar="NAME=VALUE,...", help="changes to all of the sets")
     parser.add_argument("--seed", type=cli.positive, default=1, metavar="N", help="of the first run of each set")
@@ -56,12 +63,20 @@ def make_parser() -> cli.Parser:
 
 
 def _flops(text: str) -> float:
+    return _number(text, 1e30, "a number of FLOPs, such as 2e15")
+
+
+def _minutes(text: str) -> float:
+    return _number(text, 1e9, "a number of minutes above 0, such as 30 or 0.5")
+
+
+def _number(text: str, limit: float, what: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = 0
-    if not 0 < number < 1e30:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of FLOPs, such as 2e15")
+    if not 0 < number < limit:
+        raise argparse.ArgumentTypeError(f"{text} is not {what}")
     return number
 
 
@@ -83,7 +98,10 @@ def _run(args: argparse.Namespace) -> int:
     for entry in args.sets:
         interrupts.check()
         trained.append(runs.trained(entry))
-    rows = [measure(entry.name, groups, args.usr_dir) for entry, groups in zip(args.sets, trained, strict=True)]
+    rows = [
+        measure(entry.name, groups, runs.budget(entry), args.usr_dir)
+        for entry, groups in zip(args.sets, trained, strict=True)
+    ]
     rows = [row.against(rows[0]) for row in rows]
     folder = Path(args.output_dir)
     output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -11,13 +12,14 @@ import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli, problem_flags
+from t2t_lite.bin import cli, compare_speed, problem_flags
 from t2t_lite.bin.compare_sets import Entry, recipe
+from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, TrainingError, UsageError
 from t2t_lite.files import replace_file
@@ -30,6 +32,7 @@ from t2t_lite.training.recipe import intervals_of, recipe_plan
 from t2t_lite.training.trainer import build_model
 
 _FILE = "runs.json"
+_SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
 
 
 class Run(NamedTuple):
@@ -51,15 +54,38 @@ class Run(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Plan of a training: changes to its set in the form of --hparams, updates, and their FLOPs on real tokens."""
+    """Plan of a training.
+
+    Attributes:
+        changes: to its set, in the form of --hparams.
+        steps: its updates.
+        flops: of these updates, on real tokens.
+        budget: what they were found from, as the table shows it.
+    """
 
     changes: list[str]
     steps: int
     flops: float
+    budget: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cost:
+    """Cost of a set's trainings on the data: the plan of their batches, and the FLOPs of their first N updates."""
+
+    entry: Entry
+    data_sha256: str | None
+    plan: Plan
+    flops: Callable[[int], float]
+
+    @functools.cached_property
+    def average(self) -> float:
+        """FLOPs of an update on average."""
+        return self.flops(self.plan.steps_per_epoch) / self.plan.steps_per_epoch
 
 
 class Runs:
-    """The runs in the folder of a comparison; runs.json says which are done, with which flags.
+    """The runs in the folder of a comparison; runs.json says which are done, with which flags, and keeps speeds.
 
     Args:
         args: the command's arguments.
@@ -76,25 +102,33 @@ class Runs:
         except ValueError as error:
             raise DataError(
                 f"{self._folder / _FILE} is damaged ({error}). Delete it: the trainer sees what is done, and only how "
-                "much memory that took is lost."
+                "much memory that took and the speeds for --train_minutes are lost."
             ) from None
 
     def plan(self, entries: Sequence[Entry]) -> None:
         """Counts the budgets of all entries, so that an error in one ends the command before any training.
+
+        Speeds for a budget of time are measured when all else is checked.
 
         Raises:
             T2TError: the data cannot be prepared, a run was trained on other data or with other settings, a model or
                 its batches cannot be made from the data, or a budget is too small for one update.
         """
         shared, store = self._data(entries[0])
+        costs: dict[str, _Cost] = {}
         for entry in entries:
             model, hparams = registry.model_of(entry.hparams_set), recipe(entry, self._args).hparams
             spec = dataclasses.replace(shared, hparams_set=entry.hparams_set, model=model, hparams=hparams)
             for seed in itertools.chain(*entry.groups(self._args.seed, self._args.seeds)):
                 seeded = dataclasses.replace(spec, hparams=config.replace(hparams, seed=seed))
                 _check_run(self._folder / f"{entry.variant}-{seed}", seeded)
-            if entry.variant not in self._plans:
-                self._plans[entry.variant] = self._counted(entry, spec, store)
+            if entry.variant not in costs:
+                costs[entry.variant] = _cost(entry, spec, store)
+        self._plans = {variant: self._counted(cost) for variant, cost in costs.items()}
+
+    def budget(self, entry: Entry) -> Mapping[str, float]:
+        """Returns the budget of each training of a planned entry, with the speed by which minutes became updates."""
+        return self._plans[entry.variant].budget
 
     def trained(self, entry: Entry) -> list[list[Run]]:
         """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
@@ -118,6 +152,9 @@ class Runs:
     def _record(self, name: str, flags: list[str], peak_mib: int) -> None:
         """Writes the flags with which a run is done, [] if it is not, and its memory to runs.json."""
         self._done[name] = {"flags": flags, "peak_mib": peak_mib}
+        self._write()
+
+    def _write(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
 
@@ -136,27 +173,54 @@ class Runs:
         )
         return prepare_run_data(spec, folder, again=args.prepare_again)
 
-    def _counted(self, entry: Entry, spec: RunSpec, store: Store) -> _Plan:
-        """Updates of the entry's trainings within the budget, and their FLOPs on real tokens."""
-        args, (changes, hparams) = self._args, recipe(entry, self._args)
-        cost, split = build_model(spec, store).cost, store.split("train")
-        plan = recipe_plan(hparams, split)
-
-        def flops(steps: int) -> float:
-            return float(planned_flops(cost, split, plan, steps))
-
-        steps = intervals_of(hparams).train_steps
+    def _counted(self, cost: _Cost) -> _Plan:
+        """Updates of a set's trainings within the budget, and their FLOPs on real tokens."""
+        args, (changes, hparams) = self._args, recipe(cost.entry, self._args)
+        steps, budget, variant = intervals_of(hparams).train_steps, {}, cost.entry.variant
         if args.train_flops is not None:
-            epoch = flops(plan.steps_per_epoch) / plan.steps_per_epoch  # FLOPs of an update on average
-            if args.train_flops < epoch:
-                raise UsageError(
-                    f"--train_flops={args.train_flops:.4g} is not enough for an update of {entry.variant}, which takes "
-                    f"{epoch:.4g} on average. Give more, or smaller batches: --hparams=batch_tokens=N."
-                )
-            steps = round(args.train_flops / epoch)
+            budget = {"train_flops": args.train_flops}
+            steps = round(_updates("train_flops", args.train_flops, cost.average, variant))
+        elif args.train_minutes is not None:
+            speed = self._flops_per_second(cost, changes) / cost.average
+            budget = {"train_minutes": args.train_minutes, "updates_per_second": speed}
+            steps = int(_updates("train_minutes", args.train_minutes, 1 / speed / 60, variant))
+        if budget:
             config.replace(hparams, train_steps=steps)  # raises UsageError if they are too many
             changes.append(f"train_steps={steps}")
-        return _Plan(changes, steps, flops(steps))
+        return _Plan(changes, steps, cost.flops(steps), budget or {"train_steps": steps})
+
+    def _flops_per_second(self, cost: _Cost, changes: Sequence[str]) -> float:
+        """Speed of a set's trainings; measured only if runs.json has none for the recipe and the data.
+
+        A second measurement would differ, and so would the end of a training that was interrupted.
+        """
+        name, speeds = cost.entry.variant, self._done.setdefault(_SPEEDS, {})
+        of = {"hparams_set": cost.entry.hparams_set, "changes": list(changes), "data_sha256": cost.data_sha256}
+        kept: dict[str, Any] = speeds.get(name, {})
+        if {field: kept.get(field) for field in of} != of:
+            print(f"\n{name}: its speed is being measured", flush=True)
+            flags, folder = [*self._flags, f"--hparams_set={cost.entry.hparams_set}"], self._folder / "speed"
+            found = compare_speed.measure(flags, changes, cost.plan, folder, name)
+            print(f"{name}: {found / cost.average:,.2f} updates/s, {found:.2e} FLOP/s", flush=True)
+            speeds[name] = kept = {**of, "flops_per_second": found}
+            self._write()
+        return float(kept["flops_per_second"])
+
+
+def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
+    cost, split = build_model(spec, store).cost, store.split("train")
+    plan = recipe_plan(spec.hparams, split)
+    return _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
+
+
+def _updates(flag: str, budget: float, each: float, variant: str) -> float:
+    """Returns how many updates fit into the budget of a flag if one takes `each`; UsageError if not one does."""
+    if budget < each:
+        raise UsageError(
+            f"--{flag}={budget:.4g} is not enough for an update of {variant}, which takes {each:.4g} on average. "
+            "Give more, or smaller batches: --hparams=batch_tokens=N."
+        )
+    return budget / each
 
 
 def _check_run(folder: Path, spec: RunSpec) -> None:

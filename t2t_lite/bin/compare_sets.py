@@ -73,7 +73,7 @@ def recipe(entry: Entry, args: argparse.Namespace) -> Recipe:
     named = {part.partition("=")[0].strip() for text in changes for part in text.split(",")}
     if "seed" in named:
         raise UsageError("seed=... cannot be changed; give --seed=N instead, for all of the sets.")
-    if "train_steps" in named and (args.train_flops or args.train_steps):
+    if "train_steps" in named and (args.train_flops or args.train_minutes or args.train_steps):
         raise UsageError("train_steps=... and a budget for all of the sets exclude each other. Leave one of them out.")
     if args.train_steps:
         changes.append(f"train_steps={args.train_steps}")

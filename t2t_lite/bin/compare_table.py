@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_lite.bin.compare_runs import Run
@@ -29,6 +29,8 @@ class Row:
         train_steps, train_flops: updates and FLOPs of the training, as means over seeds.
         tokens_per_second: real target tokens in the training of the first run.
         peak_mib: peak memory of the largest training process, in MiB.
+        budget: of each training: train_flops, train_steps, or train_minutes and the updates_per_second with which these
+            were counted.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Row:
     sentences_per_second: float
     tokens_per_second: float
     peak_mib: int
+    budget: Mapping[str, float]
     hypotheses: list[str]
     references: list[str]
     metric: CorpusMetric
@@ -82,11 +85,12 @@ class _Measured(NamedTuple):
     sentences_per_second: float
 
 
-def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> Row:
+def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, float], usr_dir: str | None) -> Row:
     """Scores each group of runs, which is an ensemble or one run; times the search of the first group.
 
     Args:
         groups: of runs that differ in their seeds; one group is in memory at a time.
+        budget: of each run, as in `Row`.
     """
     found = [_measured(runs, usr_dir, timed=runs is groups[0]) for runs in groups]
     first, runs = found[0], [run for group in groups for run in group]
@@ -102,6 +106,7 @@ def measure(name: str, groups: Sequence[Sequence[Run]], usr_dir: str | None) -> 
         sentences_per_second=first.sentences_per_second,
         tokens_per_second=runs[0].tokens_per_second,
         peak_mib=max(run.peak_mib for run in runs),
+        budget=budget,
         hypotheses=first.scores.hypotheses,
         references=first.scores.references,
         metric=first.metric,
@@ -142,12 +147,25 @@ def table(rows: Sequence[Row], title: str) -> str:
     several = [f"{score.name}, dev: means over {seeds} seeds; +-: standard deviation; *N: an ensemble, scored once"]
     notes = (
         f"{score.name}|{score.signature}",
+        f"budget: {_budget(rows)}",
         *(several if seeds > 1 else []),
         *([f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05"] if tested else []),
         "FLOPs: of the updates that were made, on real tokens; of one training, or of all members of an ensemble",
         "tokens/s: of training; sent/s: of the search; on this machine. MiB: peak of the training process",
     )
     return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
+
+
+def _budget(rows: Sequence[Row]) -> str:
+    budget = rows[0].budget
+    if "train_flops" in budget:
+        return f"{budget['train_flops']:.4g} FLOP of each training, to the nearest update"
+    if "train_minutes" in budget:
+        speeds = {row.name.partition("*")[0]: row.budget["updates_per_second"] for row in rows}
+        measured = ", ".join(f"{name} {speed:,.2f}" for name, speed in speeds.items())
+        return f"{budget['train_minutes']:g} minutes of each training; updates/s measured for that: {measured}"
+    steps = {row.budget["train_steps"] for row in rows}
+    return f"{steps.pop():,.0f} updates of each training" if len(steps) == 1 else "train_steps of each set"
 
 
 def _cells(row: Row, seeds: int, tested: bool) -> tuple[str, ...]:

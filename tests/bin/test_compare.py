@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,6 @@ from tests import commands
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
 FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
-
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """The command handles signals in its own way; here it runs in the process of the tests."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -45,6 +35,7 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     rows = json.loads((tmp_path / "table.json").read_text("utf-8"))
     assert [row["name"] for row in rows] == ["tiny+dropout=0.2", "tiny+dropout=0.2*2"]
     assert (tmp_path / "table.txt").read_text("utf-8") in said
+    assert "\nbudget: 3e+08 FLOP of each training, to the nearest update\n" in said
     one, two = rows
     assert (one["p_value"], one["split"]) == (None, "test")
     assert 0 < two["p_value"] <= 1
@@ -114,10 +105,11 @@ def test_trees_without_a_test_set_and_a_training_that_stops_early(
     assert "metrics.jsonl has no report of a training, from which its updates and FLOPs" in capfd.readouterr().err
 
 
-def _row(name: str, hypotheses: list[str], flops: float = 1e9) -> Row:
+def _row(name: str, hypotheses: list[str], flops: float = 1e9, **budget: float) -> Row:
     metric, references = bleu.bleu(), [f"a b c d e {n}" for n in range(len(hypotheses))]
-    score = metric.score(hypotheses, references)
-    return Row(name, "test", [score], [score.value], [2.5], 10, 5, flops, 3.0, 7.0, 100, hypotheses, references, metric)
+    score, costs = metric.score(hypotheses, references), (10, 5, flops, 3.0, 7.0, 100)
+    budget = budget or {"train_steps": 5}
+    return Row(name, "test", [score], [score.value], [2.5], *costs, budget, hypotheses, references, metric)
 
 
 def test_the_table() -> None:
@@ -128,6 +120,24 @@ def test_the_table() -> None:
     assert lines[1].split() == "BLEU p dev BLEU dev loss parameters updates FLOPs tokens/s sent/s MiB".split()
     assert lines[2].split()[:2] == ["one", f"{rows[0].mean:.2f}"]
     assert len({len(line) for line in lines[1:4]}) == 1
+    assert "budget: 5 updates of each training" in lines
+
+
+@pytest.mark.parametrize(
+    ("budgets", "shown"),
+    [
+        ([{"train_steps": 1200}, {"train_steps": 1200}], "1,200 updates of each training"),
+        ([{"train_steps": 5}, {"train_steps": 6}], "train_steps of each set"),
+        ([{"train_flops": 2e15}] * 2, "2e+15 FLOP of each training, to the nearest update"),
+        (
+            [{"train_minutes": 30, "updates_per_second": speed} for speed in (1234.567, 0.5)],
+            "30 minutes of each training; updates/s measured for that: a 1,234.57, b 0.50",
+        ),
+    ],
+)
+def test_the_table_says_the_budget(budgets: list[dict[str, float]], shown: str) -> None:
+    rows = [_row(name, ["a"], **budget) for name, budget in zip(("a", "b*2"), budgets, strict=True)]
+    assert f"budget: {shown}" in table(rows, "title").split("\n")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +146,12 @@ def test_the_table() -> None:
         (["--sets=tiny,tiny"], "tiny is given twice"),
         (["--sets=tiny*1"], "'tiny*1' is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to 64"),
         (["--sets=tiny", "--train_flops=many"], "many is not a number of FLOPs, such as 2e15"),
+        (["--sets=tiny", "--train_minutes=0"], "0 is not a number of minutes above 0, such as 30 or 0.5"),
+        (["--sets=tiny", "--train_minutes=-1"], "-1 is not a number of minutes above 0, such as 30 or 0.5"),
+        (["--sets=tiny", "--train_minutes=nan"], "nan is not a number of minutes above 0, such as 30 or 0.5"),
         (["--sets=tiny", "--train_flops=1e9", "--train_steps=3"], "not allowed with argument"),
+        (["--sets=tiny", "--train_flops=1e9", "--train_minutes=3"], "not allowed with argument"),
+        (["--sets=tiny+train_steps=3", "--train_minutes=1"], "exclude each other. Leave one of them out."),
         (["--sets=tiny,tinny"], "Did you mean 'tiny'"),
         (["--sets=tiny+dropout"], "'tiny+dropout' is not NAME, nor NAME+FIELD=VALUE"),
         (["--sets=tiny+dropuot=0.2"], "Did you mean 'dropout'"),
@@ -258,7 +273,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
         """As a new process of the command."""
         args = compare.make_parser().parse([*FLAGS, "--sets=tiny", f"--output_dir={run.parent}"])
         runs = compare_runs.Runs(args, [])
-        runs._plans["tiny"] = compare_runs._Plan([], 3, 3e9)
+        runs._plans["tiny"] = compare_runs._Plan([], 3, 3e9, {})
         [[found]] = runs.trained(args.sets[0])
         return found
 
