@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tests import reference
+
 
 def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) -> None:
     """Asserts that seven steps give the logits of whole calls, with hypotheses drawn, dropped and doubled at random."""
@@ -51,6 +53,31 @@ def assert_later_targets_change_nothing_before(model: Any, batch: dict[str, np.n
     after = np.asarray(model({**batch, "target": changed}))
     np.testing.assert_array_equal(after[:, :3], before[:, :3])
     assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
+
+
+def assert_golden_gradients(model: Any, golden: dict[str, np.ndarray], relative: float) -> None:
+    """Asserts the golden gradients of all weights, none of them zeros.
+
+    Args:
+        golden: "source" and "target"; "factors" [B, T, V], zero at padding: the gradients are those of the sum of
+            all logits, each times its factor; and "gradients/..." of each weight.
+        relative: the largest difference, as for `reference.assert_close`.
+    """
+
+    @tf.function(autograph=False)
+    def gradients() -> Any:
+        with tf.GradientTape() as tape:
+            logits = model({side: golden[side] for side in ("source", "target")})
+            loss = tf.reduce_sum(logits * golden["factors"].astype("float32"))
+        found = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+        return [tf.convert_to_tensor(gradient) for gradient in found]
+
+    wanted = {key.removeprefix("gradients/"): golden[key] for key in golden if key.startswith("gradients/")}
+    for weight, gradient in zip(model.trainable_weights, gradients(), strict=True):
+        value = wanted.pop(weight.path.removeprefix(f"{model.name}/")).astype(np.float64)
+        assert np.abs(value).max() > 0
+        reference.assert_close(gradient, value, relative)
+    assert not wanted
 
 
 def assert_cost_is_counted(model: Any, source_length: int = 6, target_length: int = 6) -> None:

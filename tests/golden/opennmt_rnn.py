@@ -1,4 +1,4 @@
-"""Golden outputs of OpenNMT-py's recurrent models, for `rnn`: writes opennmt_rnn.npz, which test_opennmt_rnn.py reads.
+"""Golden outputs and gradients of OpenNMT-py's LSTMs, for `rnn`: writes opennmt_rnn.npz for test_opennmt_rnn.py.
 
     python3.11 -m venv opennmt
     opennmt/bin/pip install torch==2.13.0 numpy
@@ -6,13 +6,13 @@
     opennmt/bin/python tests/golden/opennmt_rnn.py
 
 The computation is OpenNMT-py's own code: RNNEncoder, InputFeedRNNDecoder, StdRNNDecoder and GlobalAttention, on torch's
-LSTM, in float64, with random weights and without dropout. The weights are stored under the names of our checkpoints.
-These differences are handled as follows:
+LSTM, in float64, with random weights and without dropout. Weights are stored under the names of our checkpoints, and so
+are the gradients of the sum of all logits, each times a fixed number. These differences are handled as follows:
 
     forget gate   ours adds 1 to its input: 1 is subtracted from the stored bias
-    biases        torch has two for each gate: their sum is stored
-    embeddings    ours multiplies them by sqrt(units): they are stored divided by it. Symbol 0, which begins a
-                  target, is the zero vector in ours: row 0 is set to zeros here
+    biases        torch has two for each gate: their sum is stored. Its gradient equals that of either one
+    embeddings    ours multiplies them by sqrt(units): they are stored divided by it, their gradients multiplied by it.
+                  Symbol 0, which begins a target, is the zero vector in ours: row 0 is set to zeros here
     softmax       ours is part of the model: its table and bias are those of `generator`, a linear layer
     general       OpenNMT multiplies the query, (W q) . m; ours multiplies the memory, q . (U m). The results are the
                   same, since U m = m W for a row m
@@ -109,15 +109,16 @@ def greedy(model: torch.nn.ModuleDict, source: list[int]) -> list[int]:
     return found[1:]
 
 
-def our_weights(model: torch.nn.ModuleDict, attention: str, feeding: bool) -> dict[str, np.ndarray]:
-    """The weights by their names in our checkpoints."""
-    theirs = {name: value.numpy() for name, value in model.state_dict().items()}
-    ours = {
-        "softmax/table": theirs["generator.weight"],
-        "softmax_bias": theirs["generator.bias"],
-        "source_embedding/table": model["encoder"].embeddings.word_lut.weight.detach().numpy() / np.sqrt(UNITS),
-        "target_embedding/table": model["decoder"].embeddings.word_lut.weight.detach().numpy() / np.sqrt(UNITS),
-    }
+def in_our_names(
+    model: torch.nn.ModuleDict, attention: str, feeding: bool, gradients: bool = False
+) -> dict[str, np.ndarray]:
+    """The weights, or their gradients, by their names in our checkpoints."""
+    parameters = dict(model.named_parameters())
+    theirs = {path: (w.grad if gradients else w.detach()).numpy() for path, w in parameters.items()}
+    ours = {"softmax/table": theirs["generator.weight"], "softmax_bias": theirs["generator.bias"]}
+    for side, part in (("source", "encoder"), ("target", "decoder")):
+        [table] = (value for path, value in theirs.items() if path.startswith(f"{part}.embeddings."))
+        ours[f"{side}_embedding/table"] = table * UNITS ** (0.5 if gradients else -0.5)
     one_forget_gate = np.repeat([0.0, 1.0, 0.0, 0.0], UNITS)
     for side in ("encoder", "decoder"):
         for i in range(LAYERS):
@@ -129,8 +130,8 @@ def our_weights(model: torch.nn.ModuleDict, attention: str, feeding: bool) -> di
             path = f"{side}/layer_{i}"
             ours[f"{path}/kernel"] = kernel[:UNITS]
             ours[f"{path}/recurrent_kernel"] = theirs[f"{start}weight_hh{end}"].T
-            biases = theirs[f"{start}bias_ih{end}"] + theirs[f"{start}bias_hh{end}"]
-            ours[f"{path}/bias"] = biases - one_forget_gate
+            bias = theirs[f"{start}bias_ih{end}"]
+            ours[f"{path}/bias"] = bias if gradients else bias + theirs[f"{start}bias_hh{end}"] - one_forget_gate
     start = "decoder.attn."
     if attention == "mlp":
         ours["decoder/attention/keys/kernel"] = theirs[f"{start}linear_context.weight"].T
@@ -149,16 +150,21 @@ def main() -> None:
     torch.manual_seed(1)
     source, target = torch.tensor(SOURCE), torch.tensor(TARGET)
     arrays: dict[str, Any] = {"source": np.array(SOURCE, np.int32), "target": np.array(TARGET, np.int32)}
-    for name, (attention, feeding) in CASES.items():
-        model = make_model(attention, feeding)
+    of_its_own = torch.Generator().manual_seed(2)
+    factors = torch.randn(*target.shape, TARGET_SIZE, generator=of_its_own) * target.ne(0)[:, :, None]
+    arrays["factors"] = factors.numpy()
+    for name, case in CASES.items():
+        model = make_model(*case)
+        logits, weights = teacher_forced(model, source, target)
+        (logits * factors).sum().backward()  # the gradients of this sum are stored
         with torch.no_grad():
-            logits, weights = teacher_forced(model, source, target)
             found = [greedy(model, row) for row in SOURCE]
         longest = len(SOURCE[0]) + EXTRA
-        arrays[f"{name}/logits"], arrays[f"{name}/attention"] = logits.numpy(), weights.numpy()
+        arrays[f"{name}/logits"], arrays[f"{name}/attention"] = logits.detach().numpy(), weights.detach().numpy()
         arrays[f"{name}/greedy"] = np.array([row + [0] * (longest - len(row)) for row in found], np.int32)
-        for path, weight in our_weights(model, attention, feeding).items():
-            arrays[f"{name}/weights/{path}"] = weight.astype(np.float32)
+        for kind, gradients in (("weights", False), ("gradients", True)):
+            for path, array in in_our_names(model, *case, gradients).items():
+                arrays[f"{name}/{kind}/{path}"] = array.astype(np.float32)
     np.savez_compressed(Path(__file__).with_suffix(".npz"), **arrays)
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_lite import registry
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
-from tests import reference
+from tests import model_checks, reference
 from tests.searches import search_graph
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "fairseq_convs2s.npz"
@@ -60,19 +60,8 @@ def test_logits_and_attention_are_those_of_fairseq(case: tuple[ConvS2S, dict[str
 
 def test_gradients_are_those_of_fairseq(case: tuple[ConvS2S, dict[str, np.ndarray]]) -> None:
     model, golden = case
-
-    @tf.function(autograph=False)
-    def gradients() -> Any:
-        with tf.GradientTape() as tape:
-            logits = model({side: golden[side] for side in ("source", "target")})
-            loss = tf.reduce_sum(logits * golden["factors"].astype("float32"))
-        found = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
-        return [tf.convert_to_tensor(gradient) for gradient in found]
-
-    for weight, gradient in zip(model.trainable_weights, gradients(), strict=True):
-        wanted = golden[f"gradients/{weight.path.removeprefix(f'{model.name}/')}"]
-        assert np.abs(wanted).max() > 0
-        reference.assert_close(gradient, wanted, 5e-5)  # sums in float32 that almost cancel; most differ by 6e-6
+    # sums in float32 that almost cancel; most differ by 6e-6
+    model_checks.assert_golden_gradients(model, golden, 5e-5)
 
 
 def test_a_greedy_search_finds_what_that_of_fairseq_finds(case: tuple[ConvS2S, dict[str, np.ndarray]]) -> None:
