@@ -55,8 +55,12 @@ class Dictionary:
         return PAD
 
 
-def without_packages(root: Path) -> Any:
-    """Returns fairseq's models/fconv.py, imported without the other imports of its packages."""
+def without_packages(root: Path, model: str) -> Any:
+    """Returns one of fairseq's models/, imported without the other imports of its packages.
+
+    Args:
+        model: "fconv" or "lstm".
+    """
     for name in ("fairseq", "fairseq.models", "fairseq.modules"):
         package: Any = types.ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split(".")))]
@@ -80,7 +84,7 @@ def without_packages(root: Path) -> Any:
         for name in names.split():
             file, cls = name.split(".")
             setattr(package, cls, getattr(importlib.import_module(f"{package.__name__}.{file}"), cls))
-    return importlib.import_module("fairseq.models.fconv")
+    return importlib.import_module(f"fairseq.models.{model}")
 
 
 def make_model(fconv: Any, encoder: Any, decoder: Any, sizes: tuple[int, int, int, int, int]) -> torch.nn.ModuleDict:
@@ -192,7 +196,7 @@ def parameters(fconv: Any, arch: str, size: int) -> int:
 def main() -> None:
     """Writes the golden file beside this script."""
     warnings.simplefilter("ignore")  # torch calls this weight_norm old
-    fconv = without_packages(Path(sys.argv[1]))
+    fconv = without_packages(Path(sys.argv[1]), "fconv")
     torch.manual_seed(1)
     source, target = torch.tensor(SOURCE), torch.tensor(TARGET)
     arrays: dict[str, Any] = {"source": np.array(SOURCE, np.int32), "target": np.array(TARGET, np.int32)}

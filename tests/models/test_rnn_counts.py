@@ -1,14 +1,20 @@
 """The numbers of parameters of the LSTM encoder-decoders: formulas against published numbers."""
 
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite import config, registry
+from t2t_lite.layers.lstm import Lstm
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_encoder import RnnEncoder
 from t2t_lite.models.rnn_hparams import RnnHParams
 from tests.models.test_rnn import TINY, VARIANTS, V
+
+FAIRSEQ = Path(__file__).resolve().parents[1] / "golden" / "fairseq_lstm.npz"
 
 
 def _lstm(inputs: int, units: int, biases: int = 1) -> int:
@@ -43,10 +49,25 @@ def _set(name: str, **changes: Any) -> RnnHParams:
     return cast(RnnHParams, config.replace(registry.hparams(name), **changes))
 
 
+def _built(hparams: RnnHParams, vocabulary: int) -> Rnn:
+    """The real model of a recipe. Its weights are only shapes, as it is built in a graph."""
+    with tf.Graph().as_default():
+        return Rnn.from_hparams(hparams, vocabulary, vocabulary, True)
+
+
+def _second_biases(model: Rnn) -> int:
+    """What torch counts besides our parameters: a second bias for each gate of each LSTM."""
+    stacks = [*model.encoder.layers, model.decoder.layers]
+    return sum(4 * lstm.units for stack in stacks for lstm in stack if isinstance(lstm, Lstm))
+
+
 def test_luongs_model_has_the_number_of_parameters_of_fairseqs_but_for_a_second_bias() -> None:
     assert _count(_set("luong"), 50_000, 3) == 221_082_000
     assert _count(_set("luong"), 50_000, 3, biases=2) == 221_114_000  # fairseq's lstm_luong_wmt_en_de
     assert 221_114_000 - 221_082_000 == 8 * 4 * 1000  # 8 layers, 4 gates; only the sum of two biases matters
+    model = _built(_set("luong"), 50_000)
+    with np.load(FAIRSEQ, allow_pickle=False) as file:
+        assert model.count_params() + _second_biases(model) == int(file["parameters"]) == 221_114_000
 
 
 def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:

@@ -1,4 +1,7 @@
-"""The LSTM encoder-decoder against OpenNMT-py's, with its weights (tests/golden/opennmt_rnn.py wrote the numbers)."""
+"""The LSTM encoder-decoder against OpenNMT-py's and fairseq's, with their weights.
+
+tests/golden/opennmt_rnn.py and tests/golden/fairseq_lstm.py wrote the numbers.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -11,26 +14,28 @@ from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from tests import model_checks
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "opennmt_rnn.npz"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CASES: dict[str, dict[str, Any]] = {
-    "general": {},
-    "additive": {"attention_score": "additive"},
-    "no_feeding": {"input_feeding": False},
+    "opennmt_rnn/general": {},
+    "opennmt_rnn/additive": {"attention_score": "additive"},
+    "opennmt_rnn/no_feeding": {"input_feeding": False},
+    "fairseq_lstm/luong": {},
+    "fairseq_lstm/wiseman": {"num_layers": 1},
 }
 EXTRA = 6
 
 
 @pytest.fixture(scope="module", params=CASES)
 def case(request: Any) -> tuple[Rnn, dict[str, np.ndarray]]:
-    """Our model with OpenNMT's weights, and what OpenNMT computed with them."""
-    with np.load(GOLDEN, allow_pickle=False) as file:
-        start = f"{request.param}/"
+    """Our model with the weights of a case, and what the other implementation computed with them."""
+    name, start = request.param.split("/")
+    start += "/"
+    with np.load(GOLDEN / f"{name}.npz", allow_pickle=False) as file:
         golden = {name.removeprefix(start): file[name] for name in file if name.startswith(start) or "/" not in name}
     weights = {name.removeprefix("weights/"): golden.pop(name) for name in list(golden) if name.startswith("weights/")}
     (sources, units), targets = weights["source_embedding/table"].shape, len(weights["target_embedding/table"])
-    hparams = RnnHParams(
-        num_layers=2, d_model=units, dropout=0.0, share_embeddings=False, extra_length=EXTRA, **CASES[request.param]
-    )
+    changes = {"num_layers": 2, **CASES[request.param]}
+    hparams = RnnHParams(d_model=units, dropout=0.0, share_embeddings=False, extra_length=EXTRA, **changes)
     model = Rnn.from_hparams(hparams, sources, targets, False)
     for weight in model.weights:
         weight.assign(weights.pop(weight.path.removeprefix(f"{model.name}/")))
@@ -38,7 +43,7 @@ def case(request: Any) -> tuple[Rnn, dict[str, np.ndarray]]:
     return model, golden
 
 
-def test_logits_and_attention_are_those_of_opennmt(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
+def test_logits_and_attention_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case
     batch = {side: golden[side] for side in ("source", "target")}
     logits, maps = np.asarray(model(batch)), np.asarray(model.attention_maps(batch)["memory"])[:, 0, 0]
@@ -48,11 +53,11 @@ def test_logits_and_attention_are_those_of_opennmt(case: tuple[Rnn, dict[str, np
     np.testing.assert_allclose(maps[there], golden["attention"][there], rtol=0, atol=1e-5)
 
 
-def test_gradients_are_those_of_opennmt(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
+def test_gradients_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model_checks.assert_golden_gradients(*case, 2e-5)
 
 
-def test_a_greedy_search_finds_what_that_of_opennmt_finds(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
+def test_a_greedy_search_finds_what_that_of_the_other_finds(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case
     ids, _ = beam_search(model, golden["source"], beam_size=1, alpha=0.6, extra_length=EXTRA)
     np.testing.assert_array_equal(ids[:, 0], golden["greedy"])
