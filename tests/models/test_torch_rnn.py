@@ -1,4 +1,4 @@
-"""GNMT, tensor2tensor's LSTM and the parser against torch's modules (tests/golden/torch_rnn.py wrote the numbers)."""
+"""All kinds of LSTM encoder-decoders against torch's modules (tests/golden/torch_rnn.py wrote the numbers)."""
 
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,23 @@ CASES: dict[str, dict[str, Any]] = {
     "gnmt": {**GNMT, "wiring": "gnmt"},
     "both_ways": {**ADDITIVE, "encoder": "bi", "wiring": "attention_wrapper"},
     "parser": {**ADDITIVE, "encoder": "reversed", "wiring": "vinyals"},
+    "gnmt_v2": {**GNMT, "wiring": "gnmt_v2", "attention_score": "normed_additive", "softmax_bias": False},
+    "tied": {"num_layers": 2, "share_embeddings": True},
+    "dot": {"num_layers": 1, "attention_score": "dot"},
+    "interleaved": {"encoder": "interleaved", "num_layers": 2, "attention_score": "product", "input_feeding": False},
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_logits_attention_and_gradients_are_those_of_torch(name: str) -> None:
     with np.load(GOLDEN, allow_pickle=False) as file:
-        golden = {key.removeprefix(f"{name}/"): file[key] for key in file if key.startswith((name, "source", "target"))}
-    sources, targets = (golden[f"weights/{side}_embedding/table"] for side in ("source", "target"))
-    hparams = RnnHParams(d_model=sources.shape[1], dropout=0.0, share_embeddings=False, **CASES[name])
-    model = Rnn.from_hparams(hparams, len(sources), len(targets), False)
+        start = f"{name}/"
+        golden = {key.removeprefix(start): file[key] for key in file if key.startswith(start) or "/" not in key}
+    targets = golden["weights/target_embedding/table"]
+    sources = golden.get("weights/source_embedding/table", targets)  # if tied, one table is all three
+    changes = {"share_embeddings": False, **CASES[name]}
+    hparams = RnnHParams(d_model=targets.shape[1], dropout=0.0, **changes)
+    model = Rnn.from_hparams(hparams, len(sources), len(targets), hparams.share_embeddings)
     paths = [weight.path.removeprefix(f"{model.name}/") for weight in model.weights]
     assert sorted(paths) == sorted(key.removeprefix("weights/") for key in golden if key.startswith("weights/"))
     for weight, path in zip(model.weights, paths, strict=True):
