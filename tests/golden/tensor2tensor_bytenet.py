@@ -36,10 +36,17 @@ EMBEDDINGS = {"input_emb": "source_embedding", "target_emb": "target_embedding",
 LAYER_NORM = {"layer_norm_scale": "gamma", "layer_norm_bias": "beta"}
 
 
-def make_logits(hparams_changes: dict[str, Any], vocab_size: int, sides: list[Any]) -> Any:
-    """Logits [B, T, V], T as tensor2tensor pads it; nothing is dropped."""
-    hparams = registry.hparams("bytenet_base")
-    for name, value in hparams_changes.items():
+def make_logits(
+    vocab_size: int, sides: list[Any], changes: dict[str, Any], name: str = "bytenet_base", model: Any = bytenet.ByteNet
+) -> Any:
+    """Logits [B, T, V], T as tensor2tensor pads it; nothing is dropped.
+
+    Args:
+        sides: ids of source and target, [B, S] and [B, T].
+        changes: to the hparams set `name`.
+    """
+    hparams = registry.hparams(name)
+    for name, value in changes.items():
         hparams.set_hparam(name, value)
     for name in hparams.values():
         if name.endswith("dropout"):
@@ -48,8 +55,7 @@ def make_logits(hparams_changes: dict[str, Any], vocab_size: int, sides: list[An
     hparams.problem_hparams = problem
     features = dict(zip(("inputs", "targets"), (side[:, :, None, None] for side in sides)))
     features["target_space_id"] = tf.constant(0, tf.int32)
-    model = bytenet.ByteNet(hparams, tf.estimator.ModeKeys.TRAIN, problem)
-    return model(features)[0][:, :, 0, 0]
+    return model(hparams, tf.estimator.ModeKeys.TRAIN, problem)(features)[0][:, :, 0, 0]
 
 
 def our_name(name: str) -> str:
@@ -79,11 +85,11 @@ def main() -> None:
     factors = draw.standard_normal((*target.shape, V)) * (target > 0)[:, :, None]
     arrays: dict[str, Any] = {"source": source, "target": target, "factors": factors}
     with tf.Graph().as_default():
-        make_logits({}, PUBLISHED_V, [tf.zeros([1, 5], tf.int32)] * 2)
+        make_logits(PUBLISHED_V, [tf.zeros([1, 5], tf.int32)] * 2, {})
         sizes = [variable.shape.num_elements() for variable in tf.trainable_variables()]
         arrays["parameters"] = np.array(sum(sizes), np.int64)
     with tf.Graph().as_default(), tf.Session() as session:
-        logits = make_logits(SMALL, V, [tf.constant(source), tf.constant(target)])[:, : target.shape[1]]
+        logits = make_logits(V, [tf.constant(source), tf.constant(target)], SMALL)[:, : target.shape[1]]
         variables = tf.trainable_variables()
         gradients = tf.gradients(tf.reduce_sum(logits * tf.constant(factors, tf.float32)), variables)
         for variable in variables:

@@ -1,6 +1,6 @@
-"""The LSTM encoder-decoder against OpenNMT-py's and fairseq's, with their weights.
+"""The LSTM encoder-decoder against those of OpenNMT-py, fairseq and tensor2tensor, with their weights.
 
-tests/golden/opennmt_rnn.py and tests/golden/fairseq_lstm.py wrote the numbers.
+The numbers are from opennmt_rnn.py, fairseq_lstm.py and tensor2tensor_lstm.py in tests/golden.
 """
 
 from pathlib import Path
@@ -15,13 +15,17 @@ from t2t_lite.models.rnn_hparams import RnnHParams
 from tests import model_checks
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+WRAPPER: dict[str, Any] = {"wiring": "attention_wrapper", "softmax_bias": False}
 CASES: dict[str, dict[str, Any]] = {
     "opennmt_rnn/general": {},
     "opennmt_rnn/additive": {"attention_score": "additive"},
     "opennmt_rnn/no_feeding": {"input_feeding": False},
     "fairseq_lstm/luong": {},
     "fairseq_lstm/wiseman": {"num_layers": 1},
+    "tensor2tensor_lstm/both_ways": {"encoder": "bi", "attention_score": "additive", **WRAPPER},
+    "tensor2tensor_lstm/luong": {"encoder": "reversed", **WRAPPER},
 }
+SEARCHED = [name for name in CASES if not name.startswith("tensor2tensor")]
 EXTRA = 6
 
 
@@ -46,10 +50,12 @@ def case(request: Any) -> tuple[Rnn, dict[str, np.ndarray]]:
 def test_logits_and_attention_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case
     batch = {side: golden[side] for side in ("source", "target")}
-    logits, maps = np.asarray(model(batch)), np.asarray(model.attention_maps(batch)["memory"])[:, 0, 0]
     there = golden["target"] > 0
-    assert there.sum() == 16
-    np.testing.assert_allclose(logits[there], golden["logits"][there], rtol=0, atol=1e-5)
+    assert there.sum() >= 12
+    np.testing.assert_allclose(np.asarray(model(batch))[there], golden["logits"][there], rtol=0, atol=1e-5)
+    if "attention" not in golden:  # tensor2tensor returns none
+        return
+    maps = np.asarray(model.attention_maps(batch)["memory"])[:, 0, 0]
     np.testing.assert_allclose(maps[there], golden["attention"][there], rtol=0, atol=1e-5)
 
 
@@ -57,6 +63,7 @@ def test_gradients_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]
     model_checks.assert_golden_gradients(*case, 2e-5)
 
 
+@pytest.mark.parametrize("case", SEARCHED, indirect=True)
 def test_a_greedy_search_finds_what_that_of_the_other_finds(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case
     ids, _ = beam_search(model, golden["source"], beam_size=1, alpha=0.6, extra_length=EXTRA)

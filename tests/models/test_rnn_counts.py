@@ -14,7 +14,7 @@ from t2t_lite.models.rnn_encoder import RnnEncoder
 from t2t_lite.models.rnn_hparams import RnnHParams
 from tests.models.test_rnn import TINY, VARIANTS, V
 
-FAIRSEQ = Path(__file__).resolve().parents[1] / "golden" / "fairseq_lstm.npz"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 
 def _lstm(inputs: int, units: int, biases: int = 1) -> int:
@@ -73,7 +73,7 @@ def test_luongs_model_has_the_number_of_parameters_of_fairseqs_but_for_a_second_
     assert _count(_set("luong"), 50_000, 3, biases=2) == 221_114_000  # fairseq's lstm_luong_wmt_en_de
     assert 221_114_000 - 221_082_000 == 8 * 4 * 1000  # 8 layers, 4 gates; only the sum of two biases matters
     model = _built(_set("luong"), 50_000)
-    with np.load(FAIRSEQ, allow_pickle=False) as file:
+    with np.load(GOLDEN / "fairseq_lstm.npz", allow_pickle=False) as file:
         assert model.count_params() + _second_biases(model) == int(file["parameters"]) == 221_114_000
 
 
@@ -93,11 +93,14 @@ def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
 
 
 def test_tensor2tensors_lstms_have_its_numbers_of_parameters() -> None:
-    """What tensor2tensor 1.15.7 reports for 1,000 symbols: lstm_attention both ways, and lstm_luong_attention."""
+    """Those of 1,000 symbols: lstm_attention both ways, and lstm_luong_attention."""
     both_ways = _set("t2t_lstm")
-    luong = config.replace(both_ways, encoder="uni", attention_score="general")
-    for hparams, published in ((both_ways, 2_157_824), (luong, 1_025_024)):
-        assert Rnn.from_hparams(hparams, 1000, 1000, True).count_params() == published == _count(hparams, 1000, 3)
+    luong = config.replace(both_ways, encoder="reversed", attention_score="general")
+    with np.load(GOLDEN / "tensor2tensor_lstm.npz", allow_pickle=False) as file:
+        theirs = [int(file[f"{name}/parameters"]) for name in ("both_ways", "luong")]
+    assert theirs == [2_157_824, 1_025_024]
+    for hparams, count in zip((both_ways, luong), theirs, strict=True):
+        assert _built(hparams, 1000).count_params() == count == _count(hparams, 1000, 3)
 
 
 def test_the_parser_has_more_parameters_than_by_the_sizes_known_of_it() -> None:
