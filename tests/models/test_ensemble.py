@@ -11,30 +11,48 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.errors import UsageError
 from t2t_lite.models.base import Model, check_model
+from t2t_lite.models.bytenet import ByteNet
+from t2t_lite.models.bytenet_hparams import ByteNetHParams
+from t2t_lite.models.convs2s import ConvS2S
+from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.ensemble import Ensemble, log_mean
+from t2t_lite.models.moe import Moe
+from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.models.transformer_moe import TransformerMoe
+from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.ops.int8 import int8_matrices, quantize
 from t2t_lite.ops.prepacked import is_supported
 from tests import reference
-from tests.searches import search_graph
+from tests.model_checks import assert_steps_equal_columns
+from tests.searches import EOS, hypotheses, penalty, search_graph
 
 V = 20
 NARROW = TransformerHParams(num_layers=2, d_model=8, d_ff=16, num_heads=2, dropout=0.0)
 WIDE = TransformerHParams(num_layers=1, d_model=24, d_ff=16, num_heads=4, norm="pre", dropout=0.0)
 RNN = RnnHParams(num_layers=2, d_model=10, dropout=0.0)
-RECIPES: tuple[tuple[type[Model], Any], ...] = ((Transformer, NARROW), (Rnn, RNN), (Transformer, WIDE))
+Recipes = tuple[tuple[type[Model], Any], ...]
+RECIPES: Recipes = ((Transformer, NARROW), (Rnn, RNN), (Transformer, WIDE))
+LAYERS = {"encoder_layers": "2x8x3", "decoder_layers": "8x3+6x2"}
+EXPERTS: dict[str, Any] = {"d_model": 8, "d_ff": 8, "num_experts": 4, "experts_per_token": 2}
+OTHERS: Recipes = (
+    (ConvS2S, ConvS2SHParams(**LAYERS, d_model=8, d_out=8, max_positions=60)),
+    (ByteNet, ByteNetHParams(num_layers=2, d_model=4, dilations=2)),
+    (Moe, MoeHParams(**EXPERTS, cells=6)),
+    (TransformerMoe, TransformerMoeHParams(**EXPERTS, num_layers=2, num_heads=2)),
+)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
 
 
-def _models(precision: str = "float32") -> list[Any]:
+def _models(precision: str = "float32", recipes: Recipes = RECIPES, size: int = V) -> list[Any]:
     models = []
-    for seed, (model_class, hparams) in enumerate(RECIPES):
-        models.append(model_class.from_hparams(config.replace(hparams, precision=precision), V, V, True))
+    for seed, (model_class, hparams) in enumerate(recipes):
+        models.append(model_class.from_hparams(config.replace(hparams, precision=precision), size, size, True))
         reference.randomise(models[-1], seed, 2.0)
     return models
 
@@ -62,6 +80,49 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Ensemble) -> None:
     np.testing.assert_allclose(np.exp(got.astype(np.float64)).sum(-1), 1, atol=1e-6)
     for one, other in itertools.combinations(logits, 2):  # if members were alike, any mean would be right
         assert np.abs(np.asarray(one) - np.asarray(other)).max() > 0.5
+
+
+def test_members_of_any_kind_have_one_mean_and_its_steps() -> None:
+    mixed = Ensemble(_models(recipes=OTHERS))
+    logits = [model(BATCH) for model in mixed.models]
+    np.testing.assert_allclose(mixed(BATCH), _mean(logits), rtol=0, atol=2e-6)
+    for one, other in itertools.combinations(logits, 2):
+        assert np.abs(np.asarray(one) - np.asarray(other)).max() > 0.5
+    assert_steps_equal_columns(mixed, SOURCE, V)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_search_as_wide_as_the_tree_finds_the_best_of_all_outputs(alpha: float) -> None:
+    """All outputs of up to 4 symbols; their scores are computed from the members' own logits, in float64."""
+    models, source, extra = _models(recipes=RECIPES[:2], size=4), (2, 3, EOS), 1
+    longest = len(source) + extra
+    outputs = [(*start, EOS) for length in range(longest) for start in itertools.product((2, 3), repeat=length)]
+    target = np.zeros((len(outputs), longest), "int32")
+    for row, ids in zip(target, outputs, strict=True):
+        row[: len(ids)] = ids
+    batch = {"source": np.array([source] * len(outputs), "int32"), "target": target}
+    logp = _mean([model(batch) for model in models])
+    scores = {
+        ids: sum(row[at, symbol] for at, symbol in enumerate(ids)) / penalty(len(ids), alpha)
+        for ids, row in zip(outputs, logp, strict=True)
+    }
+    ranked = sorted(outputs, key=lambda ids: -scores[ids])
+    found, of_found = search_graph(Ensemble(models), 16, alpha, extra, early_stop=False)(batch["source"][:1])
+    assert hypotheses(found.numpy()[0])[: len(outputs)] == ranked
+    np.testing.assert_allclose(of_found[0, : len(outputs)], [scores[ids] for ids in ranked], rtol=0, atol=1e-5)
+    for model in models:  # neither member alone would give this order
+        own = _mean([model(batch)])
+        alone = {
+            ids: sum(row[at, symbol] for at, symbol in enumerate(ids)) for ids, row in zip(outputs, own, strict=True)
+        }
+        assert sorted(outputs, key=lambda ids: -alone[ids] / penalty(len(ids), alpha)) != ranked
+
+
+def test_three_copies_are_the_model() -> None:
+    model = _models()[1]
+    (ids, scores), (alone, of_alone) = _search(Ensemble([model] * 3), 3), _search(model, 3)
+    np.testing.assert_array_equal(ids, alone)
+    np.testing.assert_allclose(scores, of_alone, rtol=1e-6, atol=1e-6)
 
 
 def test_steps_have_the_mean_of_the_members_steps(ensemble: Ensemble) -> None:
