@@ -151,7 +151,15 @@ def computed_bytenet() -> Computed:
     return Computed(ByteNet.from_hparams(ByteNetHParams(num_layers=1, d_model=4, dropout=0.2), V, V, True))
 
 
-@pytest.mark.parametrize("name", ["computed_convolutions", "computed_bytenet"])
+@pytest.fixture(scope="module")
+def computed_bytenet_of_tensor2tensor() -> Computed:
+    """Loss and gradients of a model whose blocks have several dilations."""
+    keras.utils.set_random_seed(1)
+    hparams = ByteNetHParams(num_layers=1, d_model=4, dilations=2, wiring="tensor2tensor", dropout=0.2)
+    return Computed(ByteNet.from_hparams(hparams, V, V, True))
+
+
+@pytest.mark.parametrize("name", ["computed_convolutions", "computed_bytenet", "computed_bytenet_of_tensor2tensor"])
 def test_so_they_do_in_a_convolutional_model(name: str, request: pytest.FixtureRequest) -> None:
     computed: Computed = request.getfixturevalue(name)
     _assert_same(computed(_batch(), 2), computed(_batch(), 1))
