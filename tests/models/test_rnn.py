@@ -164,8 +164,9 @@ def test_dropout_depends_on_the_seed_alone_and_drops_the_inputs_of_layers(name: 
     assert np.abs(mean - model.hidden(BATCH)).mean() < 0.1
 
 
-def test_two_halves_of_the_rows_drop_what_the_whole_drops() -> None:
-    model = _model(config.replace(TINY, **VARIANTS["vinyals"]))
+@pytest.mark.parametrize("name", VARIANTS)
+def test_two_halves_of_the_rows_drop_what_the_whole_drops(name: str) -> None:
+    model = _model(config.replace(TINY, **VARIANTS[name]))
     specs = {side: tf.TensorSpec([None, None], tf.int32) for side in BATCH}
 
     def gradients(blocks: int) -> Any:
@@ -176,8 +177,10 @@ def test_two_halves_of_the_rows_drop_what_the_whole_drops() -> None:
         loss, found = tf.function(run, input_signature=[specs], autograph=False)(BATCH)
         return [loss, *found]
 
-    for one, two in zip(gradients(1), gradients(2), strict=True):
-        reference.assert_close(two, np.asarray(one, np.float64), 1e-5)
+    whole = [np.asarray(tf.convert_to_tensor(each)) for each in gradients(1)]
+    least = 1e-8 * max(np.abs(each).max() for each in whole)  # some gradients are a millionth of others: rounding
+    for one, two in zip(whole, gradients(2), strict=True):
+        np.testing.assert_allclose(two, one, rtol=0, atol=max(1e-5 * np.abs(one).max(), least))
 
 
 @pytest.mark.parametrize("name", ["general", "gnmt", "bi", "vinyals"])
