@@ -107,8 +107,9 @@ def _convs2s() -> ConvS2S:
     return model
 
 
-def _bytenet() -> ByteNet:
-    model = ByteNet.from_hparams(ByteNetHParams(num_layers=3, d_model=8, dilations=2, unfold_extra=5), V, V, True)
+def _bytenet(**changes: Any) -> ByteNet:
+    sizes: dict[str, Any] = {"num_layers": 3, "d_model": 8, "dilations": 2, "unfold_extra": 5, **changes}
+    model = ByteNet.from_hparams(ByteNetHParams(**sizes), V, V, True)
     reference.randomise(model, 4, 2.0)
     return model
 
@@ -138,11 +139,14 @@ RNNS: dict[str, dict[str, Any]] = {
     "gnmt_v2": {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 3},
     "both_ways": {"encoder": "bi", "wiring": "attention_wrapper"},
     "vinyals": {"encoder": "reversed", "wiring": "vinyals", "share_embeddings": False},
+    "top_not_fed": {"input_feeding": False},
+    "interleaved_dot": {"encoder": "interleaved", "attention_score": "dot"},
 }
 OTHERS: dict[str, Callable[[], Any]] = {
     **{name: functools.partial(_rnn, **changes) for name, changes in RNNS.items()},
     "convs2s": _convs2s,
     "bytenet": _bytenet,
+    "bytenet_tensor2tensor": functools.partial(_bytenet, num_layers=2, wiring="tensor2tensor"),
     "moe": _moe,
     "transformer_moe": _transformer_moe,
     "ensemble": _ensemble,
