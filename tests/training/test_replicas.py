@@ -1,4 +1,4 @@
-"""The number of devices changes the speed, never the result: 20 updates with dropout on 1 to 4 logical CPUs.
+"""The number of devices changes the speed, never the result: updates with dropout on 1 to 8 logical CPUs.
 
 The bounds are for rounding, as sums over micro-batches are added in another order on each number of devices. Seen on
 x86 CPUs: float32 losses differ by 1.5e-7 (relative) and weights by 2e-6 at most. In bfloat16 such a difference now and
@@ -19,18 +19,21 @@ LOSS, WEIGHTS = 1e-5, 1e-4  # relative; absolute
 BFLOAT_LOSS, BFLOAT_WEIGHTS = 1e-4, 1e-3
 WITHOUT_AVX512 = 3  # factor of these bounds where bfloat16 products are computed in float32
 # precision:dropout:micro_batches[:optimizer:model]
-FLOAT, BFLOAT, PLAIN, UNCUT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1"
+FLOAT, BFLOAT, PLAIN, UNCUT, EIGHT = "float32:0.1:4", "bfloat16:0.1:4", "float32:0:4", "float32:0:1", "float32:0.1:8"
 RNN = f"{FLOAT}:adafactor:rnn"  # another model and, in the same updates, an optimizer whose slots are sums over axes
-GNMT, CONVOLUTIONS, BYTENET = (f"{FLOAT}:adam:{model}" for model in ("gnmt", "convs2s", "bytenet"))
+GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T = (
+    f"{FLOAT}:adam:{model}"
+    for model in ("gnmt", "gnmt_v2", "attention_wrapper", "vinyals", "convs2s", "bytenet", "bytenet_t2t")
+)
 GRU = f"{FLOAT}:adam:gru"  # a user's model, from examples/my_model
 # With noise in gates, and with losses that are squares of sums over a micro-batch.
 MOE, TRANSFORMER_MOE = f"{FLOAT}:adam:moe", f"{FLOAT}:adam:transformer_moe"
 CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT, BFLOAT), 3: (FLOAT,)}  # of 3, two idle by turns
-OTHERS = {  # four devices, and other models: long tests
-    1: (FLOAT, BFLOAT, RNN, GNMT, CONVOLUTIONS, BYTENET, GRU, MOE, TRANSFORMER_MOE),
-    2: (CONVOLUTIONS, MOE),
-    4: (FLOAT, BFLOAT, RNN, GNMT, BYTENET, GRU, TRANSFORMER_MOE),
-}
+MODELS = (RNN, GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T, GRU, MOE, TRANSFORMER_MOE)
+# More devices, other models: long tests.
+OTHERS = {1: (FLOAT, BFLOAT, EIGHT, *MODELS), 2: MODELS, 4: (FLOAT, BFLOAT, *MODELS), 8: (EIGHT,)}
+# Each of two devices computes its micro-batches in two shards of rows.
+SHARDED = {2: (FLOAT, VINYALS, BYTENET_T2T, MOE)}
 
 Results = dict[int, dict[str, np.ndarray]]
 
@@ -45,16 +48,21 @@ def results_of_others(toy_store: Store, tmp_path_factory: pytest.TempPathFactory
     return _train(OTHERS, toy_store.folder, tmp_path_factory.mktemp("others"))
 
 
-def _train(cases: dict[int, tuple[str, ...]], store: Path, folder: Path) -> Results:
+@pytest.fixture(scope="module")
+def sharded(toy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return _train(SHARDED, toy_store.folder, tmp_path_factory.mktemp("sharded"), shards=2)
+
+
+def _train(cases: dict[int, tuple[str, ...]], store: Path, folder: Path, shards: int = 1) -> Results:
     """What each worker wrote, by its number of devices; they run side by side."""
     workers = {}
     for devices, names in cases.items():
-        arguments = (store, folder / f"{devices}.npz", devices, *names)
+        arguments = (store, folder / f"{devices}.npz", devices, shards, *names)
         streams = {"out": folder / f"{devices}.out", "err": folder / f"{devices}.err"}
         workers[devices] = commands.start("tests.training.replica_worker", *arguments, **streams)
     found = {}
     for devices, worker in workers.items():
-        worker.join(500)
+        worker.join(1500)
         assert worker.exitcode == 0, (folder / f"{devices}.err").read_text(encoding="utf-8")
     for devices in cases:
         with np.load(folder / f"{devices}.npz", allow_pickle=False) as arrays:
@@ -85,9 +93,18 @@ def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices
     _assert_equal(results[devices], case, results[1], case)
 
 
-@pytest.mark.parametrize(("devices", "case"), [(n, case) for n in (2, 4) for case in OTHERS[n]])
+@pytest.mark.parametrize(("devices", "case"), [(n, case) for n in (2, 4, 8) for case in OTHERS[n]])
 def test_others_give_the_result_of_one_device(results_of_others: Results, devices: int, case: str) -> None:
     _assert_equal(results_of_others[devices], case, results_of_others[1], case)
+
+
+@pytest.mark.parametrize("case", SHARDED[2])
+def test_shards_of_rows_on_each_device_give_the_result_of_one(
+    sharded: Results, results_of_others: Results, case: str
+) -> None:
+    assert (sharded[2][f"{case}/shards"], results_of_others[1][f"{case}/shards"]) == (2, 1)
+    _assert_equal(sharded[2], case, results_of_others[1], case)
+    _assert_copies(sharded[2], 2, (case,))
 
 
 def test_accumulating_four_micro_batches_equals_the_whole_batch_at_once(results: Results) -> None:
