@@ -16,11 +16,17 @@ from tests.checkpoints import assert_same_bits, tensors
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-SIZES = {  # test_ensemble.py trains and exports the plain LSTM
-    "gnmt": "num_layers=2,d_model=32,encoder=gnmt,wiring=gnmt,attention_score=normed_additive",
-    "bytenet": "num_layers=3,d_model=32",
-    "moe": "d_model=32,cells=32,d_ff=32",
-    "convs2s": "encoder_layers=2x32x3,decoder_layers=32x3+48x2,d_model=32,d_out=32",
+RNN, EXPERTS = "d_model=32,num_layers=", "d_model=32,d_ff=32,num_experts=4"
+SIZES = {  # the hparams set, and its sizes
+    "gnmt": ("rnn_tiny", f"{RNN}3,encoder=gnmt,wiring=gnmt,attention_score=normed_additive"),  # the third is residual
+    "gnmt_v2": ("rnn_tiny", f"{RNN}3,encoder=gnmt,wiring=gnmt_v2,attention_score=normed_additive"),
+    "top": ("rnn_tiny", f"{RNN}1,wiring=top"),
+    "attention_wrapper": ("rnn_tiny", f"{RNN}1,encoder=bi,wiring=attention_wrapper"),
+    "vinyals": ("rnn_tiny", f"{RNN}2,encoder=reversed,wiring=vinyals,share_embeddings=false"),
+    "bytenet": ("bytenet_tiny", "num_layers=3,d_model=32"),
+    "moe": ("moe_tiny", f"{EXPERTS},cells=32"),
+    "transformer_moe": ("transformer_moe_tiny", f"{EXPERTS},num_layers=2,num_heads=2"),
+    "convs2s": ("convs2s_tiny", "encoder_layers=2x32x3,decoder_layers=32x3+48x2,d_model=32,d_out=32"),
 }
 HPARAMS = (
     "batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=10,eval_every=60,eval_lines=8,"
@@ -32,21 +38,27 @@ LINES = b"a b c\n1 2 3 4 5 6\n\nz\n"
 @pytest.fixture(scope="module", params=SIZES)
 def a_run(request: Any, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     name: str = request.param
-    model = "rnn" if name == "gnmt" else name
+    hparams_set, sizes = SIZES[name]
+    model = hparams_set.removesuffix("_tiny")
     folder = tmp_path_factory.mktemp(name) / "run"
     flags = (
         *_problem(name, folder.parent / "corpus"),
-        *(f"--hparams_set={model}_tiny", f"--hparams={SIZES[name]},{HPARAMS}"),
+        *(f"--hparams_set={hparams_set}", f"--hparams={sizes},{HPARAMS}"),
         f"--output_dir={folder}",
     )
     done = run("trainer", *flags, "--train_steps=40")
-    assert f"model:    {model}, hparams set {model}_tiny: " in done.stdout
+    assert f"model:    {model}, hparams set {hparams_set}: " in done.stdout
     assert json.loads((folder / "hparams.json").read_text("utf-8"))["model"] == model
     return folder
 
 
 def _problem(name: str, folder: Path) -> tuple[str, ...]:
-    """Returns the flags of a model's problem; ByteNet gets a folder of text and a character vocabulary."""
+    """Returns the flags of a model's problem.
+
+    ByteNet gets a folder of text and a character vocabulary; Vinyals' parser gets trees.
+    """
+    if name == "vinyals":
+        return ("--problem=toy_parsing",)
     if name != "bytenet":
         return ("--problem=toy_reverse",)
     folder.mkdir()
@@ -92,7 +104,7 @@ def test_an_export_translates_as_the_run_does(
     export = ("exporter", f"--output_dir={a_run}", f"--export_dir={tmp_path}", same)
     if precision == "int8":
         request.getfixturevalue("int8_machine")
-        if a_run.parent.name.startswith("moe"):
+        if a_run.parent.name.startswith(("moe", "transformer_moe")):
             assert "of what it multiplies with is in layers that int8 weights are made" in run(*export, status=2).stderr
             return
     done = run(*export)
