@@ -207,9 +207,11 @@ def test_a_card_does_not_count_data_that_were_prepared_again_since(copy: Path) -
         assert make_card(open_run(copy))["training_data"]["pairs"] == pairs
 
 
-def test_a_damaged_scores_file_is_not_believed(run: Run, copy: Path) -> None:
+def test_a_damaged_scores_file_is_not_believed(copy: Path) -> None:
+    def splits() -> list[str]:
+        return [score["split"] for score in make_card(open_run(copy))["scores"]]
+
+    assert "test" in splits()
     for split in ("test", "dev"):
         (copy / f"{split}.scores.json").write_text('{"scores": [{"name": "BLEU", "value": ', encoding="utf-8")
-    base = copy / "exports"
-    run("exporter", f"--output_dir={copy}", f"--export_dir={base}", "--checkpoint=averaged")
-    assert _json(base / "1" / "assets" / "model_card.json")["scores"] == []
+    assert "test" not in splits()
