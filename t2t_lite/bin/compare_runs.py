@@ -179,11 +179,11 @@ class Runs:
         steps, budget, variant = intervals_of(hparams).train_steps, {}, cost.entry.variant
         if args.train_flops is not None:
             budget = {"train_flops": args.train_flops}
-            steps = round(_updates("train_flops", args.train_flops, cost.average, variant))
+            steps = round(_updates("train_flops", args.train_flops, cost.average, "FLOPs", variant))
         elif args.train_minutes is not None:
             speed = self._flops_per_second(cost, changes) / cost.average
             budget = {"train_minutes": args.train_minutes, "updates_per_second": speed}
-            steps = int(_updates("train_minutes", args.train_minutes, 1 / speed / 60, variant))
+            steps = int(_updates("train_minutes", args.train_minutes, 1 / speed / 60, "minutes", variant))
         if budget:
             config.replace(hparams, train_steps=steps)  # raises UsageError if they are too many
             changes.append(f"train_steps={steps}")
@@ -195,16 +195,25 @@ class Runs:
         A second measurement would differ, and so would the end of a training that was interrupted.
         """
         name, speeds = cost.entry.variant, self._done.setdefault(_SPEEDS, {})
-        of = {"hparams_set": cost.entry.hparams_set, "changes": list(changes), "data_sha256": cost.data_sha256}
+        of = {"recipe": _updates_recipe(recipe(cost.entry, self._args).hparams), "data_sha256": cost.data_sha256}
         kept: dict[str, Any] = speeds.get(name, {})
         if {field: kept.get(field) for field in of} != of:
             print(f"\n{name}: its speed is being measured", flush=True)
-            flags, folder = [*self._flags, f"--hparams_set={cost.entry.hparams_set}"], self._folder / "speed"
-            found = compare_speed.measure(flags, changes, cost.plan, folder, name)
+            flags = [*self._flags, f"--hparams_set={cost.entry.hparams_set}"]
+            found = compare_speed.measure(flags, changes, cost.plan, self._folder, name)
             print(f"{name}: {found / cost.average:,.2f} updates/s, {found:.2e} FLOP/s", flush=True)
             speeds[name] = kept = {**of, "flops_per_second": found}
             self._write()
         return float(kept["flops_per_second"])
+
+
+def _updates_recipe(hparams: config.HParams) -> dict[str, Any]:
+    """Fields of a recipe that its updates depend on: a run may go on with others, and keeps its budget then."""
+    fields, values = config.fields(type(hparams)), config.to_dict(hparams)
+    found: dict[str, Any] = json.loads(
+        json.dumps({name: value for name, value in values.items() if fields[name].meta.resume != "always"})
+    )
+    return found
 
 
 def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
@@ -213,12 +222,12 @@ def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
     return _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
 
 
-def _updates(flag: str, budget: float, each: float, variant: str) -> float:
+def _updates(flag: str, budget: float, each: float, unit: str, variant: str) -> float:
     """Returns how many updates fit into the budget of a flag if one takes `each`; UsageError if not one does."""
     if budget < each:
         raise UsageError(
-            f"--{flag}={budget:.4g} is not enough for an update of {variant}, which takes {each:.4g} on average. "
-            "Give more, or smaller batches: --hparams=batch_tokens=N."
+            f"--{flag}={budget:.4g} is not enough for an update of {variant}, which takes {each:.4g} {unit} on "
+            "average. Give more, or smaller batches: --hparams=batch_tokens=N."
         )
     return budget / each
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +19,7 @@ from t2t_lite.errors import TrainingError
 from t2t_lite.runs.report import read_metrics
 
 _SECONDS = 20.0  # of updates that are measured
+_FOLDER = "speed-"  # how the name of its folder begins
 _PAUSE = 0.5  # seconds between two looks at metrics.jsonl
 _STEPS = 1_000_000  # more than are made
 # Nothing but updates. The output of the training is not used, so neither are these fields.
@@ -60,7 +64,7 @@ def measure(flags: Sequence[str], changes: Sequence[str], plan: Plan, folder: Pa
         flags: the trainer's, for the problem and the set.
         changes: to the set, in the form of --hparams.
         plan: of its batches.
-        folder: for the training; removed in the end, and before if a killed command left it.
+        folder: the training has a temporary folder in it; one that a killed command left is removed.
         variant: the set with its changes, for messages.
 
     Raises:
@@ -71,19 +75,18 @@ def measure(flags: Sequence[str], changes: Sequence[str], plan: Plan, folder: Pa
     given = (part.partition("=")[::2] for text in changes for part in text.split(",") if part.strip())
     fields = {name.strip(): value for name, value in given} | alone
     recipe = "--hparams=" + ",".join(f"{name}={value}" for name, value in fields.items())
-    command = [sys.executable, "-m", "t2t_lite.bin.trainer", *flags, recipe, f"--output_dir={folder / 'run'}"]
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        with open(folder / "output.txt", "wb") as file:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob(f"{_FOLDER}*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=folder, ignore_cleanup_errors=True) as own:
+        command = [sys.executable, "-m", "t2t_lite.bin.compare_speed", *flags, recipe, f"--output_dir={own}/run"]
+        with open(f"{own}/output.txt", "wb") as file:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file)
         try:
-            return _rate(process, Speed(plan), folder, variant)
+            return _rate(process, Speed(plan), Path(own), variant)
         finally:
             process.kill()  # nothing of it is needed
-            process.wait()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            process.communicate()
 
 
 def _rate(process: subprocess.Popen[bytes], speed: Speed, folder: Path, variant: str) -> float:
@@ -97,3 +100,16 @@ def _rate(process: subprocess.Popen[bytes], speed: Speed, folder: Path, variant:
         time.sleep(_PAUSE)
         speed.add(read_metrics(folder / "run"))
     return speed.flops / speed.seconds
+
+
+def _end_with_the_command() -> None:
+    """Ends this process when the command that has started it is gone, however that has ended."""
+    os.read(0, 1)  # returns when the other end of the pipe is closed
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    from t2t_lite.bin import trainer
+
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    sys.exit(trainer.main(sys.argv[1:]))

@@ -1,6 +1,8 @@
 """t2t-lite-compare --train_minutes: how speeds are measured, kept, and become updates."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,7 +39,7 @@ def test_a_training_makes_the_updates_that_fit(
     first, said = made(0.03)
     assert said.count("tiny: its speed is being measured") == 1
     assert "\nbudget: 0.03 minutes of each training; updates/s measured for that: tiny " in said
-    assert not (tmp_path / "speed").exists()
+    assert not list(tmp_path.glob("speed-*"))
     longer, said = made(0.06)  # the run goes on, and the speed is kept
     assert "being measured" not in said
     assert longer["budget"]["updates_per_second"] == first["budget"]["updates_per_second"]
@@ -75,9 +77,11 @@ def test_a_speed_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert fast.steps == int(120 * fast.budget["updates_per_second"])
     assert fast.flops == pytest.approx(120e9, rel=0.01)  # at 1e9 FLOP/s
     assert slow.flops == pytest.approx(60e9, rel=0.01)
-    half = _planned(tmp_path, "--train_minutes=1")._plans["tiny"]
+    half = _planned(tmp_path, "--train_minutes=1", "--hparams=save_every=10")._plans["tiny"]  # updates are the same
     assert half.steps == fast.steps // 2
-    with pytest.raises(UsageError, match=r"--train_minutes=1e-07 is not enough for an update of tiny, which takes \d"):
+    with pytest.raises(
+        UsageError, match=r"--train_minutes=1e-07 is not enough for an update of tiny, which takes [\d.e-]+ minutes on"
+    ):
         _planned(tmp_path, "--train_minutes=1e-7")
     assert len(calls) == 3
     speeds["tiny"] = 2e9
@@ -122,7 +126,16 @@ def test_first_updates_of_a_shape_do_not_count(
 
 
 def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "speed" / "run").mkdir(parents=True)  # of a command that was killed
+    (tmp_path / "speed-old" / "run").mkdir(parents=True)  # of a command that was killed
     with pytest.raises(TrainingError, match=r"tiny that was to show its speed has ended with status 2. (.|\n)*toy_rev"):
-        compare_speed.measure(["--problem=toy_revers"], ["dropout=0.2"], _Plan(), tmp_path / "speed", "tiny")  # type: ignore[arg-type]
+        compare_speed.measure(["--problem=toy_revers"], ["dropout=0.2"], _Plan(), tmp_path, "tiny")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_it_ends_with_the_command_however_that_ends() -> None:
+    """Its updates would go on for days."""
+    command = [sys.executable, "-c", "from t2t_lite.bin import compare_speed as c; c._end_with_the_command()"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait(60) == 1
