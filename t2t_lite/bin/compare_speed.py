@@ -19,7 +19,7 @@ from t2t_lite.errors import TrainingError
 from t2t_lite.runs.report import read_metrics
 
 _SECONDS = 20.0  # of updates that are measured
-_FOLDER = "speed-"  # how the name of its folder begins
+_FOLDER = ".speed-"  # how the name of its folder begins; a run, SET-SEED, may be called speed-1
 _PAUSE = 0.5  # seconds between two looks at metrics.jsonl
 _STEPS = 1_000_000  # more than are made
 # Nothing but updates. The output of the training is not used, so neither are these fields.

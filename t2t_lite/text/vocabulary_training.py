@@ -64,7 +64,7 @@ def train_vocabulary(
             sentence_iterator=iter(sample),
             model_writer=model,
             vocab_size=size,
-            hard_vocab_limit=False,  # fewer pieces where the corpus has no more
+            hard_vocab_limit=False,  # fewer pieces where the corpus has too few
             model_type=kind,
             character_coverage=character_coverage,
             normalization_rule_name="identity",

@@ -39,7 +39,7 @@ def test_a_training_makes_the_updates_that_fit(
     first, said = made(0.03)
     assert said.count("tiny: its speed is being measured") == 1
     assert "\nbudget: 0.03 minutes of each training; updates/s measured for that: tiny " in said
-    assert not list(tmp_path.glob("speed-*"))
+    assert not list(tmp_path.glob(".speed-*"))
     longer, said = made(0.06)  # the run goes on, and the speed is kept
     assert "being measured" not in said
     assert longer["budget"]["updates_per_second"] == first["budget"]["updates_per_second"]
@@ -126,10 +126,11 @@ def test_first_updates_of_a_shape_do_not_count(
 
 
 def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "speed-old" / "run").mkdir(parents=True)  # of a command that was killed
+    (tmp_path / ".speed-old" / "run").mkdir(parents=True)  # of a command that was killed
+    (tmp_path / "speed-1").mkdir()  # the run of a set that is called speed
     with pytest.raises(TrainingError, match=r"tiny that was to show its speed has ended with status 2. (.|\n)*toy_rev"):
         compare_speed.measure(["--problem=toy_revers"], ["dropout=0.2"], _Plan(), tmp_path, "tiny")  # type: ignore[arg-type]
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [tmp_path / "speed-1"]
 
 
 def test_it_ends_with_the_command_however_that_ends() -> None:
