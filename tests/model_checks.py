@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.training.gradients import loss_and_gradients
 from tests import reference
 
 
@@ -78,6 +80,45 @@ def assert_golden_gradients(model: Any, golden: dict[str, np.ndarray], relative:
         assert np.abs(value).max() > 0
         reference.assert_close(gradient, value, relative)
     assert not wanted
+
+
+def golden_case(path: Path, name: str) -> dict[str, np.ndarray]:
+    """Returns what a file has for a case ("name/..."), and for all of them (names without "/")."""
+    with np.load(path, allow_pickle=False) as file:
+        return {key.removeprefix(f"{name}/"): file[key] for key in file if key.startswith(f"{name}/") or "/" not in key}
+
+
+def assign_golden(model: Any, golden: dict[str, np.ndarray]) -> None:
+    """Sets all weights to the golden "weights/..."; there must be as many, with the same names."""
+    weights = {weight.path.removeprefix(f"{model.name}/"): weight for weight in model.weights}
+    assert {f"weights/{path}" for path in weights} == {key for key in golden if key.startswith("weights/")}
+    for path, weight in weights.items():
+        weight.assign(golden[f"weights/{path}"])
+
+
+def assert_golden_loss(
+    model: Any, golden: dict[str, np.ndarray], smoothing: tuple[float, str], relative: float
+) -> None:
+    """Asserts the golden "loss" in training, per target symbol, and "gradients/..." of all weights, none of them zeros.
+
+    Args:
+        golden: also "source" and "target".
+        smoothing: as for `loss_and_gradients`.
+        relative: the largest difference, as for `reference.assert_close`.
+    """
+    batch, tokens = {side: tf.constant(golden[side]) for side in ("source", "target")}, golden["target"].astype(bool)
+
+    @tf.function(autograph=False)
+    def step() -> Any:
+        seed, count = tf.constant([1, 2]), float(tokens.sum())
+        return loss_and_gradients(model, batch, seed, count, smoothing, blocks=1, jit=False)
+
+    loss, gradients = step()
+    np.testing.assert_allclose(loss, golden["loss"], rtol=relative)
+    for weight, gradient in zip(model.trainable_weights, gradients, strict=True):
+        wanted = golden[f"gradients/{weight.path.removeprefix(f'{model.name}/')}"].astype(np.float64)
+        assert np.abs(wanted).max() > 0
+        reference.assert_close(gradient, wanted, relative)
 
 
 def assert_cost_is_counted(model: Any, source_length: int = 6, target_length: int = 6) -> None:
