@@ -60,9 +60,10 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
     Returns:
         The checkpoint's path.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with file_lock(folder):
-        aside = staging_dir(folder)
+    real = _real(folder)
+    real.mkdir(parents=True, exist_ok=True)
+    with file_lock(real):
+        aside = staging_dir(real)
         aside.mkdir()
         try:
             write(str(aside / f"{NAME}-{step}"))
@@ -89,7 +90,7 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
 
 def finish_moves(folder: Path) -> None:
     """Puts in place the index of a checkpoint whose process was killed between the two renames of `put`."""
-    for aside in asides(folder):
+    for aside in asides(_real(folder)):
         if {file.suffix for file in aside.iterdir()} == {".index"}:
             _move(aside, folder)
 
@@ -99,6 +100,11 @@ def quarantine(path: str) -> None:
     for file in _files(path):
         with contextlib.suppress(FileNotFoundError):  # a running trainer may have removed it
             os.replace(file, f"{file}.damaged")
+
+
+def _real(folder: Path) -> Path:
+    """The folder that a link leads to, perhaps on another disk, where no file beside the link could be renamed to."""
+    return Path(os.path.realpath(folder))
 
 
 def _move(aside: Path, folder: Path) -> None:

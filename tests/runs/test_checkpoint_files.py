@@ -137,3 +137,23 @@ def test_checkpoints_of_another_interval_stay(tmp_path: Path) -> None:
         checkpoint_files.put(tmp_path, step, _writer("one"), keep=4, every=every)
         kept.append([checkpoint_files.step_of(path) for path in checkpoint_files.list_whole(tmp_path)])
     assert kept[2:] == [[10, 20, 30], [10, 20, 35], [10, 20, 35, 70], [20, 35, 70, 105]]
+
+
+def test_a_folder_that_is_a_link_is_staged_beside_what_it_leads_to(tmp_path: Path) -> None:
+    real, link = tmp_path / "disk" / "of_the_run", tmp_path / "run" / "checkpoints"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    staged = []
+
+    def write(path: str) -> None:
+        staged.append(Path(path).parent)
+        _writer("one")(path)
+
+    assert checkpoint_files.put(link, 1, write, keep=2) == f"{link}/model-1"
+    assert [aside.parent for aside in staged] == [real.parent]  # a rename to it crosses no file system
+    assert _found(real) == {"model-1": ("one", "one")}
+
+    staged[0].mkdir()  # what a kill between the two renames leaves
+    (real / "model-1.index").rename(staged[0] / "model-1.index")
+    checkpoint_files.finish_moves(link)
+    assert _found(link) == {"model-1": ("one", "one")}
