@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import gc
+import io
 import logging
 import os
 import signal
@@ -69,6 +70,8 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a sample it cannot hold ends no training
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("t2t_lite").setLevel(logging.INFO)
     try:

@@ -50,3 +50,10 @@ def test_threads_that_hide_notices_give_standard_error_back(capfd: pytest.Captur
     assert entered.is_set()
     os.write(2, b"an error\n")
     assert capfd.readouterr().err == "an error\n"
+
+
+@pytest.mark.parametrize(("encoding", "said"), [("latin-1", b"\xfc \\u732b\n"), ("utf-8", "ü 猫\n".encode())])
+def test_what_standard_output_cannot_hold_is_escaped(encoding: str, said: bytes) -> None:
+    script = "from t2t_lite.bin import cli; raise SystemExit(cli.run(lambda: print('\\xfc \\u732b') or 0))"
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    assert subprocess.check_output([sys.executable, "-c", script], env=environment) == said
