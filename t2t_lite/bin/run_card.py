@@ -51,7 +51,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     from t2t_lite.training.recipe import intervals_of
 
     settings = run.translator.settings
-    found = scores_of(run.output_dir, run.checkpoint, settings)
+    found = scores_of(run.output_dir, run.checkpoint, settings, run.spec.data_sha256)
     weights, has_dev = describe_weights(run.checkpoint)["path"], any(score["split"] == "dev" for score in found)
     if settings["precision"] == "int8" or weights.startswith("averaged/") or has_dev:
         return found

@@ -23,7 +23,14 @@ def save_scores(folders: Sequence[str], found: RunScores, scores: Sequence[Score
     try:
         new = [score.as_dict() for score in scores]
         path = scores_file.write_scores(
-            output_dir, found.split, found.checkpoint, found.hypotheses, found.loss, new, found.decoding
+            output_dir,
+            found.split,
+            found.checkpoint,
+            found.hypotheses,
+            found.loss,
+            new,
+            found.decoding,
+            found.data,
         )
     except OSError as error:  # the run may be somebody else's
         print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)

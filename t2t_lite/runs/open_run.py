@@ -47,11 +47,21 @@ class OpenRun:
         return (self,)
 
     def store(self) -> Store:
-        """The prepared data of the run; DataError if it is gone, or was prepared again with another vocabulary."""
+        """The prepared data of the run; DataError if it is gone, or was prepared again with another vocabulary.
+
+        Other data in the same vocabulary give a warning.
+        """
         if without_data := self.spec.make_problem().without_data:
             raise DataError(f"{self.output_dir}: {without_data}")
         store = open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
         check_vocabulary(self.output_dir, store)
+        if self.spec.data_sha256 not in (None, store.checksum):
+            _log.warning(
+                "warning: %s does not hold the data that %s was trained with: they were prepared again since, and "
+                "differ. Scores computed on them are of other data.",
+                store.folder,
+                self.output_dir,
+            )
         return store
 
 

@@ -1,10 +1,11 @@
 """test.scores.json and dev.scores.json: the newest scores of a split, with the weights they belong to.
 
 {"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
-"weights": {"path", "step", "checksum"}, "decoding": {...}, "hypotheses", "date", "version"}
+"weights": {"path", "step", "checksum"}, "decoding": {...}, "data_sha256", "hypotheses", "date", "version"}
 
 loss and perplexity are those of the split. dev_loss is that of the same weights in the same precision, or null if it is
-not known. The weights' path is relative to the run's folder. hypotheses names the file with the scored translations;
+not known. The weights' path is relative to the run's folder. data_sha256 is the checksum of the prepared data; files of
+earlier versions lack it, and count as of the run's own data. hypotheses names the file with the scored translations;
 null: no file has them.
 """
 
@@ -35,6 +36,7 @@ def write_scores(
     loss: float,
     scores: Sequence[Mapping[str, Any]],
     decoding: Mapping[str, Any],
+    data: str,
 ) -> Path:
     """Writes SPLIT.scores.json in place of the one before, and returns its path.
 
@@ -44,6 +46,7 @@ def write_scores(
         loss: of the split, in nats per target token.
         scores: as `Score.as_dict` makes them.
         decoding: the search's settings, as `Translator.settings`.
+        data: checksum of the prepared data.
     """
     folder, weights = Path(output_dir), describe_weights(checkpoint)
     text = "".join(f"{line}\n" for line in hypotheses)
@@ -53,9 +56,10 @@ def write_scores(
         "scores": list(scores),
         "loss": loss,
         "perplexity": math.exp(min(loss, 700.0)),
-        "dev_loss": loss if split == "dev" else _dev_loss(folder, checkpoint, decoding["precision"]),
+        "dev_loss": loss if split == "dev" else _dev_loss(folder, checkpoint, decoding["precision"], data),
         "weights": weights,
         "decoding": dict(decoding),
+        "data_sha256": data,
         "hypotheses": file.name if file.is_file() and file.read_bytes() == text.encode("utf-8") else None,
         "date": utc(),
         "version": __version__,
@@ -75,16 +79,23 @@ def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any
     return record if whole and _are_scores(record.get("scores")) else None
 
 
-def scores_of(output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the scores in the run's files that belong to exactly these weights and this decoding.
+def scores_of(
+    output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any], data: str | None
+) -> list[dict[str, Any]]:
+    """Returns the scores in the run's files that belong to exactly these weights, this decoding and these data.
 
     Each has split, metric, value, signature and weights (the path of `checkpoint` in the run's folder).
+
+    Args:
+        data: checksum of the data that the run was trained with; None: not known, so scores of any data are returned.
     """
     weights = describe_weights(checkpoint)
     found = []
     for split in SPLITS:
         record = read_scores(output_dir, split)
-        if record is not None and record["weights"] == weights and record["decoding"] == dict(decoding):
+        if record is None or not _is_of(record, data):
+            continue
+        if record["weights"] == weights and record["decoding"] == dict(decoding):
             found += [
                 {
                     "split": split,
@@ -117,10 +128,20 @@ def describe_weights(checkpoint: str) -> dict[str, Any]:
     return {"path": name, "step": step_of(path.name), "checksum": f"sha256:{digest}"}
 
 
-def _dev_loss(folder: Path, checkpoint: str, precision: str) -> float | None:
+def _is_of(record: Mapping[str, Any], data: str | None) -> bool:
+    """Whether a record's scores are of these data, as far as is known."""
+    return data is None or record.get("data_sha256") in (None, data)
+
+
+def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float | None:
     """The weights' loss on dev, from dev.scores.json or from the evaluation after their update."""
     scored, weights = read_scores(folder, "dev"), describe_weights(checkpoint)
-    if scored is not None and scored["weights"] == weights and scored["decoding"].get("precision") == precision:
+    if (
+        scored is not None
+        and scored["weights"] == weights
+        and scored["decoding"].get("precision") == precision
+        and _is_of(scored, data)
+    ):
         return scored.get("loss")
     if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean has other weights than its step
         return None

@@ -17,6 +17,7 @@ class RunScores:
     """Result of `evaluate_run`: loss in nats per target token, perplexity per piece, number of repaired trees.
 
     decoding: the search's settings, as `Translator.settings`.
+    data: the checksum of the prepared data.
     """
 
     checkpoint: str
@@ -27,6 +28,7 @@ class RunScores:
     references: Sequence[str]
     repaired: int
     decoding: Mapping[str, Any]
+    data: str
 
 
 def evaluate_run(
@@ -64,4 +66,5 @@ def evaluate_run(
         scores.references,
         scores.repaired,
         run.translator.settings,
+        store.checksum,
     )

@@ -276,9 +276,8 @@ class Trainer:
 
     def _keep_scores(self, split: str, path: str, scores: Scores) -> None:
         old, settings = read_scores(self.output_dir, split), self._translator.settings
-        file = write_scores(
-            self.output_dir, split, path, scores.hypotheses, scores.loss, [scores.score.as_dict()], settings
-        )
+        found, data = [scores.score.as_dict()], self.store.checksum
+        file = write_scores(self.output_dir, split, path, scores.hypotheses, scores.loss, found, settings, data)
         if old is not None and old["weights"] != describe_weights(path):
             self._say(f"{file} held the scores of other weights until now: {summary(old)}.")
 

@@ -162,6 +162,27 @@ def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run:
     assert other["scores_note"].startswith("not scored: the run has no score of these weights with this search")
 
 
+def test_scores_of_data_that_were_prepared_again_are_said_and_on_no_card(run: Run, corpus: Path, copy: Path) -> None:
+    source = Path(shutil.copytree(corpus, copy / "source"))
+    for side in ("en", "de"):
+        with open(source / f"test.{side}", "a", encoding="utf-8") as file:
+            file.write("one\n")
+    assert {score["split"] for score in make_card(open_run(copy))["scores"]} == {"test", "dev"}
+    flags = ["--problem=text2text", f"--source_dir={source}", "--languages=en-de", "--vocab_size=400", "--force"]
+    run("datagen", *flags, f"--data_dir={copy / 'data'}", quick=True)
+    done = run("eval", f"--output_dir={copy}", "--metric=bleu")
+    warning = f"warning: {copy}/data/text2text does not hold the data that {copy} was trained with"
+    assert done.stderr.startswith(warning)
+    assert run("decoder", f"--output_dir={copy}", "--split=test").stderr.startswith(warning)
+    assert [score["split"] for score in make_card(open_run(copy))["scores"]] == ["dev"]
+
+    test = copy / "test.scores.json"  # as an earlier version wrote it
+    record = _json(test)
+    assert record.pop("data_sha256") != _json(copy / "dev.scores.json")["data_sha256"]
+    test.write_text(json.dumps(record), encoding="utf-8")
+    assert {score["split"] for score in make_card(open_run(copy))["scores"]} == {"test", "dev"}
+
+
 def test_the_card_shows_the_dev_score_of_the_search_in_the_training(copy: Path) -> None:
     """The recipe of a finished run may get another search, which trains nothing."""
     for split in ("test", "dev"):
