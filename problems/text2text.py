@@ -11,7 +11,7 @@ from t2t_lite.data.cleaning import fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
 from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
 from t2t_lite.registry import register_problem
 
@@ -106,7 +106,7 @@ class Text2text(Problem):
             raise missing(self._corpora[0].folder, "dev", self._languages)
         if self.dev_lines is not None and dev is not None:
             names = ", ".join(path.name for part in self._parts("dev") for path in part)
-            raise UsageError(
+            raise DataError(  # about the files, as they may have come after a training, which goes on
                 f"{dev.folder} has a dev set ({names}), so --dev_lines={self.dev_lines} has nothing to do. Leave one "
                 "of the two out."
             )

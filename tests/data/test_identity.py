@@ -191,6 +191,22 @@ def test_sources_that_are_gone_leave_a_doubt(corpus: Path, data: Path, said: pyt
     assert {record.levelname for record in said.records} == {"WARNING"}
 
 
+def test_a_dev_set_beside_held_out_pairs_leaves_a_doubt(
+    corpus: Path, tmp_path: Path, said: pytest.LogCaptureFixture
+) -> None:
+    options = {"source_dir": str(corpus), "languages": "en-de", "vocab_size": 40, "dev_lines": 5}
+    aside = [(corpus / f"dev.{code}").rename(tmp_path / f"dev.{code}") for code in ("en", "de")]
+    problem = registry.problem("text2text", **options)
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    for path in aside:
+        path.rename(corpus / path.name)
+    again = prepare(problem, tmp_path / "data", num_workers=1, known=store.checksum)
+    assert again.checksum == store.checksum
+    assert f"Its sources could not be compared: {corpus} has a dev set (dev.en, dev.de)" in said.messages[-1]
+    with pytest.raises(DataError, match="so --dev_lines=5 has nothing to do"):
+        prepare(problem, tmp_path / "new", num_workers=1)
+
+
 def test_another_source_that_cannot_be_read_is_no_doubt(corpus: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"corpuss is not a folder"):
         _prepare(tmp_path / "corpuss", data)

@@ -103,7 +103,7 @@ def test_a_dev_set_or_held_out_pairs_not_both_and_not_none(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"--dev_lines=1000 would leave nothing to train on: .* have 300 different"):
         prepare(Text2text(str(tmp_path), "en-de", dev_lines=1000), tmp_path / "data")
     _tsv(tmp_path / "valid.tsv", PAIRS)
-    with pytest.raises(UsageError, match=r"has a dev set \(valid\.tsv\), so --dev_lines=7 has nothing to do"):
+    with pytest.raises(DataError, match=r"has a dev set \(valid\.tsv\), so --dev_lines=7 has nothing to do"):
         Text2text(str(tmp_path), "en-de", dev_lines=7).splits()
 
 
