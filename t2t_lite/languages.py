@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Those of sacreBLEU; here and not in metrics/bleu.py, because --help lists them without loading sacreBLEU.
 TOKENIZERS = ("13a", "intl", "none", "char", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -15,10 +16,11 @@ CHARACTERS_PER_WORD = {
 }
 
 
-# ISO 639's codes of three letters for the languages above, and for Korean, which has a tokeniser of its own.
+# ISO 639's codes of three letters for the languages above, and for Korean, which has a tokeniser of its own. cn and jp
+# are countries, but often name the languages; kr is left alone, as it is Kanuri, and Korean has spaces.
 _TWO_LETTERS = {
-    **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
-    "jpn": "ja",
+    **dict.fromkeys(("zho", "chi", "cmn", "cn"), "zh"),
+    **dict.fromkeys(("jpn", "jp"), "ja"),
     "kor": "ko",
     "tha": "th",
     "lao": "lo",
@@ -29,6 +31,8 @@ _TWO_LETTERS = {
     "bod": "bo",
     "tib": "bo",
 }
+
+_UNSPACED = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai to Burmese, Khmer, kana, Han
 
 
 def base_language(code: str) -> str:
@@ -43,3 +47,10 @@ def count_words(text: str, language: str) -> int:
     if characters is None:
         return len(text.split())
     return -(-sum(not character.isspace() for character in text) // characters)
+
+
+def lacks_spaces(lines: Iterable[str]) -> bool:
+    """Whether most of a text is in a script without spaces between words, and it is not split into words."""
+    words = [word for line in lines for word in line.split()]
+    found = sum(len(_UNSPACED.findall(word)) for word in words)
+    return 2 * found > sum(map(len, words)) and found > 4 * len(words)

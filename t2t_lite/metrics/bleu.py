@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.languages import CHARACTERS_PER_WORD, TOKENIZERS, base_language
+from t2t_lite.languages import CHARACTERS_PER_WORD, TOKENIZERS, base_language, lacks_spaces
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.paper_bleu import PaperBleu
 
@@ -68,12 +68,23 @@ def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
     if chosen != "13a":
         return f"BLEU has the tokeniser {chosen}, as the target language is {language}."
     if base_language(language) in CHARACTERS_PER_WORD:
-        return (
-            f"warning: BLEU counts words, and {language} has no spaces between them: its usual tokeniser, 13a, takes a "
-            "sentence for one word, and BLEU is near 0. Give --bleu_tokenize=char, or zh for Chinese characters (of "
-            "t2t-lite-eval --tokenize=...), or --metric=chrf."
-        )
+        return _no_spaces(language)
     return ""
+
+
+def text_warning(name: str, language: str, tokenize: str | None, references: Iterable[str]) -> str:
+    """Returns the warning of `tokenizer_note` where the references call for it and the code does not; else ""."""
+    if name not in ("bleu", "bleu_lc") or tokenizer_note(name, language, tokenize) or not lacks_spaces(references):
+        return ""
+    return _no_spaces(language)
+
+
+def _no_spaces(language: str) -> str:
+    return (
+        f"warning: BLEU counts words, and {language} has no spaces between them: its usual tokeniser, 13a, takes a "
+        "sentence for one word, and BLEU is near 0. Give --bleu_tokenize=char, or zh for Chinese characters (of "
+        "t2t-lite-eval --tokenize=...), or --metric=chrf."
+    )
 
 
 def chrf(*, lowercase: bool = False) -> Metric:

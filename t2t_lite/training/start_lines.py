@@ -11,6 +11,7 @@ import tensorflow as tf
 from t2t_lite.cpus import available_cpus
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
+from t2t_lite.metrics.bleu import text_warning
 from t2t_lite.ops import threads
 from t2t_lite.runs.report import BOARD_FOLDER, METRICS_FILE
 from t2t_lite.runs.run_dir import RunSpec
@@ -53,6 +54,14 @@ def length_warning(store: Store, plan: Plan) -> str | None:
         f"warning: {plan.left_out:,} of {pairs:,} training pairs ({plan.left_out / pairs:.2%}) have a side longer than "
         f"max_length={plan.max_length} pieces, and are left out. If they matter, raise max_length."
     )
+
+
+def words_warning(spec: RunSpec, store: Store) -> str | None:
+    """Returns a warning if BLEU would take the sentences of dev for single words, which the language's code hides."""
+    problem = spec.make_problem()
+    if problem.has_own_metric:
+        return None
+    return text_warning(problem.metric, problem.target_language, problem.bleu_tokenize, store.text("dev")[1]) or None
 
 
 def epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:

@@ -52,6 +52,7 @@ from t2t_lite.training.start_lines import (
     length_warning,
     schedule_warning,
     start_lines,
+    words_warning,
 )
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Batch, Updates
@@ -199,6 +200,7 @@ class Trainer:
             report.say(line)
         for warning in (
             length_warning(self.store, plan),
+            words_warning(self.spec, self.store),
             epochs_warning(self.spec, self.store, plan, steps),
             schedule_warning(self.schedule, steps),
         ):

@@ -34,8 +34,10 @@ def _sacrebleu(folder: Path, hypotheses: list[str], references: list[str], langu
         ("zh_Hans", "zh", CHINESE, "zh"),
         ("zho_Hans", "zh", CHINESE, "zh"),
         ("cmn", "zh", CHINESE, "zh"),
+        ("cn", "zh", CHINESE, "zh"),
         ("ja", "ja", JAPANESE, "ja-mecab"),
         ("jpn_Jpan", "ja", JAPANESE, "ja-mecab"),
+        ("jp", "ja", JAPANESE, "ja-mecab"),
     ],
 )
 def test_the_target_language_chooses_the_tokeniser(
@@ -68,6 +70,26 @@ def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: st
         assert note.endswith("or --metric=chrf.")
     assert bleu.tokenizer_note("bleu", code, "char") == "BLEU has the tokeniser char, as asked for."
     assert [bleu.tokenizer_note(name, code, None) for name in ("chrf", "bleu_tok_lc")] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("lines", "warned"),
+    [
+        (CHINESE[0], True),
+        (JAPANESE[0], True),
+        (["ฉันชอบกินแอปเปิ้ล"], True),
+        (["我 喜欢 吃 苹果 ， 也 喜欢 喝 茶 。"], False),  # split into words
+        (["나는 사과를 좋아한다."], False),
+        (["I like 苹果.", "Verantwortungsbewusstsein"], False),
+        ([], False),
+    ],
+)
+def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], warned: bool) -> None:
+    found = bleu.text_warning("bleu", "target", None, lines)
+    assert found.startswith("warning: BLEU counts words, and target has no spaces") is warned
+    assert found == "" or warned
+    quiet = [("bleu", "target", "char"), ("bleu", "zh", None), ("bleu", "th", None), ("chrf", "target", None)]
+    assert [bleu.text_warning(*asked, lines) for asked in quiet] == [""] * 4
 
 
 def test_a_tokeniser_without_its_package_says_what_to_install() -> None:
