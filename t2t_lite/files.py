@@ -1,4 +1,4 @@
-"""Atomic and durable file writes (write beside the target, force to disk, rename), file locks and checksums."""
+"""Atomic and durable file writes (write beside the target, force to disk, rename), file locks, checksums, JSON text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import functools
 import glob
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -36,6 +37,12 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's content, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def json_text(values: Any, indent: int) -> str:
+    """JSON that people can read and that UTF-8 can hold: of a path that is not UTF-8, the bytes are escaped."""
+    text = json.dumps(values, indent=indent, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
 
 
 def replace_file(path: Path, content: str | bytes) -> None:

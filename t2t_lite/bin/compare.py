@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace) -> None:
         random_seed()
     for entry in args.sets:
         check_choices(compare_sets.recipe(entry, args).hparams, cli.load_tensorflow)
-    output.check_folder("output_dir", args.output_dir)
+    output.check_tensorflow_folder("output_dir", args.output_dir)
 
 
 def _flags(args: argparse.Namespace) -> list[str]:

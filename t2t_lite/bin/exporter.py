@@ -84,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
     base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
     _check_format(args, base)
     cli.check_runs(args)
-    output.check_folder("export_dir", base)
+    output.check_tensorflow_folder("export_dir", base)
     cli.load_tensorflow()
     from t2t_lite.runs.open_run import open_runs
 

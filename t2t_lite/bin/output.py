@@ -31,6 +31,15 @@ def check_folder(flag: str, folder: str) -> None:
         raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
 
 
+def check_tensorflow_folder(flag: str, folder: str) -> None:
+    """Raises UsageError as `check_folder` does, or if TensorFlow, which writes there, cannot take the folder's name."""
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"--{flag}={folder}: TensorFlow writes only to paths that are UTF-8. Give another.") from None
+    check_folder(flag, folder)
+
+
 def check_output(flag: str, path: str, source: str | int | None = None) -> None:
     """Raises UsageError if `write_file` could not write there, or should not.
 

@@ -117,7 +117,7 @@ def _add_device_flags(parser: cli.Parser) -> None:
 
 
 def _train(args: argparse.Namespace, command: str) -> int:
-    output.check_folder("output_dir", args.output_dir)
+    output.check_tensorflow_folder("output_dir", args.output_dir)
     spec = _spec(args)
     _check_metric(spec)
     start_flags.check_ended(args, spec)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError
-from t2t_lite.files import replace_file, sha256_of
+from t2t_lite.files import json_text, replace_file, sha256_of
 from t2t_lite.problem import Problem
 
 ORIGIN = "origin.json"
@@ -123,7 +123,7 @@ def _digest(files: Iterable[Path]) -> str:
 
 def to_json(origin: Origin) -> str:
     """The text of origin.json."""
-    return json.dumps(dataclasses.asdict(origin), indent=1, ensure_ascii=False) + "\n"
+    return json_text(dataclasses.asdict(origin), indent=1)
 
 
 def write_origin(folder: Path, origin: Origin) -> None:

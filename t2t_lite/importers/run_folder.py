@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from typing import Any
 
 from t2t_lite import __version__, config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import file_lock, sha256_of, staging_dir, sync
+from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
 from t2t_lite.importers import t2t_model
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
@@ -130,7 +129,7 @@ def _fill(folder: Path, found: Import) -> int:
         _save_training(folder, model, found, spec)
     for name, vocabulary in files.items():
         vocabulary.save(folder / name)
-    (folder / IMPORT_FILE).write_text(json.dumps(_record(found), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    (folder / IMPORT_FILE).write_text(json_text(_record(found), indent=2), "utf-8")
     write_run(folder, spec)
     return int(model.count_params())
 

@@ -26,7 +26,7 @@ from typing import Any
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import replace_file
+from t2t_lite.files import json_text, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
@@ -149,7 +149,7 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
     # hparams.json last: it marks the folder as a run.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
-        replace_file(folder / name, json.dumps(sealed(values), indent=2, ensure_ascii=False) + "\n")
+        replace_file(folder / name, json_text(sealed(values), indent=2))
 
 
 def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from t2t_lite import __version__
 from t2t_lite.errors import T2TError
-from t2t_lite.files import replace_file
+from t2t_lite.files import json_text, replace_file
 from t2t_lite.signals import Stopped
 
 RUN_FILE = "run.json"
@@ -112,4 +112,4 @@ def _ending(error: BaseException) -> str:
 
 
 def _write(path: Path, starts: list[dict[str, Any]]) -> None:
-    replace_file(path, json.dumps({"starts": starts}, indent=2, ensure_ascii=False) + "\n")
+    replace_file(path, json_text({"starts": starts}, indent=2))

@@ -229,6 +229,14 @@ def test_a_run_may_go_on_with_its_data_though_its_own_source_is_gone(
         _prepare(corpus, data, known="of other data")
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 only")
+def test_a_folder_whose_name_is_not_utf_8(corpus: Path, tmp_path: Path) -> None:
+    folder = corpus.rename(tmp_path / os.fsdecode(b"\xfcbung"))
+    origin = read_origin(_prepare(folder, tmp_path / "data").folder)
+    assert origin is not None
+    assert origin.paths == {"source_dir": str(folder)}
+
+
 def _as_before(data: Path, corpus: Path) -> None:
     """Turns the store into one from before sources were recorded."""
     (data / "text2text" / "origin.json").unlink()

@@ -62,6 +62,12 @@ def test_a_given_vocabulary_and_the_datas_checksum_come_back(tmp_path: Path) -> 
         read_run(tmp_path)
 
 
+def test_a_path_that_is_not_utf_8_comes_back(tmp_path: Path) -> None:
+    options = {"source_dir": os.fsdecode(b"/\xfcbung")}
+    write_run(tmp_path, _spec(options=options))
+    assert read_run(tmp_path).options == options
+
+
 def test_the_files_are_for_people_too(tmp_path: Path) -> None:
     write_run(tmp_path, _spec(options={"source_dir": "/daten/Übung"}))
     problem = json.loads((tmp_path / "problem.json").read_text(encoding="utf-8"))

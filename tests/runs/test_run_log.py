@@ -1,6 +1,7 @@
 """run.json: how each start ended, what a killed one leaves, a damaged file."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def test_a_start_notes_how_it_ended(tmp_path: Path, error: BaseException, status
     first, second = read_starts(tmp_path)
     assert (first["status"], second["status"]) == ("done", status)
     assert second["end"] >= second["start"]
+
+
+def test_a_command_with_a_path_that_is_not_utf_8_comes_back(tmp_path: Path) -> None:
+    command = os.fsdecode(b"t2t-lite-trainer --source_dir=\xfcbung")
+    with recorded(tmp_path, command=command, devices="CPU", first_step=1):
+        pass
+    assert [entry["command"] for entry in read_starts(tmp_path)] == [command]
 
 
 def test_only_the_last_entry_can_run_and_one_without_an_end_was_killed(tmp_path: Path) -> None:
