@@ -236,7 +236,8 @@ def _spec(args: argparse.Namespace) -> RunSpec:
     if args.vocabulary is not None:
         from t2t_lite.runs.run_data import given_vocabulary_of
 
-        new = dataclasses.replace(new, vocabulary=given_vocabulary_of(args.vocabulary))
+        trained = old.vocabulary if old is not None and has_weights(args.output_dir) else None
+        new = dataclasses.replace(new, vocabulary=given_vocabulary_of(args.vocabulary, trained))
         if old is not None and old.vocabulary is None and has_weights(args.output_dir):
             old = dataclasses.replace(old, vocabulary=given_vocabulary_of(args.output_dir))  # it may be the run's own
     if old is not None and has_weights(args.output_dir):

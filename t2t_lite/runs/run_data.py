@@ -22,8 +22,15 @@ from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
 _log = logging.getLogger("t2t_lite")
 
 
-def given_vocabulary_of(path: str | os.PathLike[str]) -> GivenVocabulary:
-    """Returns the entry of problem.json for --vocabulary=PATH; raises as `given_vocabulary.load`."""
+def given_vocabulary_of(path: str | os.PathLike[str], trained: GivenVocabulary | None = None) -> GivenVocabulary:
+    """Returns the entry of problem.json for --vocabulary=PATH; raises as `given_vocabulary.load`.
+
+    Args:
+        trained: the entry of the run that goes on; it holds a copy, so the path may be gone.
+    """
+    if trained is not None and trained.path == os.path.abspath(path) and not os.path.lexists(path):
+        _log.info("%s is gone; the run goes on with its own copy of the vocabulary.", path)
+        return trained
     source, target = given_vocabulary.load(path)
     return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
 
