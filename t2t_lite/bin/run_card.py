@@ -46,7 +46,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     """
     from t2t_lite.export.model_card import signature_of
     from t2t_lite.runs.ranking import SCORES
-    from t2t_lite.runs.report import read_metrics
+    from t2t_lite.runs.report import read_comparable
     from t2t_lite.runs.scores_file import describe_weights, scores_of
     from t2t_lite.training.recipe import intervals_of
 
@@ -68,7 +68,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
             "weights": weights,
             **({"lines": lines} if lines else {}),
         }
-        for row in read_metrics(run.output_dir)
+        for row in read_comparable(run.output_dir)
         if row["step"] == run.step
         for name, value in row.items()
         if name.startswith(SCORES)

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable
 
-from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.report import read_comparable
 
 SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_score")  # how the score entries of an evaluation line begin
 
@@ -30,10 +30,10 @@ class DevScore:
 
 
 def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, DevScore]:
-    """The evaluations in metrics.jsonl, by step."""
+    """The evaluations in metrics.jsonl on the data that the run has now, by step."""
     return {
         line["step"]: DevScore(value, line.get("dev_loss", math.inf))
-        for line in read_metrics(output_dir)
+        for line in read_comparable(output_dir)
         for name, value in line.items()
         if name.startswith(SCORES)
     }

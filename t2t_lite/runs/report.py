@@ -21,6 +21,7 @@ from t2t_lite.runs.utilisation import pair_lengths
 METRICS_FILE = "metrics.jsonl"
 BOARD_FOLDER = "tensorboard"
 SKIPPED = "skipped_batches"
+_OTHER_DATA = "other_data"
 
 
 class Report:
@@ -40,7 +41,8 @@ class Report:
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
     An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
     (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
-    skipped_batches, how many there were so far.
+    skipped_batches, how many there were so far. A line with other_data says that the run goes on from this step with
+    other data.
 
     Args:
         output_dir: the run's folder; lines are appended.
@@ -188,8 +190,24 @@ def _forget_after(path: Path, step: int) -> None:
     """Drops the lines of steps after `step`, and a last line that was cut off in the middle."""
     if not path.exists():
         return
-    kept = [line for line in read_metrics(path.parent) if line["step"] <= step]
-    replace_file(path, "".join(json.dumps(line) + "\n" for line in kept))
+    kept = [line for line in read_metrics(path.parent) if line["step"] <= step or _OTHER_DATA in line]
+    _replace(path, kept)
+
+
+def _replace(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    replace_file(path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def note_other_data(output_dir: str | os.PathLike[str], step: int) -> None:
+    """Notes in metrics.jsonl that the run goes on from `step` with other data; evaluations so far do not compare."""
+    _replace(Path(output_dir) / METRICS_FILE, [*read_metrics(output_dir), {"step": step, _OTHER_DATA: 1}])
+
+
+def read_comparable(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl since the run's data changed last; all if they never did."""
+    lines = read_metrics(output_dir)
+    changes = [i for i, line in enumerate(lines) if _OTHER_DATA in line]
+    return lines[changes[-1] :] if changes else lines
 
 
 def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ def make_record(spec: RunSpec) -> dict[str, Any]:
         "model": spec.model,
         "hparams": config.to_dict(spec.hparams),
         "files": spec.files,
+        "data_sha256": spec.data_sha256,
     }
 
 

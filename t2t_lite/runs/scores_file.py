@@ -21,7 +21,7 @@ from typing import Any
 from t2t_lite import __version__
 from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
-from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.report import read_comparable
 from t2t_lite.runs.run_log import utc
 from t2t_lite.runs.verify import read_record
 
@@ -149,7 +149,7 @@ def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float
     if record is None or record["hparams"].get("precision") != precision:
         return None
     losses = [
-        line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line
+        line["dev_loss"] for line in read_comparable(folder) if line["step"] == weights["step"] and "dev_loss" in line
     ]
     return losses[-1] if losses else None
 

@@ -33,6 +33,7 @@ from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
+from t2t_lite.training.other_data import forget_scores
 from t2t_lite.training.recipe import (
     check_recipe,
     intervals_of,
@@ -126,6 +127,7 @@ class Trainer:
             newest = list_checkpoints(self.output_dir)[-1]
             if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
                 self._say(unverified)
+            forget_scores(self.output_dir, newest, self.store, self.schedule, self._say, writes=self.workers.is_chief)
         manifest = json.dumps(self.store.manifest, sort_keys=True)
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
