@@ -44,8 +44,16 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "model" in vars(cls):
+        if "model" not in vars(cls):
+            return
+        taken = _FAMILIES.get(cls.model, cls)
+        if _full_name(taken) == _full_name(cls):  # new, or a module that is loaded again
             _FAMILIES[cls.model] = cls
+        elif not issubclass(cls, taken):
+            raise UsageError(
+                f"Two classes of recipes have model = {cls.model!r}: {_full_name(taken)} and {_full_name(cls)}. Give "
+                "your own the name of another model; or derive it from the other one, for more settings of that model."
+            )
 
     def __post_init__(self) -> None:
         for name, declared in fields(type(self)).items():
@@ -70,6 +78,10 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
 
 _FAMILIES: dict[str, type[HParams]] = {}  # by the name of the model
 _FIELDS: dict[type[HParams], dict[str, Field]] = {}
+
+
+def _full_name(cls: type[HParams]) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def fields(cls: type[HParams]) -> dict[str, Field]:

@@ -274,6 +274,36 @@ def test_a_subclass_gives_another_default_and_keeps_the_rest() -> None:
     assert Wider(plain=-(10**40)).plain == -(10**40)
 
 
+def test_a_models_own_class_stays_where_a_derived_one_names_the_model_again() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Derived(TransformerHParams):
+        model = "transformer"
+        rho: float = config.field(0.05, "size of the ascent", (0, 1))
+
+    assert config.recipe_class("transformer") is TransformerHParams
+    assert Derived().model == "transformer"
+
+
+def test_the_name_of_another_model_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"have model = 'rnn': t2t_lite.models.rnn_hparams.RnnHParams and .*\.Mine\."):
+
+        class Mine(config.HParams):
+            model = "rnn"
+
+    assert config.recipe_class("rnn") is RnnHParams
+
+
+def test_a_class_of_recipes_may_be_loaded_again() -> None:
+    def load() -> type[config.HParams]:
+        class Mine(config.HParams):
+            model = "mine_again"
+
+        return Mine
+
+    load()
+    assert load() is config.recipe_class("mine_again")
+
+
 def test_a_setting_of_another_model_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     rnn = registry.hparams("rnn_tiny")
     monkeypatch.setattr(config, "_FAMILIES", {"rnn": type(rnn), "transformer": TransformerHParams})  # no test's own
