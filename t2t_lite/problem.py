@@ -134,8 +134,11 @@ class Problem:
         return settings
 
 
-def check_names(problem: type[Problem]) -> None:
-    """Raises UsageError if a problem has no codec, or an attribute under an old name, which would be ignored."""
+def check_names(problem: Any) -> None:
+    """Raises UsageError for what is no class of problems, has no codec, or has an old name, which would be ignored."""
+    if not (isinstance(problem, type) and issubclass(problem, Problem)):
+        name = f"{problem.__module__}.{problem.__qualname__}"
+        raise UsageError(f"The problem {name} does not derive from t2t_lite.problem.Problem.")
     if hasattr(problem, "target_kind"):
         raise UsageError(
             f"The problem {problem.name!r} has target_kind = {problem.target_kind!r}, which is called codec now. For "

@@ -159,6 +159,16 @@ def test_a_problem_without_options_says_so() -> None:
         registry.problem("toy_reverse", colour="red")
 
 
+def test_a_problem_that_does_not_derive_from_problem_is_refused() -> None:
+    @registry.register_problem
+    class Mine:
+        """Has samples alone."""
+
+    for name in ("mine", "mine_rev"):
+        with pytest.raises(UsageError, match=r"Mine does not derive from t2t_lite\.problem\.Problem\."):
+            registry.problem(name)
+
+
 class _Direction(problem.Problem):
     """Words and numbers."""
 

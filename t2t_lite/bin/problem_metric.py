@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UsageError
@@ -15,7 +16,8 @@ def checked_metric(problem: Problem) -> CorpusMetric:
     """Returns the metric of a problem.
 
     Raises:
-        UsageError: it cannot be computed, is not a metric, or is TER, of which lower scores are better.
+        UsageError: it cannot be computed, is not a metric, returns no score, or is TER, of which lower scores are
+            better.
     """
     metric = problem.make_metric()
     lacks = [] if callable(getattr(metric, "score", None)) else ["method score(hypotheses, references)"]
@@ -35,7 +37,25 @@ def checked_metric(problem: Problem) -> CorpusMetric:
                 "worst checkpoint would be taken for the best. Return a subclass whose score is negative, or another "
                 "metric."
             )
+    if problem.has_own_metric:
+        _try(metric)
     return metric
+
+
+def _try(metric: CorpusMetric) -> None:
+    """Raises UsageError if a metric's score() takes other arguments, or returns something else than a Score."""
+    from t2t_lite.metrics.score import scored
+
+    try:
+        inspect.signature(metric.score).bind(["a"], ["a"])
+    except TypeError as error:
+        raise UsageError(f"{type(metric).__name__}.score has to take (hypotheses, references): {error}.") from error
+    try:
+        scored(metric, ["a"], ["a"])
+    except UsageError:
+        raise
+    except Exception:  # perhaps its references are never such a line
+        pass
 
 
 def tokenizer_note(problem: Problem) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -52,9 +53,12 @@ class CorpusMetric(Protocol):
 def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Returns the score by a metric; UsageError if a user's own metric returns something else."""
     found = metric.score(hypotheses, references)
-    if not isinstance(found, Score) or not isinstance(found.value, int | float) or not math.isfinite(found.value):
+    value: Any = getattr(found, "value", None)
+    finite = isinstance(value, numbers.Real) and math.isfinite(value)
+    if not isinstance(found, Score) or not finite:
         raise UsageError(
             f"{type(metric).__name__}.score returned {found!r:.80}; a metric of a problem returns a "
             "t2t_lite.metrics.score.Score(name, value, signature, detail), whose value is a finite number."
         )
-    return found
+    # JSON does not take NumPy's numbers.
+    return found if isinstance(value, int | float) else dataclasses.replace(found, value=float(value))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import tensorflow as tf
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.schedules.base import Schedule
 
@@ -48,11 +48,16 @@ class SavedState:
             self.parts[_MEMORY] = self._memory
 
     def gather(self) -> None:
-        """Updates the variables before a save."""
+        """Updates the variables before a save; UsageError if a schedule's memory has a name that is new."""
         if self._optimizer is not None:
             self._start.assign(self._optimizer.start)
         if self._schedule is not None and self._memory:
             for name, value in {**self._schedule.memory, _HEARD: self._schedule.heard}.items():
+                if name not in self._memory:
+                    raise UsageError(
+                        f"The schedule {type(self._schedule).__qualname__} has {name!r} in its memory, which it had "
+                        "not when the training began, so checkpoints have no place for it. Set it in the constructor."
+                    )
                 self._memory[name].assign(value)
 
     def clear(self) -> None:

@@ -17,7 +17,8 @@ class Schedule(abc.ABC):
     Attributes:
         listens: whether `evaluated` is called after evaluations. Rates then depend on when evaluations happen, so
             eval_every must stay the same when a run goes on.
-        memory: numbers that checkpoints hold; the rate may depend on them, and on nothing else that changes.
+        memory: numbers that checkpoints hold; the rate may depend on them, and on nothing else that changes. The
+            constructor sets all of them, since their names may not change later.
         heard: the step of the last evaluation that `evaluated` was called for; also in checkpoints.
     """
 

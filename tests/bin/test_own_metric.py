@@ -4,6 +4,7 @@ import importlib.util
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from t2t_lite import problem, registry
@@ -171,9 +172,26 @@ def test_what_is_no_metric() -> None:
     with pytest.raises(UsageError, match="which is a class: return an object of it; "):
         checked_metric(made)
     metric = _Own()
+    made.make_metric = lambda: metric  # type: ignore[method-assign]
     metric.score = lambda hypotheses, references: 1.0  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(UsageError, match=r"_Own.score returned 1.0; a metric of a problem returns a t2t_lite.metrics"):
-        scored(metric, ["a"], ["a"])
+        checked_metric(made)
+    metric.score = lambda hypotheses: Score("own", 1.0, "own", "")  # type: ignore[method-assign, assignment, misc]
+    with pytest.raises(UsageError, match=r"_Own.score has to take \(hypotheses, references\): too many positional arg"):
+        checked_metric(made)
     metric.score = lambda hypotheses, references: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="whose value is a finite number"):
         scored(metric, ["a"], ["a"])
+
+
+def test_a_metric_may_raise_for_lines_that_its_references_never_are() -> None:
+    made, metric = _Mine(), _Own()
+    made.make_metric = lambda: metric  # type: ignore[method-assign]
+    metric.score = lambda hypotheses, references: Score("own", int(references[0]), "own", "")  # type: ignore[method-assign]
+    assert checked_metric(made) is metric
+
+
+def test_a_value_may_be_a_number_of_numpys() -> None:
+    metric = _Own()
+    metric.score = lambda hypotheses, references: Score("own", np.float32(3.5), "own", "")  # type: ignore[method-assign]
+    assert json.dumps(scored(metric, ["a"], ["a"]).as_dict()["value"]) == "3.5"

@@ -9,6 +9,7 @@ from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
 from t2t_lite.optimizers.choices import make_schedule, model_schedule
 from t2t_lite.runs.run_dir import make_model
+from t2t_lite.runs.saved_state import SavedState
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.schedules.constant import Constant
 from t2t_lite.schedules.halving import Halving
@@ -116,3 +117,19 @@ def test_a_learning_rate_that_is_none_is_refused(rate: float) -> None:
 
     with pytest.raises(UsageError, match=r"Mine gives a learning rate of \S+ for step 3; it must be finite"):
         Mine()(3)
+
+
+def test_a_name_that_is_new_in_a_schedules_memory_is_refused_at_the_first_save() -> None:
+    class Forgetful(Constant):
+        listens = True
+
+        def evaluated(self, loss: float) -> str | None:
+            self.memory["worst"] = loss
+            return None
+
+    schedule = Forgetful(1.0, 0)
+    state = SavedState([], None, schedule)
+    state.gather()
+    schedule.evaluated(2.0)
+    with pytest.raises(UsageError, match=r"Forgetful has 'worst' in its memory, .* Set it in the constructor\.$"):
+        state.gather()
