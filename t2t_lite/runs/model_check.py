@@ -22,6 +22,7 @@ from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model
 from t2t_lite.ops.batch_shards import batch_shards
+from t2t_lite.runs.layer_numbers import numbered_afresh
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
 _KNOWN = ((B, S), (B, T), (B, K), (B, K), ())
@@ -49,7 +50,8 @@ def make_checked(
     """
     file = getattr(sys.modules.get(model_class.__module__), "__file__", None) or ""
     check = _Check(f"The model {name!r} ({model_class.__qualname__})", file)
-    model = check.call("from_hparams", model_class.from_hparams, hparams, *sizes, shared)
+    with numbered_afresh():
+        model = check.call("from_hparams", model_class.from_hparams, hparams, *sizes, shared)
     if not isinstance(model, Model):
         raise check.fault(f"from_hparams returned a {type(model).__name__}, not a model")
     cost = check.call("cost", lambda: model.cost)
@@ -69,7 +71,7 @@ def make_checked(
 
 
 def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
-    """The model with fewer layers and symbols, as tracing `base` takes seconds. Made last, as Keras numbers names."""
+    """The model with fewer layers and symbols, as tracing `base` takes seconds."""
     hparams = config.replace(hparams, num_layers=LAYERS)
     twin: Model = model_class.from_hparams(hparams, *TWIN_SIZES[sizes[0] == sizes[1]], shared)
     return twin

@@ -1,8 +1,10 @@
 """A model whose members give wrong shapes is refused before a run begins, in a sentence that names the member."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 import tensorflow as tf
 from keras import ops
@@ -252,6 +254,25 @@ def test_a_sound_model_passes_and_is_returned() -> None:
 def test_a_run_opens_although_its_model_takes_the_seed_for_an_array() -> None:
     taking = type("Mine", (_Sound,), {**FAULTS["a seed as an array"][0], "__module__": __name__})
     assert isinstance(make_checked("mine", taking, None, (V, V), True, training=False), taking)
+
+
+def test_unnamed_layers_have_the_same_names_whenever_a_model_is_made() -> None:
+    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        model = cls(target_vocab_size)
+        model._tracker.unlock()
+        model.norms = [keras.layers.LayerNormalization(center=False) for _ in range(2)]
+        for norm in model.norms:
+            norm.build((None, D))
+        return model
+
+    names = [keras.layers.LayerNormalization().name]
+    for _ in range(2):
+        model = _make({"from_hparams": classmethod(from_hparams)})
+        paths = [weight.path for weight in model.weights[1:]]
+        assert paths == ["layer_normalization/gamma", "layer_normalization_1/gamma"]
+    names.append(keras.layers.LayerNormalization().name)
+    first, second = (int("0" + re.sub(r"\D", "", name)) for name in names)
+    assert second == first + 1  # the counters of the process go on
 
 
 def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
