@@ -63,7 +63,7 @@ class Model(keras.Model, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Model:
-        """Builds the model of a recipe, in its precision, with all its weights.
+        """Builds the model of a recipe, in its precision, with all its weights, each of a path of its own.
 
         Args:
             shared: the problem has one vocabulary for both sides.
@@ -171,6 +171,20 @@ class Model(keras.Model, abc.ABC):
         table, bias = self.output()
         logits = ops.cast(matmul(hidden, table, transposed=True), "float32")
         return logits if bias is None else logits + ops.cast(bias, "float32")
+
+
+def weights_by_path(model: keras.Model) -> dict[str, Any]:
+    """Returns a model's weights by path, as checkpoints and exports have them; UsageError if two have the same path."""
+    weights: dict[str, Any] = {}
+    for weight in model.weights:
+        if weight.path in weights:
+            raise UsageError(
+                f"The model {type(model).__qualname__} has two weights that are called {weight.path}, of which a "
+                "checkpoint would hold one. Give each layer a name of its own; a layer that is built in a constructor "
+                "has its own name alone in the path of its weights."
+            )
+        weights[weight.path] = weight
+    return weights
 
 
 def policy_of(precision: str) -> str:

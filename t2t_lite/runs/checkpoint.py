@@ -74,9 +74,12 @@ class Checkpoints:
         writes: bool = True,
         schedule: Schedule | None = None,
     ) -> None:
+        from t2t_lite.models.base import weights_by_path  # loads Keras; a list of checkpoints does without
+
         self._folder, self._writes, self._record = Path(output_dir), writes, record
         self._keep, self._every = keep, every
-        self._variables = {w.path: w.value for w in model.weights}
+        self._variables = {path: weight.value for path, weight in weights_by_path(model).items()}
+        self._floating = {name: v for name, v in self._variables.items() if v.dtype.is_floating}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._weights = {"weights": self._variables}
         self._training = SavedState([w.path for w in model.trainable_weights], optimizer, schedule)
@@ -120,7 +123,7 @@ class Checkpoints:
 
     def not_finite(self) -> list[str]:
         """Returns the names of the weights in which a number is NaN or infinite."""
-        return [name for name, variable in self._variables.items() if not tf.reduce_all(tf.math.is_finite(variable))]
+        return [name for name, variable in self._floating.items() if not tf.reduce_all(tf.math.is_finite(variable))]
 
     def resume(self) -> int:
         """Restores the newest whole checkpoint; returns its step, or 0 where there never was one.
@@ -190,7 +193,7 @@ class Checkpoints:
         return True
 
     def average(self, paths: Sequence[str]) -> list[str]:
-        """Sets the weights to the mean over `paths` (section 6.1).
+        """Sets the weights to the mean over `paths` (section 6.1); those that are no floats, to the last one's.
 
         A damaged checkpoint is named in a warning, set aside and left out. One that a running trainer has removed
         meanwhile is named and left out, too.
@@ -201,17 +204,17 @@ class Checkpoints:
         Raises:
             DataError: none could be read, or one is of another model.
         """
-        sums = {name: np.zeros(v.shape, np.float64) for name, v in self._variables.items()}
+        sums = {name: np.zeros(v.shape, np.float64) for name, v in self._floating.items()}
         read: list[str] = []
         for path in paths:
             if not self.try_weights(path, "the mean is of the others"):
                 continue
             read.append(path)
-            for name, variable in self._variables.items():
+            for name, variable in self._floating.items():
                 sums[name] += variable.numpy()
         if not read:
             raise DataError(f"None of the {len(paths)} checkpoints that were to be averaged can be read.")
-        for name, variable in self._variables.items():
+        for name, variable in self._floating.items():
             variable.assign((sums[name] / len(read)).astype(variable.dtype.as_numpy_dtype))
         return read
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
-from t2t_lite.models.base import Cost, Model
+from t2t_lite.models.base import Cost, Model, weights_by_path
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.runs.layer_numbers import numbered_afresh
 
@@ -54,6 +54,7 @@ def make_checked(
         model = check.call("from_hparams", model_class.from_hparams, hparams, *sizes, shared)
     if not isinstance(model, Model):
         raise check.fault(f"from_hparams returned a {type(model).__name__}, not a model")
+    weights_by_path(model)
     cost = check.call("cost", lambda: model.cost)
     if not isinstance(cost, Cost):
         raise check.fault(f"cost is a {type(cost).__name__}, not a t2t_lite.models.base.Cost")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -155,6 +156,19 @@ def test_the_average_is_the_mean_of_every_weight(setup: Setup, other_model: Any,
     reader = tf.train.load_checkpoint(path)
     in_file = [reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")]
     assert sum(tensor.sum() for tensor in in_file) == pytest.approx(sum(m.sum() for m in means.values()), abs=1e-2)
+
+
+def test_weights_that_are_no_floats_are_saved_and_not_averaged(tmp_path: Path) -> None:
+    model = keras.Model(name="counted")
+    model.add_weight(name="scale", shape=(), initializer="ones")
+    model.add_weight(name="table", shape=(), dtype="int64", initializer="zeros", trainable=False)
+    checkpoints, paths = Checkpoints(tmp_path, model, keep=2), []
+    for step, table in ((1, 2**62 + 1), (2, 2**62 + 3)):
+        model.set_weights([np.float32(step), np.int64(table)])
+        paths.append(checkpoints.save(step))
+    checkpoints.average(paths)
+    assert [float(weight.numpy()) for weight in model.trainable_weights] == [1.5]
+    assert [int(weight.numpy()) for weight in model.non_trainable_weights] == [2**62 + 3]
 
 
 def test_a_moved_folder_still_opens(model: Any, other_model: Any, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from t2t_lite.models.moe import Moe
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_moe import TransformerMoe
+from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.model_check import make_checked
 from t2t_lite.runs.run_dir import make_model
 
@@ -254,6 +255,23 @@ def test_a_sound_model_passes_and_is_returned() -> None:
 def test_a_run_opens_although_its_model_takes_the_seed_for_an_array() -> None:
     taking = type("Mine", (_Sound,), {**FAULTS["a seed as an array"][0], "__module__": __name__})
     assert isinstance(make_checked("mine", taking, None, (V, V), True, training=False), taking)
+
+
+def test_two_weights_of_one_path_are_refused_when_a_model_is_made_and_by_checkpoints(tmp_path: Path) -> None:
+    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        model = cls(target_vocab_size)
+        model._tracker.unlock()
+        model.parts = [keras.layers.Dense(D, name="inner") for _ in range(2)]
+        for part in model.parts:
+            part.build((None, D))
+        return model
+
+    message = r"The model Mine has two weights that are called inner/kernel, .* Give each layer a name of its own; "
+    with pytest.raises(UsageError, match=message):
+        _make({"from_hparams": classmethod(from_hparams)})
+    twice = from_hparams(type("Mine", (_Sound,), {}), None, V, V, True)
+    with pytest.raises(UsageError, match=message):
+        Checkpoints(tmp_path, twice)
 
 
 def test_unnamed_layers_have_the_same_names_whenever_a_model_is_made() -> None:
