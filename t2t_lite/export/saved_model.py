@@ -145,7 +145,8 @@ class ServedModel(tf.Module):
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
         """`inputs`, `targets` string [B] -> `log_probs` [B] of the targets, sums over `tokens` [B] pieces.
 
-        A blank target counts as its end symbol; a blank input gives 0 for both.
+        A longer target than `_max_target_length` is cut to that many, the last one EOS. A blank target counts as its
+        end symbol; a blank input gives 0 for both.
         """
         source = self._encoded(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)

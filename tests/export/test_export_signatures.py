@@ -112,6 +112,17 @@ def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, ve
         assert refusal.value.code == "INVALID_ARGUMENT"
 
 
+def test_a_long_target_is_scored_as_far_as_an_output_may_go(exported: Exported, version: Version) -> None:
+    limit, target = EXPORTED.max_source_length + EXPORTED.extra_length, exported.served.vocabularies[1]
+    ids = target.encode("Hund " * limit)
+    assert len(ids) >= limit
+    longer, as_long = target.text_of(ids), target.text_of(ids[: limit - 1])
+    assert target.encode(as_long) == ids[: limit - 1]
+    answer = _run(version, "score", [exported.lines[0]] * 2, [longer, as_long])
+    assert answer["tokens"].tolist() == [limit, limit]
+    np.testing.assert_allclose(*answer["log_probs"], rtol=1e-5)
+
+
 def test_the_search_scores_its_outputs_as_the_model_does(exported: Exported, version: Version) -> None:
     tokens = version.run("tokens", {"ids": _padded([5, 6, 7], [9, 8, 7])}, 60)
     for source, ids, score in zip([[5, 6, 7, EOS], [9, 8, 7, EOS]], tokens["ids"], tokens["scores"], strict=True):
