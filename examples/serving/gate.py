@@ -6,7 +6,7 @@
 The server batches requests before it looks into them, so one of a wrong shape spoils those that it is batched with; and
 some signatures answer a few bytes with megabytes. The gate takes POST /v1/models/MODEL/labels/LABEL:predict with
 `inputs` or `instances`: a list of texts, of a bounded number and length, and a signature of `SIGNATURES`. It answers
-everything else 400 or 404 in a sentence, and the server never sees it.
+everything else 400, 404, 405 or 413 in a sentence, and the server never sees it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import flask
 import urllib3
 import waitress
+from werkzeug.exceptions import HTTPException
 
 SIGNATURES = ("serving_default", "nbest")
 MAX_TEXTS = 32  # at most the server's max_batch_size
@@ -92,6 +93,10 @@ def make_app(server: str, model: str, timeout: float = 35.0) -> flask.Flask:
         except urllib3.exceptions.HTTPError:
             return _answer({"error": "The server cannot be reached."}, 503)
         return flask.Response(answer.data, answer.status, content_type="application/json")
+
+    @app.errorhandler(HTTPException)
+    def refuse(error: HTTPException) -> flask.Response:
+        return _answer({"error": error.description or error.name}, error.code or 500)
 
     return app
 

@@ -181,7 +181,7 @@ class Rest:
             said = None
         if isinstance(said, str):
             return failure(status, said, self._target)
-        if status in (429, 502, 503, 504):  # may come from a proxy, as HTML
+        if status in (401, 403, 413, 429, 502, 503, 504):  # may come from a proxy, as HTML
             return failure(status, http.client.responses[status], self._target)
         return ServerError(
             f"{self._target.address} answered {status} and not as TensorFlow Serving does: {_excerpt(text)!r}. "

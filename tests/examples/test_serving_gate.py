@@ -90,7 +90,15 @@ def test_all_else_is_refused_and_the_server_never_sees_it(client: Any, server: S
     "path", ["/", "/v1/models/toy", "/v1/models/toy/metadata", PATH.replace("toy", "other"), PATH[:-1]]
 )
 def test_other_paths_are_not_there(client: Any, server: Server, path: str) -> None:
-    assert {client.get(path).status_code, client.post(path, json={"inputs": ["a"]}).status_code} <= {404, 405}
+    for answer in (client.get(path), client.post(path, json={"inputs": ["a"]})):
+        assert answer.status_code in (404, 405)
+        assert answer.get_json()["error"].endswith(".")
+    assert server.model.requests == []
+
+
+def test_a_body_that_is_too_large_is_refused_in_a_sentence(client: Any, server: Server) -> None:
+    answer = client.post(PATH, json={"inputs": ["x" * 16_000] * 33})
+    assert (answer.status_code, answer.get_json()["error"][-1]) == (413, ".")
     assert server.model.requests == []
 
 
