@@ -5,8 +5,12 @@ The stubs' messages are TensorFlow's own, so they load TensorFlow. This takes se
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
+import ssl
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from t2t_lite.client.endpoint import Target
@@ -20,7 +24,11 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 2000),  # default: two minutes, too long when waiting for a server
 )
 
-_HTTP_1 = ("Failed parsing HTTP/2", "http1.x server")  # what grpcio says of a server that speaks HTTP/1.1
+# What grpcio says of a server that speaks HTTP/1.1, the last one of such a server with TLS.
+_HTTP_1 = ("Failed parsing HTTP/2", "http1.x server", "missing selected ALPN")
+# What it says of TLS that will not work the next time either.
+_TLS = ("Tls handshake failed", "Hostname Verification Check failed", "Failed to create security handshaker")
+_ROOTS = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"  # gRPC's variable for the file of certificates that it trusts
 
 
 def check_installed() -> None:
@@ -43,7 +51,8 @@ class Rpc:
 
         self._target = target
         if target.tls:
-            self._channel = grpc.secure_channel(target.address, grpc.ssl_channel_credentials(), options=_OPTIONS)
+            credentials = grpc.ssl_channel_credentials(_roots())
+            self._channel = grpc.secure_channel(target.address, credentials, options=_OPTIONS)
         else:
             self._channel = grpc.insecure_channel(target.address, options=_OPTIONS)
         self._predict = PredictionServiceStub(self._channel).Predict
@@ -107,4 +116,19 @@ class Rpc:
                 f"{self._target.address} does not speak gRPC. TensorFlow Serving's gRPC port is 8500; 8501 is REST's "
                 "(--protocol=rest)."
             )
+        if any(words in said for words in _TLS):
+            raise NoAnswerError(
+                f"{self._target.address} cannot be reached with TLS ({said}). Its certificate must be for this host, "
+                "and one that this system trusts, or one in the file that SSL_CERT_FILE names. For a server without "
+                "TLS leave out https://."
+            )
         raise failure(HTTP_STATUS.get(code, 500), said, self._target)
+
+
+def _roots() -> bytes | None:
+    """The certificates that the system trusts, as REST does; None: gRPC's own, or those that its variable names."""
+    file = ssl.get_default_verify_paths().cafile
+    if file and _ROOTS not in os.environ:
+        with contextlib.suppress(OSError):
+            return Path(file).read_bytes()
+    return None
