@@ -45,6 +45,7 @@ class Imported:
     checkpoints: the prefixes that were read, the newest last.
     usual: fields of a recipe, by name, with the toolkit's default values for such models.
     assumed: hparams that change the outputs but are not known, with the values assumed; and the reason, a few words.
+    settings_file: path of the file that hparams were read from, or None.
     """
 
     toolkit: str
@@ -56,3 +57,4 @@ class Imported:
     checkpoints: tuple[str, ...]
     usual: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     assumed: tuple[Mapping[str, Any], str] = ({}, "")
+    settings_file: str | None = None

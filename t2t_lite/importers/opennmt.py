@@ -55,7 +55,9 @@ def read(
         raise UsageError(f"target_space_id={target_space_id}: models of OpenNMT-tf have no target space.")
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
     checkpoints = Tf1Checkpoints(prefixes)
-    settings = opennmt_settings.read(Path(prefixes[-1]).parent, hparams_set, hparams)
+    folder = Path(prefixes[-1]).parent
+    settings = opennmt_settings.read(folder, hparams_set, hparams)
+    file = None if hparams_set else opennmt_settings.find(folder)
     variables = _sorted_out(checkpoints.shapes)
     weights = {}
     for name, full in variables.weights.items():
@@ -73,8 +75,17 @@ def read(
     check(
         {path: array.shape for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description
     )
-    usual = opennmt_catalog.usual(settings)
-    return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), usual)
+    return Imported(
+        "OpenNMT-tf",
+        weights,
+        description,
+        None,
+        variables,
+        settings,
+        tuple(prefixes),
+        opennmt_catalog.usual(settings),
+        settings_file=str(file) if file else None,
+    )
 
 
 def _check_named(hparams_set: str | None, relative: bool) -> None:
@@ -166,7 +177,8 @@ def _describe(
     if heads is None:
         raise DataError(
             "The checkpoint of OpenNMT-tf does not say how many heads its attention has, and no model_description.py "
-            "that says it is beside it. Give --hparams_set=NAME, such as TransformerBase, or --hparams=num_heads=N."
+            "that says it is beside it or one folder up. Give --hparams_set=NAME, such as TransformerBase, or "
+            "--hparams=num_heads=N."
         )
     if not isinstance(heads, int) or heads < 1 or d_model % heads:
         raise DataError(f"num_heads={heads!r} does not divide the {d_model} columns of the model of OpenNMT-tf.")

@@ -7,6 +7,7 @@ constants among the arguments of a Transformer.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,18 @@ _COUNTS = ("num_heads", "num_units")
 _TO_GIVE = {"num_heads": "N", "ffn_activation": "NAME", "position_encoder_class": "NAME"}
 
 
+def find(folder: Path) -> Path | None:
+    """The model_description.py of a checkpoint: in its folder or one up, as for the averages in MODEL_DIR/avg."""
+    up = Path(os.path.abspath(folder)).parent
+    return next((path for path in (folder / FILE, up / FILE) if path.is_file()), None)
+
+
 def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any]:
     """Returns the settings that are known; "model" is the name in the catalog, if the model has one.
 
     Args:
         folder: of the checkpoint.
-        name: a model of OpenNMT-tf's catalog, or None for what the folder's model_description.py says.
+        name: a model of OpenNMT-tf's catalog, or None for what the file that `find` finds says.
         overrides: "name=value,..."; these win.
 
     Raises:
@@ -58,12 +65,12 @@ def read(folder: Path, name: str | None, overrides: str | None) -> dict[str, Any
             f"hparams: {unknown[0]} is no setting of an OpenNMT-tf model that is asked for here."
             f"{did_you_mean(unknown[0], _EXPRESSED)} There are {', '.join(_EXPRESSED)}."
         )
+    file = find(folder)
     try:
-        found = {**(_of_catalog(name) if name else _described(folder / FILE, set(given))), **given}
+        found = {**(_of_catalog(name) if name else _described(file, set(given)) if file else {}), **given}
     except (RecursionError, MemoryError) as error:
         raise DataError(
-            f"{folder / FILE} is nested too deeply to be read. Move it, and give --hparams_set=NAME or --hparams="
-            "num_heads=N."
+            f"{file} is nested too deeply to be read. Move it, and give --hparams_set=NAME or --hparams=num_heads=N."
         ) from error
     wrong = [
         f"{name}={found[name]} (only {' or '.join(map(str, values))})"
@@ -90,8 +97,6 @@ def _described(file: Path, given: set[str]) -> dict[str, Any]:
     Args:
         given: names of settings that need not be read.
     """
-    if not file.is_file():
-        return {}
     try:
         tree = ast.parse(file.read_text("utf-8"))
     except (SyntaxError, ValueError) as error:

@@ -23,6 +23,8 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
     yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
     yield "model", _model(found.written, parameters)
+    if imported.toolkit == "OpenNMT-tf" and imported.settings_file:
+        yield "settings", f"of {imported.settings_file}"
     if imported.toolkit == "tensor2tensor":
         of_training = {
             "precision": t2t_precision.said(imported.hparams),

@@ -30,7 +30,6 @@ from t2t_lite.text.vocabulary_files import by_file
 IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 
-_SETTINGS = ("hparams.json", "flags.txt", "model_description.py")  # beside a checkpoint
 _SAID = ("num_heads", "d_k", "d_v", "positions")  # fields of a description that hparams give
 _NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # hparams may give these; else the toolkit's usual value is taken
 
@@ -173,7 +172,7 @@ def _record(found: Import) -> dict[str, Any]:
     described = dataclasses.asdict(imported.description)
     usual = {name: described.pop(name) for name in _NOT_IN_SHAPES if name not in imported.hparams}
     said = {name: described.pop(name) for name in (*_SAID, *_NOT_IN_SHAPES) if name in described}
-    beside = [name for name in _SETTINGS if (Path(imported.checkpoints[-1]).parent / name).is_file()]
+    file = imported.settings_file and os.path.relpath(imported.settings_file, Path(imported.checkpoints[-1]).parent)
     space = imported.target_space
     return {
         "made_by": f"t2t-lite {__version__}",
@@ -189,7 +188,7 @@ def _record(found: Import) -> dict[str, Any]:
             "counters": len(imported.variables.counters),
         },
         "from_shapes": described,
-        "from_hparams": {"file": beside[0] if beside else None, **said},
+        "from_hparams": {"file": file, **said},
         f"usual_in_{imported.toolkit}": usual,
         "target_space": None if space is None else dataclasses.asdict(space),
         "assumed": dict(imported.assumed[0]),

@@ -88,6 +88,11 @@ _ASKED = (
 _NORMS = {("", "an"): "post", ("n", "a"): "pre"}  # without dropout ("d"), which only training has
 
 
+def find(folder: Path) -> Path | None:
+    """The file beside a checkpoint that `read` reads, or None."""
+    return next((path for path in (folder / "hparams.json", folder / "flags.txt") if path.is_file()), None)
+
+
 def read(folder: Path) -> dict[str, Any]:
     """Reads the hparams beside a checkpoint: hparams.json, else what flags.txt names; {} if neither file exists.
 
@@ -166,7 +171,7 @@ def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None
             f"hparams: {unknown[0]} is no hparam of tensor2tensor that an import asks for."
             f"{did_you_mean(unknown[0], sorted(names))}"
         )
-    file = next((path for path in (folder / "hparams.json", folder / "flags.txt") if path.is_file()), folder)
+    file = find(folder) or folder
     for name, value in given(hparams_set, None).items():
         if name in beside and name not in of_user and beside[name] != value:
             raise UsageError(

@@ -64,7 +64,18 @@ def read(
     found = {path: array.shape for path, array in weights.items()}
     check({path: shape for path, shape in found.items() if path not in tables.tables}, description)
     assumed = t2t_hparams.assumed(folder, hparams_set, known)
-    return Imported("tensor2tensor", weights, description, space, variables, known, tuple(prefixes), assumed=assumed)
+    file = t2t_hparams.find(folder)
+    return Imported(
+        "tensor2tensor",
+        weights,
+        description,
+        space,
+        variables,
+        known,
+        tuple(prefixes),
+        assumed=assumed,
+        settings_file=str(file) if file else None,
+    )
 
 
 def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[str, Place]:

@@ -1,5 +1,6 @@
 """OpenNMT-tf's checkpoints as a `Transformer`; tests/golden/opennmt_transformer.py made the numbers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,27 @@ def test_an_activation_that_nothing_says_is_assumed_and_said(tmp_path: Path) -> 
     recipe = run_folder.recipe(alone, {})
     assert "activation" not in _said(described, recipe, vocabulary)
     assert _said(alone, recipe, vocabulary)["activation"].startswith("relu (assumed: nothing ")
+
+
+def test_averages_have_the_description_of_the_folder_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenNMT-tf writes MODEL_DIR/model_description.py, and averaged checkpoints to MODEL_DIR/avg."""
+    found = golden("shared")
+    save(tmp_path / "avg", found)
+    file = (tmp_path / "avg" / "model_description.py").rename(tmp_path / "model_description.py")
+    vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
+    imported = opennmt.read([tmp_path / "avg"])
+    recipe = run_folder.recipe(imported, {})
+    assert imported.description.num_heads == 2
+    assert _said(imported, recipe, vocabulary)["settings"] == f"of {file}"
+    run_folder.write(tmp_path / "run", run_folder.Import(imported, recipe, (vocabulary, vocabulary), (), {}, {}))
+    record = json.loads((tmp_path / "run" / run_folder.IMPORT_FILE).read_text())
+    assert record["from_hparams"]["file"] == "../model_description.py"
+    monkeypatch.chdir(tmp_path / "avg")
+    assert opennmt.read(["ckpt-500"]).description.num_heads == 2
+    named = opennmt.read(["ckpt-500"], hparams_set="TransformerBase", hparams="num_units=16")
+    assert named.settings_file is None  # the name replaces what the file says
+    file.rename(tmp_path / "avg" / file.name)
+    assert opennmt.read([tmp_path / "avg"]).settings_file == str(tmp_path / "avg" / file.name)
 
 
 def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
