@@ -76,7 +76,8 @@ CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6
 alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
 symbol counted. CTranslate2 also ends a search with the first {beam_size} finished
 outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
-twice as many. So with length_penalty=0 both find nearly always the same outputs.
+twice as many. So with length_penalty=0 both find nearly always the same outputs. An output that does not end runs to
+max_decoding_length, here {max_output} pieces whatever its input; in t2t-lite to {extra} pieces more than its input has.
 """
 _README_OF_TREES = """
 This model is a parser. Its sentences are words separated by single spaces, with -LRB- and -RRB- for ( and ). The
@@ -111,6 +112,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
         penalty=engine_length_penalty(alpha, _USUAL_LENGTH),
         max_input=translator.max_source_length,
         max_output=translator.max_source_length + translator.extra_length,
+        extra=translator.extra_length,
         alpha=alpha,
         length=_USUAL_LENGTH,
     )
