@@ -56,6 +56,7 @@ _BY_WORDS = (
     ("attention is given for", "Ask for shorter texts, or fewer."),
     ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
     ("version label", "No version has that label: labels are set in the server's models.config."),
+    ('"nbest" not found', "Export the model with nbest among --signatures of t2t-lite-exporter (it is by default)."),
     ('"attention" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,attention."),
     ('"tokens" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,tokens."),
     ("Serving signature", "The model lacks what is asked for; export it with t2t-lite-exporter."),

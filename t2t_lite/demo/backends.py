@@ -70,7 +70,7 @@ class Export(_Local):
 
     def __init__(self, translator: ExportedTranslator) -> None:
         super().__init__(translator, translator.card)
-        self._signatures = translator.model.signatures
+        self._exported, self._signatures = translator, translator.model.signatures
 
     def attention(self, line: str) -> dict[str, Any]:
         import tensorflow as tf
@@ -78,9 +78,7 @@ class Export(_Local):
         from t2t_lite.export.saved_model import ATTENTION_PIECES
 
         if "attention" not in self._signatures:
-            raise UsageError(
-                "This export has no attention in it; export the model again with --signatures=nbest,attention."
-            )
+            raise self._exported.lacks("attention")
         pieces = len(self._lines.source_vocabulary.encode(line)) + 1
         if pieces > ATTENTION_PIECES:
             raise UsageError(f"{pieces} pieces; an export shows attention for at most {ATTENTION_PIECES}.")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.export.export_folder import find_version, read_card
+from t2t_lite.export.export_folder import SIGNATURES, find_version, read_card
 from t2t_lite.ops.int8_product import check_machine
 from t2t_lite.text.vocabulary_files import load_pair
 
@@ -52,11 +52,16 @@ class ExportedTranslator(LineTranslator):
             reason = str(error).partition("\n")[0]
             raise DataError(f"{self.folder} is a damaged export: {reason}. Export the model again.") from error
 
+    def lacks(self, name: str) -> UsageError:
+        """The error where the export has no signature `name`; a new export by its advice keeps those that are there."""
+        wanted = [known for known in SIGNATURES[1:] if known == name or known in self.model.signatures]
+        return UsageError(
+            f"{self.folder} has no signature {name}; export the model again with --signatures={','.join(wanted)}."
+        )
+
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
         if nbest > 1 and self._nbest is None:
-            raise UsageError(
-                f"{self.folder} has no signature nbest; export the model again with --signatures=nbest,score."
-            )
+            raise self.lacks("nbest")
         answer = (self._best if nbest == 1 else self._nbest)(inputs=tf.constant([line.encode() for line in lines]))
         texts, scores = (tf.reshape(answer[name], [len(lines), -1]).numpy() for name in ("outputs", "scores"))
         return [

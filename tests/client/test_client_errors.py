@@ -109,7 +109,7 @@ def test_a_model_without_the_signature(tmp_path: Path) -> None:
             with (
                 ServerTranslator(server.address(protocol), "toy", protocol) as translator,
                 pytest.raises(
-                    UsageError, match='Serving signature .*"nbest" not found.*export it with t2t-lite-exporter'
+                    UsageError, match='Serving .*"nbest" not found.* Export the model with nbest among --sig'
                 ),
             ):
                 translator.translate(["a"], nbest=2)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,9 +117,16 @@ def test_attention_over_too_many_pieces_is_refused(backends: dict[str, Backend],
 
 
 def test_an_export_without_attention(backends: dict[str, Backend], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends["export"], "_signatures", {})
-    with pytest.raises(UsageError, match="has no attention in it; export the model again"):
-        backends["export"].attention("a")
+    export = backends["export"]
+    monkeypatch.setattr(export, "_signatures", {})
+    with pytest.raises(UsageError, match=r"has no signature attention; export the model again with --signatures="):
+        export.attention("a")
+    for there, lacking, advice in (
+        (("attention",), "nbest", "nbest,attention"),
+        (("nbest", "score", "tokens"), "attention", "nbest,score,tokens,attention"),
+    ):
+        monkeypatch.setattr(export._exported, "model", SimpleNamespace(signatures=("serving_default", *there)))
+        assert str(export._exported.lacks(lacking)).endswith(f"again with --signatures={advice}.")
 
 
 def test_servers_that_cannot_be_used(served: serving_server.Server) -> None:
