@@ -8,6 +8,7 @@ utilisation.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping
 
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import TokenSplit
+from t2t_lite.distributed.cluster import read_cluster
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.models.base import Cost
 from t2t_lite.ops import threads
@@ -59,8 +61,9 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
 
     Measured for a fraction of a second: the best of some products of square matrices of `dtype`, as TensorFlow computes
     them (float32 in TensorFloat-32 on GPUs that have it). The rate of the first GPU is multiplied by their number. On
-    CPUs as many products run at the same time as operations in training, and their rates add up; logical CPUs share one
-    machine and count once. Other work on the machine makes the result too low.
+    CPUs as many products run at the same time as operations in training, and their rates add up, times the number of
+    machines; logical CPUs and workers on one machine share it and count once. Other work on the machine makes the
+    result too low.
     """
     gpu = on_gpus()
     # Large enough to fill a GPU; on a CPU, short enough to finish before a process switch.
@@ -82,5 +85,11 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
         return best
 
     return sum(threads.parallel_map(rate, range(1 if gpu else threads.num_parallel()))) * (
-        strategy.num_replicas_in_sync if gpu else 1
+        strategy.num_replicas_in_sync if gpu else _machines(strategy)
     )
+
+
+def _machines(strategy: tf.distribute.Strategy) -> int:
+    multi = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    cluster = read_cluster(os.environ) if multi else None
+    return len({address.rpartition(":")[0] for address in cluster.addresses}) if cluster else 1

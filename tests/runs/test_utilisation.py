@@ -1,10 +1,12 @@
 """FLOPs of a training, counted pair by pair in any layout of the pairs, and FLOPs per second of the devices."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -95,6 +97,22 @@ def test_on_cpus_the_reference_is_the_sum_of_products_that_run_at_the_same_time(
     monkeypatch.setattr(threads, "parallel_map", parallel_map)
     assert device_flops_per_second(make_strategy(Devices(1)), "float32") == sum(rates)
     assert len(rates) == 3
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="GPUs are counted one by one")
+@pytest.mark.parametrize(
+    ("addresses", "machines"),
+    [(["a:1", "b:1"], 2), (["a:1", "a:2", "b:1"], 2), (["127.0.0.1:1", "127.0.0.1:2"], 1), (["[::1]:1", "[::2]:1"], 2)],
+)
+def test_on_cpus_each_machine_of_a_cluster_counts_once(
+    addresses: list[str], machines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    monkeypatch.setattr(threads, "parallel_map", lambda *_: [3.0, 4.0])
+    several = mock.Mock(spec=tf.distribute.MultiWorkerMirroredStrategy)
+    assert device_flops_per_second(several, "float32") == 7 * machines
+    assert device_flops_per_second(tf.distribute.get_strategy(), "float32") == 7  # as --describe asks
 
 
 def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_hparams: HParams) -> None:
