@@ -33,6 +33,8 @@ from t2t_lite.training.trainer import build_model
 
 _FILE = "runs.json"
 _SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
+# These change no update, but which updates' weights are compared; a run that is trained keeps those that it has.
+_OF_WEIGHTS = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopping")
 
 
 class Run(NamedTuple):
@@ -242,7 +244,8 @@ def _check_run(folder: Path, spec: RunSpec) -> None:
             f"{folder} was trained on other data than those that are prepared now, so its scores and those of new runs "
             "cannot be compared. Give another --output_dir."
         )
-    check_same(old, dataclasses.replace(spec, vocabulary=old.vocabulary), folder)  # the data hold the vocabulary
+    new = dataclasses.replace(spec, vocabulary=old.vocabulary)  # the data hold the vocabulary
+    check_same(old, new, folder, fixed=_OF_WEIGHTS)
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Collection
 from typing import Any
 
 from t2t_lite import config
@@ -15,15 +16,21 @@ from t2t_lite.text.vocabulary_files import FILES
 
 
 def check_same(
-    old: RunSpec, new: RunSpec, output_dir: str | os.PathLike[str], *, reset_optimizer: bool = False
+    old: RunSpec,
+    new: RunSpec,
+    output_dir: str | os.PathLike[str],
+    *,
+    reset_optimizer: bool = False,
+    fixed: Collection[str] = (),
 ) -> None:
     """Raises UsageError with the differences between `old` and `new` that change the updates.
 
     Args:
         reset_optimizer: the optimizer's settings may differ.
+        fixed: fields that may not differ either, although they change no update.
     """
-    changes = _changes(old, new, reset_optimizer)
-    resettable = len(changes) > len(_changes(old, new, reset_optimizer=True))
+    changes = _changes(old, new, reset_optimizer, fixed)
+    resettable = len(changes) > len(_changes(old, new, True, fixed))
     if _checksums(old) != _checksums(new):
         changes.append(f"  vocabulary: {old.vocabulary} -> {new.vocabulary}")
     if changes:
@@ -74,8 +81,8 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
         )
 
 
-def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
-    """One line for each difference of problem, model and hparams that changes the updates."""
+def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool, fixed: Collection[str] = ()) -> list[str]:
+    """One line for each difference of problem, model and hparams that changes the updates, or is in a `fixed` field."""
     changes = [
         f"  {name}: {before!r} -> {after!r}"
         for name in ("problem", "options", "model")
@@ -91,7 +98,7 @@ def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool) -> list[str]:
         f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
         for name in sorted(names)
         if before.get(name) != after.get(name)
-        if not _may_change(declared[name].meta.resume, old, reset_optimizer)
+        if name in fixed or not _may_change(declared[name].meta.resume, old, reset_optimizer)
     ]
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -221,12 +222,22 @@ def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
     done = commands.run("t2t_lite.bin.trainer", *trained, "--train_steps=1")
     assert done.returncode == 0, done.stderr
 
-    def refused(*flags: str, sets: str = "tiny+dropout=0.2,tiny", budget: str = "--train_steps=1") -> str:
+    def refused(
+        *flags: str, sets: str = "tiny+dropout=0.2,tiny", sizes: str = sizes, budget: str = "--train_steps=1"
+    ) -> str:
         assert compare.main([*problem, f"--sets={sets}", sizes, budget, f"--output_dir={out}", *flags]) > 0
         assert [path.name for path in out.glob("*-1")] == ["tiny-1"]
         return capfd.readouterr().err
 
-    assert "is not enough for an update of tiny, which" in refused(sets="tiny", budget="--train_flops=1")
+    for free in ("log_every=7", "average_checkpoints=2,length_penalty=1"):
+        said = refused(f"--hparams={free}", sets="tiny", budget="--train_flops=1")
+        assert "is not enough for an update of tiny, which" in said
+    for other in ("eval_every=7", "save_every=7"):
+        field = other.partition("=")[0]
+        said = refused(sizes=re.sub(rf"{field}=\d", other, sizes))
+        assert f"{run} holds a run that was started with other settings:\n  {field}: " in said
+    for other in ("eval_lines=7", "save_minutes=7", "early_stopping=7"):
+        assert " holds a run that was started with other settings:\n" in refused(f"--hparams={other}", sets="tiny")
     said = refused("--hparams=batch_tokens=99")
     assert f"{run} holds a run that was started with other settings:\n  batch_tokens: " in said
     assert " -> 99\nGo on with the old settings, or give another --output_dir." in said
