@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class Report:
         tokens_per_second: real target tokens per second since the line before; evaluation and saving left out.
         input_seconds: how long the training waited for batches since the line before.
         grad_norm: mean global norm of the gradient before clipping.
-        flops: of the model on real tokens (runs/utilisation.py), from the first step of the run to this one.
+        flops: of the model on real tokens (runs/utilisation.py), of the run's own updates up to this one.
         flops_per_second: the same since the line before, evaluation and saving left out.
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
     An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
@@ -208,6 +208,20 @@ def read_comparable(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     lines = read_metrics(output_dir)
     changes = [i for i, line in enumerate(lines) if _OTHER_DATA in line]
     return lines[changes[-1] :] if changes else lines
+
+
+def flops_before(
+    output_dir: str | os.PathLike[str], first_step: int, planned: Callable[[int], int], others: int = 0
+) -> int:
+    """FLOPs of the updates that a run has made before `first_step`: those in its last line, and of the steps since.
+
+    Args:
+        planned: FLOPs of the first N steps on the run's data.
+        others: how many of the steps another training made; used where the run has no line yet.
+    """
+    lines = [line for line in read_metrics(output_dir) if "flops" in line and line["step"] < first_step]
+    step, flops = (lines[-1]["step"], lines[-1]["flops"]) if lines else (others, 0)
+    return flops + planned(first_step - 1) - planned(step)
 
 
 def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:

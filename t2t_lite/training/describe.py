@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import math
 import os
 from typing import Any
@@ -44,14 +45,14 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     model = spec.make_model(source.size, target.size, source is target)
     check_recipe(spec.hparams, model)
     steps = intervals_of(spec.hparams).train_steps
-    flops = planned_flops(model.cost, store.split("train"), plan, steps)
+    planned = functools.partial(planned_flops, model.cost, store.split("train"), plan)
+    hours = hours_text(planned, steps, model.compute_dtype, output_dir)
     epochs = steps / plan.steps_per_epoch
     parts = [
         _model(spec.model, spec.hparams_set, model),
         recipe(spec.hparams),
-        f"{_flops(model, store)}\n  the whole training: {flops:.2e} FLOP on real tokens",
-        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours_text(flops, model.compute_dtype, output_dir)}"
-        f"{_schedule(spec.hparams, model, steps)}",
+        f"{_flops(model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
+        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours}{_schedule(spec.hparams, model, steps)}",
         _batches(plan),
         _memory_and_disk(spec.hparams, model, plan),
     ]
@@ -69,11 +70,11 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"to {length} pieces a side"
     )
     steps = intervals_of(hparams).train_steps
-    flops = steps * tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH
+    flops = tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH  # of an update
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"
-        f"  at most {flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
-        f"  {hours_text(flops, model.compute_dtype)}{_schedule(hparams, model, steps)}"
+        f"  at most {steps * flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
+        f"  {hours_text(lambda n: n * flops, steps, model.compute_dtype)}{_schedule(hparams, model, steps)}"
     )
     parts = [
         _model(model_name, hparams_set, model),

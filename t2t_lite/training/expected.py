@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
@@ -25,16 +26,22 @@ _SIDE = 1024  # of the matrix that stands for all weights
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def hours_text(flops: float, dtype: str, output_dir: str | os.PathLike[str] | None = None) -> str:
-    """Returns the hours that a training of `flops` takes, and what the figure is based on.
+def hours_text(
+    planned: Callable[[int], float], steps: int, dtype: str, output_dir: str | os.PathLike[str] | None = None
+) -> str:
+    """Returns the hours that a training of `steps` updates takes, and what the figure is based on.
 
     If the run in `output_dir` has trained already, the figure is based on its rate. Otherwise it is a range, based on
     the speed of matrix products of `dtype` on one device of this machine, measured for a fraction of a second.
+
+    Args:
+        planned: FLOPs of the first N updates.
     """
+    flops = planned(steps)
     found = None if output_dir is None else _rate_of_run(output_dir)
     if found is not None:
-        rate, step, done = found
-        rest = _hours(max(flops - done, 0) / rate)
+        rate, step = found
+        rest = _hours(max(flops - planned(step), 0) / rate)
         return (
             f"hours expected: {_hours(flops / rate)} in all, {rest} from step {step:,}, without evaluations\n"
             f"  based on the {rate / 1e9:,.0f} GFLOP/s of this run's last lines in {METRICS_FILE}"
@@ -56,13 +63,13 @@ def _hours(seconds: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2g}"
 
 
-def _rate_of_run(output_dir: str | os.PathLike[str]) -> tuple[float, int, float] | None:
-    """Median FLOPs per second of the last training lines, the last step, and the FLOPs up to it; None without any."""
+def _rate_of_run(output_dir: str | os.PathLike[str]) -> tuple[float, int] | None:
+    """Median FLOPs per second of the last training lines, and the last step; None without any."""
     lines = [line for line in read_metrics(output_dir) if line.get("flops_per_second", 0) > 0]
     if not lines:
         return None
     rate = statistics.median(line["flops_per_second"] for line in lines[-_LAST:])
-    return rate, lines[-1]["step"], float(lines[-1].get("flops", 0))
+    return rate, lines[-1]["step"]
 
 
 def check_memory(hparams: HParams, vocab_size: int) -> None:

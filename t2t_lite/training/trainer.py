@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import tempfile
@@ -21,7 +22,7 @@ from t2t_lite.files import replace_file
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.ranking import past_scores
-from t2t_lite.runs.report import SKIPPED, Report, read_metrics
+from t2t_lite.runs.report import SKIPPED, Report, flops_before, read_metrics
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
@@ -121,6 +122,7 @@ class Trainer:
         if not self.workers.is_chief:
             self.workers.barrier()  # until the chief has set a damaged checkpoint aside
         self._step = step = self.checkpoints.resume()
+        self._others = 0  # of these steps, how many another training made
         if self.workers.is_chief:
             self.workers.barrier()
         if step:
@@ -134,7 +136,9 @@ class Trainer:
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
-            self._step = warm_start(self.checkpoints, self.store, self.spec, warm_start_from, self._say, with_optimizer)
+            self._step = self._others = warm_start(
+                self.checkpoints, self.store, self.spec, warm_start_from, self._say, with_optimizer
+            )
             self.schedule.forget_losses()
         if reset_optimizer:
             if not step:
@@ -167,9 +171,9 @@ class Trainer:
                 folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
             split = self.store.split("train")
             plan = recipe_plan(hparams, split)
-            stream = make_batches(hparams, split, plan, first)
-            at_the_end.callback(stream.close)
-            report = self._report(folder, intervals, planned_flops(self.model.cost, split, plan, first - 1))
+            stream = at_the_end.enter_context(contextlib.closing(make_batches(hparams, split, plan, first)))
+            planned = functools.partial(planned_flops, self.model.cost, split, plan)
+            report = self._report(folder, intervals, flops_before(self.output_dir, first, planned, self._others))
             at_the_end.callback(report.close)
             self._announce(report, plan, intervals.train_steps)
             step_function = self._step_function()

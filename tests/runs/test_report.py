@@ -17,7 +17,7 @@ from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.progress import time_left
 from t2t_lite.runs import console as console_module
 from t2t_lite.runs.console import Console
-from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
+from t2t_lite.runs.report import METRICS_FILE, Report, flops_before, read_metrics
 
 FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
@@ -94,6 +94,18 @@ def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tm
         tokens = 6 if since > pairs else 3
         seconds = tokens / line["tokens_per_second"]
         assert line["flops_per_second"] == pytest.approx(since / seconds, rel=1e-2)
+
+
+def test_flops_before_a_start_are_those_of_the_last_line_and_the_steps_since(tmp_path: Path) -> None:
+    def planned(steps: int) -> int:
+        return 10 * steps
+
+    assert flops_before(tmp_path, 1, planned) == 0
+    assert flops_before(tmp_path, 41, planned) == 400  # without metrics.jsonl, all are taken to be the run's
+    assert flops_before(tmp_path, 41, planned, others=40) == 0
+    lines = [{"step": 44, "flops": 40}, {"step": 46, "dev_bleu": 1.0}, {"step": 48, "flops": 80}]
+    (tmp_path / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert [flops_before(tmp_path, step, planned) for step in (45, 47, 49)] == [40, 60, 80]
 
 
 def test_nothing_new_writes_no_line_and_scores_write_their_own(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A run goes on bit for bit with each optimizer and schedule; what they remember is in the checkpoint."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.utilisation import planned_flops
+from t2t_lite.training.recipe import recipe_plan
 from t2t_lite.training.trainer import Trainer
 from tests.checkpoints import assert_same_bits, tensors
 
@@ -119,6 +122,23 @@ def test_losses_on_the_data_of_another_run_are_forgotten(
     assert new.schedule.memory == {"best": np.inf, "since": 0, "halvings": 3}
     old.begin()  # the run itself goes on
     assert old.schedule.memory == {"best": 1.5, "since": 2, "halvings": 3}
+
+
+def test_the_flops_are_of_the_runs_own_updates(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
+    """The updates of the training that it goes on with do not count, also after a restart between two lines."""
+    hparams = config.override(small_hparams, "log_every=4,save_every=3,eval_every=100,eval_lines=2,extra_length=1")
+    _trainer(tmp_path / "old", toy_store, hparams).checkpoints.save(40)
+    run, hparams = tmp_path / "run", config.replace(hparams, train_steps=46)
+    trainer = _trainer(run, toy_store, hparams)
+    trainer.begin(warm_start_from=str(tmp_path / "old"), with_optimizer=True)
+    trainer.run()
+    split = toy_store.split("train")
+    planned = functools.partial(planned_flops, trainer.model.cost, split, recipe_plan(hparams, split))
+    own = [(step, planned(step) - planned(40)) for step in (44, 46)]
+    assert [(line["step"], line["flops"]) for line in read_metrics(run) if "flops" in line] == own
+    _forget_after(run, 45)
+    _train(run, toy_store, hparams)
+    assert [(line["step"], line["flops"]) for line in read_metrics(run) if "flops" in line] == own
 
 
 def test_a_checkpoint_of_another_optimizer_is_refused(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
