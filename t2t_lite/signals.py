@@ -37,6 +37,7 @@ class StopSignals:
     """Context in which SIGTERM, SIGINT and SIGHUP raise `Stopped` in the main thread or, in `deferred`, are only noted.
 
     A signal that was ignored before stays ignored, as SIGINT is in a shell's background jobs and SIGHUP under nohup.
+    In another thread the context does nothing: Python handles signals in the main thread only.
 
     Attributes:
         received: the number of the first signal; 0: there was none.
@@ -46,13 +47,16 @@ class StopSignals:
         self.received = 0
         self._deferred = False
         self._before: dict[int, Any] = {}  # handlers; empty until the context is entered
+        self._other_writer: int | None = None  # of a pipe as ours, such as asyncio's; -1: there was none
 
     def __enter__(self) -> StopSignals:
+        if threading.current_thread() is not threading.main_thread():
+            return self
         # Python runs a handler only when TensorFlow has returned to it, which may take as long as a step. The number of
         # each signal comes through this pipe at once.
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer)
+        self._other_writer = signal.set_wakeup_fd(writer)
         threading.Thread(target=self._watch, args=(reader,), daemon=True, name="t2t-lite-signals").start()
         self._before = {
             number: handler for number in SIGNALS if (handler := signal.getsignal(number)) is not signal.SIG_IGN
@@ -63,7 +67,8 @@ class StopSignals:
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(signal.set_wakeup_fd(-1))
+        if self._other_writer is not None:
+            os.close(signal.set_wakeup_fd(self._other_writer))
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:

@@ -1,11 +1,13 @@
 """SIGTERM and Ctrl-C: in a small process, and in whole runs that are stopped twice and end like an undisturbed one."""
 
+import asyncio
 import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
@@ -72,6 +74,32 @@ def test_an_ignored_signal_stays_ignored() -> None:
             assert stop.received == 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_thread_that_is_not_the_main_one_does_without() -> None:
+    before, ended = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)], []
+
+    def body() -> None:
+        with StopSignals() as stop, stop.deferred(), stop.immediate():
+            assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == before
+        ended.append(stop.received)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    assert ended == [0]
+
+
+def test_the_signals_of_an_asyncio_program_arrive_afterwards() -> None:
+    async def program() -> None:
+        arrived = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, arrived.set)
+        with StopSignals():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(arrived.wait(), 10)
+
+    asyncio.run(program())
 
 
 BUSY = """
