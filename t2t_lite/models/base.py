@@ -47,6 +47,9 @@ class Model(keras.Model, abc.ABC):
     a micro-batch. So it is only given on, to `fold_in`, `Dropout` and `random_integers` of layers.dropout. The arrays
     that these draw for have the batch's rows on axis 0, or on the axis that they are given.
 
+    No member changes a variable, as Keras' own Dropout and BatchNormalization do: a run that is stopped and goes on
+    would be another run.
+
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.
         xla: XLA can compile its training. It cannot if the model uses `keras.ops.scan`: in TensorFlow the loop has no

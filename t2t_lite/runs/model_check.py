@@ -23,6 +23,7 @@ from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model, weights_by_path
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.runs.layer_numbers import numbered_afresh
+from t2t_lite.runs.variable_writes import variable_writes
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
 _KNOWN = ((B, S), (B, T), (B, K), (B, K), ())
@@ -100,7 +101,8 @@ def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None
         trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _KNOWN))
         check.advice = _SIZES
         if training:
-            trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _AS_IN_TRAINING))
+            concrete = trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _AS_IN_TRAINING))
+            check.unchanged(concrete.graph)
     except UsageError:
         if late := sorted({weight.path for weight in model.weights} - before):
             raise check.fault(
@@ -223,6 +225,14 @@ class _Check:
         full = self.call("is_full", model.is_full, state)
         if _dtype(full) != "bool" or len(full.shape):
             raise self.fault(f"is_full returned {_shown(full)}, not a bool scalar")
+
+    def unchanged(self, graph: Any) -> None:
+        """Checks that a graph changes no variable: a run that is stopped and goes on would be another run."""
+        if writes := variable_writes(graph):
+            raise self.fault(
+                f"in training it changes variables by itself ({', '.join(writes[:3])}); only updates may change them. "
+                "Take Dropout of t2t_lite.layers.dropout, and a norm without running statistics"
+            )
 
     def _shape(self, what: str, value: Any, wanted: tuple[int | None, ...], axes: str) -> None:
         """Checks a shape. None in `wanted`: any size. Sizes that the graph does not know pass."""

@@ -46,8 +46,8 @@ def loss_and_gradients(
     # Read separately, so that its gradient is separate from that of its lookups.
     apart = [tf.convert_to_tensor(weight.value) for weight in softmax]
     # Weights that are read once are also cast and concatenated once for all blocks. That does not work with `remat`,
-    # whose recomputed parts have gradients for variables only, nor for a model that changes variables by itself.
-    once = not (model.remat or model.non_trainable_variables)
+    # whose recomputed parts have gradients for variables only.
+    once = not model.remat
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
     with gradients_by_hand(model), contextlib.nullcontext() if jit else experts_one_by_one(model):
         with tf.GradientTape() as tape, scope:

@@ -1,6 +1,7 @@
 """A model whose members give wrong shapes is refused before a run begins, in a sentence that names the member."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,26 @@ def _with_noise(self: Any, batch: Any, seed: Any = None) -> Any:
     return hidden if seed is None else hidden + tf.random.stateless_normal(tf.shape(hidden), seed), None
 
 
+def _with(layer: Callable[[], Any], call: Any = lambda layer, x: layer(x, training=True)) -> dict[str, Any]:
+    """Members of a model whose `hidden` passes through `call` with a layer of its own, where it is given a seed."""
+
+    def init(self: Any, vocab_size: int) -> None:
+        _Sound.__init__(self, vocab_size)
+        self.own = layer()
+        self.own.build((None, None, D))
+
+    def hidden(self: Any, batch: Any, seed: Any = None) -> Any:
+        found = _Sound.hidden(self, batch)
+        return found if seed is None else call(self.own, found)
+
+    return {"__init__": init, "hidden": hidden}
+
+
+def _in_a_loop(layer: Any, x: Any) -> Any:
+    return ops.fori_loop(0, 2, lambda _, x: layer(x, training=True), x)
+
+
+CHANGES = "in training it changes variables by itself ("
 TRIED = "with B=2, S=5, T=7 and K=3"
 # For each fault: the members of a class derived from `_Sound`, and the message after the model's name.
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -158,6 +179,20 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "a seed for TensorFlow": (
         {"hidden_and_sums": _with_noise},
         "A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout.",
+    ),
+    "running statistics": (_with(lambda: keras.layers.BatchNormalization(name="norm")), f"{CHANGES}norm"),
+    "a seed of its own": (_with(lambda: keras.layers.Dropout(0.5, name="drop")), f"{CHANGES}drop"),
+    "a seed of its own in a loop": (
+        _with(lambda: keras.layers.Dropout(0.5, name="drop"), _in_a_loop),
+        "only updates may change them. Take Dropout of t2t_lite.layers.dropout, and a norm without running statistics.",
+    ),
+    "a generator of its own": (
+        {
+            "hidden": lambda self, batch, seed=None: (
+                _Sound.hidden(self, batch) * tf.random.get_global_generator().uniform((D,))
+            )
+        },
+        f"{CHANGES}",
     ),
     "late weights": ({"hidden": _late}, "from_hparams has to make all weights; sound/late came with a later call."),
     "start": ({"start": lambda self, memory, beam_size, steps: memory}, "start has to return (fixed, state, step)"),

@@ -181,21 +181,6 @@ def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest
         _assert_same(computed(batch, 1, jit), [loss.numpy(), *plain])
 
 
-def test_a_model_may_change_variables_of_its_own(small_hparams: Any) -> None:
-    class Counting(Transformer):
-        def hidden(self, batch: Any, seed: Any = None) -> Any:
-            if hasattr(self, "count"):
-                self.count.assign_add(1)
-            return super().hidden(batch, seed)
-
-    keras.utils.set_random_seed(1)
-    model = Counting.from_hparams(small_hparams, V, V, True)
-    model._tracker.unlock()
-    model.count = model.add_weight(name="count", initializer="zeros", trainable=False)
-    Computed(model)(_batch(), 2)
-    assert model.count.numpy() == 2
-
-
 def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
     model = make_model(V, share_embeddings=False, **DROPPING)
     wanted = Computed(model)(_batch(), 1)
