@@ -30,7 +30,7 @@ class DevScore:
 
 
 def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, DevScore]:
-    """The evaluations in metrics.jsonl on the data that the run has now, by step."""
+    """The evaluations in metrics.jsonl whose scores compare with those to come, by step."""
     return {
         line["step"]: DevScore(value, line.get("dev_loss", math.inf))
         for line in read_comparable(output_dir)

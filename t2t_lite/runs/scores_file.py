@@ -149,7 +149,9 @@ def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float
     if record is None or record["hparams"].get("precision") != precision:
         return None
     losses = [
-        line["dev_loss"] for line in read_comparable(folder) if line["step"] == weights["step"] and "dev_loss" in line
+        line["dev_loss"]
+        for line in read_comparable(folder, losses=True)
+        if line["step"] == weights["step"] and "dev_loss" in line
     ]
     return losses[-1] if losses else None
 

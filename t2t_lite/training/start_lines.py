@@ -45,7 +45,18 @@ def start_lines(
     ]
 
 
-def length_warning(store: Store, plan: Plan) -> str | None:
+def start_warnings(spec: RunSpec, store: Store, plan: Plan, schedule: Schedule, steps: int) -> list[str]:
+    """Returns what is unusual about a training of `steps` updates in all."""
+    found = (
+        _length_warning(store, plan),
+        _words_warning(spec, store),
+        _epochs_warning(spec, store, plan, steps),
+        schedule_warning(schedule, steps),
+    )
+    return [warning for warning in found if warning]
+
+
+def _length_warning(store: Store, plan: Plan) -> str | None:
     """Returns a warning if the plan leaves pairs out as too long, else None."""
     if not plan.left_out:
         return None
@@ -56,7 +67,7 @@ def length_warning(store: Store, plan: Plan) -> str | None:
     )
 
 
-def words_warning(spec: RunSpec, store: Store) -> str | None:
+def _words_warning(spec: RunSpec, store: Store) -> str | None:
     """Returns a warning if BLEU would take the sentences of dev for single words, which the language's code hides."""
     problem = spec.make_problem()
     if problem.has_own_metric:
@@ -64,7 +75,7 @@ def words_warning(spec: RunSpec, store: Store) -> str | None:
     return text_warning(problem.metric, problem.target_language, problem.bleu_tokenize, store.text("dev")[1]) or None
 
 
-def epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:
+def _epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:
     """Returns a warning if the recipe goes through the data hundreds of times, else None."""
     epochs = steps / plan.steps_per_epoch
     if epochs <= _MANY_EPOCHS:

@@ -34,7 +34,7 @@ from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
-from t2t_lite.training.other_data import forget_scores
+from t2t_lite.training.past_evaluations import forget_scores
 from t2t_lite.training.recipe import (
     check_recipe,
     intervals_of,
@@ -48,14 +48,7 @@ from t2t_lite.training.recipe import (
     recipe_plan,
     set_seed,
 )
-from t2t_lite.training.start_lines import (
-    device_text,
-    epochs_warning,
-    length_warning,
-    schedule_warning,
-    start_lines,
-    words_warning,
-)
+from t2t_lite.training.start_lines import device_text, start_lines, start_warnings
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Batch, Updates
 from t2t_lite.training.warm_start import warm_start
@@ -129,7 +122,7 @@ class Trainer:
             newest = list_checkpoints(self.output_dir)[-1]
             if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
                 self._say(unverified)
-            forget_scores(self.output_dir, newest, self.store, self.schedule, self._say, writes=self.workers.is_chief)
+            forget_scores(self.output_dir, newest, self.spec, self.schedule, self._say, writes=self.workers.is_chief)
         manifest = json.dumps(self.store.manifest, sort_keys=True)
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
@@ -204,14 +197,8 @@ class Trainer:
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
         for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, self.devices):
             report.say(line)
-        for warning in (
-            length_warning(self.store, plan),
-            words_warning(self.spec, self.store),
-            epochs_warning(self.spec, self.store, plan, steps),
-            schedule_warning(self.schedule, steps),
-        ):
-            if warning:
-                report.warn(warning)
+        for warning in start_warnings(self.spec, self.store, plan, self.schedule, steps):
+            report.warn(warning)
 
     def _say(self, text: str) -> None:
         if self.workers.is_chief:

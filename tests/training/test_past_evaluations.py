@@ -1,0 +1,66 @@
+"""A run that goes on with other data, or scores dev in another way, forgets the scores that no longer compare."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import keras
+import pytest
+
+from t2t_lite import config
+from t2t_lite.config import HParams
+from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.ranking import DevScore, past_scores
+from t2t_lite.runs.report import METRICS_FILE
+from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.schedules.base import Schedule
+from t2t_lite.training.past_evaluations import forget_scores
+
+SEARCH = "best weights and early stopping go by the scores from here on only."
+
+
+class _Listening(Schedule):
+    forgotten = False
+
+    def rate(self, step: int) -> float:
+        return 1.0
+
+    def forget_losses(self) -> None:
+        self.forgotten = True
+
+
+@pytest.mark.parametrize(
+    ("changes", "data", "line"),
+    [
+        ("", "a", None),
+        ("log_every=7,keep_checkpoints=9", "a", None),
+        ("eval_lines=0", "a", f"Dev is scored in another way now (eval_lines=0, before 2): {SEARCH}"),
+        (
+            "beam_size=5,length_penalty=1.0",
+            "a",
+            f"Dev is scored in another way now (beam_size=5, before 1, length_penalty=1.0, before 0.6): {SEARCH}",
+        ),
+        ("beam_size=5,train_steps=4", "a", None),  # nothing is left to train, so no other weights could become the best
+        ("", "b", f"The data are others now: {SEARCH}"),
+        ("eval_lines=0,train_steps=4", "b", f"The data are others now: {SEARCH}"),
+    ],
+)
+def test_scores_that_do_not_compare(
+    changes: str, data: str, line: str | None, small_hparams: HParams, tmp_path: Path
+) -> None:
+    hparams = config.override(small_hparams, "train_steps=8,eval_lines=2,beam_size=1")
+    spec = RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", hparams, data_sha256="a")
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    path = Checkpoints(tmp_path, model, record=make_record(spec)).save(4)
+    (tmp_path / METRICS_FILE).write_text(json.dumps({"step": 4, "dev_loss": 2.0, "dev_bleu": 41.0}) + "\n")
+
+    now = dataclasses.replace(spec, hparams=config.override(hparams, changes), data_sha256=data)
+    said: list[str] = []
+    schedule = _Listening()
+    forget_scores(tmp_path, path, now, schedule, said.append, writes=False)
+    assert past_scores(tmp_path) == {4: DevScore(41.0, 2.0)}
+    forget_scores(tmp_path, path, now, schedule, said.append, writes=True)
+    assert said == ([] if line is None else [line, line])
+    assert past_scores(tmp_path) == ({4: DevScore(41.0, 2.0)} if line is None else {})
+    assert schedule.forgotten == (data == "b")
