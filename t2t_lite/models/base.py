@@ -122,7 +122,8 @@ class Model(keras.Model, abc.ABC):
 
             ids: int [B, K], the symbols before this position; 0 at position 0.
             index: int scalar, the position.
-            fixed, state: those of the sentences still in the search; the state is that of the step before.
+            fixed, state: those of the sentences still in the search; the state is that of the step before. The memory
+                has the others, too, so that `step` does not use it.
 
             It returns float32 logits [B, K, V], equal to those of `call` at this position, and the new state, whose
             hypotheses are in their old order.

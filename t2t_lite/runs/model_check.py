@@ -221,10 +221,25 @@ class _Check:
         if _dtype(logits) != "float32":
             raise self.fault(f"step's logits are {_dtype(logits)}, not float32")
         self._same("step", state, after)
+        if ids.shape[0]:
+            self._one_sentence(step, ids, number, fixed, state, vocab_size)
         self._same("reorder", state, self.call("reorder", model.reorder, after, parents))
         full = self.call("is_full", model.is_full, state)
         if _dtype(full) != "bool" or len(full.shape):
             raise self.fault(f"is_full returned {_shown(full)}, not a bool scalar")
+
+    def _one_sentence(self, step: Any, ids: Any, number: Any, fixed: Any, state: Any, vocab_size: int) -> None:
+        """Checks that `step` goes on when a sentence has left the search: it uses what it is given, not start's."""
+        ids, fixed, state = keras.tree.map_structure(lambda x: x[:1] if len(x.shape) else x, (ids, fixed, state))
+        try:
+            logits, after = step(ids, number, fixed, state)
+            self._shape("", logits, (1, K, vocab_size), "")
+            self._same("step", state, after)
+        except Exception as error:
+            raise self.fault(
+                "step has to compute with the `fixed` and `state` that it is given, not with start's memory, which has "
+                "all sentences: those that are done leave a search"
+            ) from error
 
     def unchanged(self, graph: Any) -> None:
         """Checks that a graph changes no variable: a run that is stopped and goes on would be another run."""

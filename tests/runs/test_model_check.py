@@ -84,6 +84,17 @@ def _begun_by_known_rows(self: Any, memory: Any, beam_size: int, steps: Any) -> 
     return fixed, {**state, "h": ops.zeros((memory.shape[0], beam_size, D))}, step
 
 
+def _begun_with_memory(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
+    fixed, state, step = _Sound.start(self, memory, beam_size, steps)
+    return fixed, state, lambda ids, index, _, state: step(ids, index, memory, state)
+
+
+def _begun_for_all_sentences(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
+    fixed, state, step = _Sound.start(self, memory, beam_size, steps)
+    rows = ops.shape(memory)[0]
+    return fixed, state, lambda ids, *others: step(ops.reshape(ids, (rows, beam_size)), *others)
+
+
 def _raises(*_: Any, **__: Any) -> Any:
     raise KeyError("units")
 
@@ -128,6 +139,7 @@ def _in_a_loop(layer: Any, x: Any) -> Any:
     return ops.fori_loop(0, 2, lambda _, x: layer(x, training=True), x)
 
 
+LEFT = "step has to compute with the `fixed` and `state` that it is given, not with start's memory, which has all"
 CHANGES = "in training it changes variables by itself ("
 TRIED = "with B=2, S=5, T=7 and K=3"
 # For each fault: the members of a class derived from `_Sound`, and the message after the model's name.
@@ -201,6 +213,8 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         f"start's state['h'] is float32 [2, 4, 3], not [2, 3, 3], which is [B, K, ...] {TRIED}.",
     ),
     "step": ({"start": _with_step(lambda logits, state: logits)}, "step has to return (logits, state)."),
+    "a step with start's memory": ({"start": _begun_with_memory}, LEFT),
+    "a step with start's number of sentences": ({"start": _begun_for_all_sentences}, LEFT),
     "logits": (
         {"start": _with_step(lambda logits, state: (logits[:, :, :-1], state))},
         f"step's logits is float32 [2, 3, 22], not [2, 3, {V}], which is [B, K, V] {TRIED}.",
