@@ -125,7 +125,7 @@ def _run(args: argparse.Namespace) -> int:
             f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
             "the output for line N of the other."
         )
-    output.check_folder("output_dir", os.path.dirname(os.path.abspath(args.output_dir)))
+    output.check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     loaded = [vocabulary_kinds.load(path) for path in files]
     cli.load_tensorflow()

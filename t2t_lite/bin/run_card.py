@@ -48,6 +48,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.report import read_comparable
     from t2t_lite.runs.scores_file import describe_weights, scores_of
+    from t2t_lite.runs.verify import read_record
     from t2t_lite.training.recipe import intervals_of
 
     settings = run.translator.settings
@@ -55,8 +56,11 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     weights, has_dev = describe_weights(run.checkpoint)["path"], any(score["split"] == "dev" for score in found)
     if settings["precision"] == "int8" or weights.startswith("averaged/") or has_dev:
         return found
-    trained = _trained(run)
-    if trained is None or any(getattr(trained, name) != getattr(run.spec.hparams, name) for name in settings):
+    record = read_record(run.checkpoint)
+    if record is None or record.get("data_sha256") not in (None, run.spec.data_sha256):
+        return found
+    trained = config.from_run(type(run.spec.hparams), record["hparams"])
+    if any(getattr(trained, name) != getattr(run.spec.hparams, name) for name in settings):
         return found
     lines = intervals_of(trained).eval_lines
     return found + [
@@ -73,14 +77,6 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
         for name, value in row.items()
         if name.startswith(SCORES)
     ]
-
-
-def _trained(run: OpenRun) -> config.HParams | None:
-    """Returns the recipe with which the run's checkpoint was trained; None: it has no record of that."""
-    from t2t_lite.runs.verify import read_record
-
-    record = read_record(run.checkpoint)
-    return None if record is None else config.from_run(type(run.spec.hparams), record["hparams"])
 
 
 def _pairs(run: OpenRun) -> dict[str, int]:

@@ -127,8 +127,9 @@ class Rpc:
 
 def _roots() -> bytes | None:
     """The certificates that the system trusts, as REST does; None: gRPC's own, or those that its variable names."""
-    file = ssl.get_default_verify_paths().cafile
-    if file and _ROOTS not in os.environ:
+    paths = ssl.get_default_verify_paths()
+    file = paths.cafile or os.path.join(paths.capath or "", "ca-certificates.crt")
+    if _ROOTS not in os.environ:
         with contextlib.suppress(OSError):
             return Path(file).read_bytes()
     return None

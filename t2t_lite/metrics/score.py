@@ -56,9 +56,14 @@ def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence
     value: Any = getattr(found, "value", None)
     finite = isinstance(value, numbers.Real) and math.isfinite(value)
     if not isinstance(found, Score) or not finite:
-        raise UsageError(
-            f"{type(metric).__name__}.score returned {found!r:.80}; a metric of a problem returns a "
-            "t2t_lite.metrics.score.Score(name, value, signature, detail), whose value is a finite number."
-        )
+        raise UsageError(no_score(metric, found))
     # JSON does not take NumPy's numbers.
     return found if isinstance(value, int | float) else dataclasses.replace(found, value=float(value))
+
+
+def no_score(metric: CorpusMetric, found: object) -> str:
+    """The error of a metric that returned something else than a score."""
+    return (
+        f"{type(metric).__name__}.score returned {found!r:.80}; a metric of a problem returns a "
+        "t2t_lite.metrics.score.Score(name, value, signature, detail), whose value is a finite number."
+    )

@@ -104,7 +104,7 @@ def quarantine(path: str) -> None:
 
 def _real(folder: Path) -> Path:
     """The folder that a link leads to, perhaps on another disk, where no file beside the link could be renamed to."""
-    return Path(os.path.realpath(folder))
+    return Path(os.path.realpath(folder)) if folder.is_symlink() else folder
 
 
 def _move(aside: Path, folder: Path) -> None:

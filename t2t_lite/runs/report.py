@@ -21,7 +21,7 @@ from t2t_lite.runs.utilisation import pair_lengths
 METRICS_FILE = "metrics.jsonl"
 BOARD_FOLDER = "tensorboard"
 SKIPPED = "skipped_batches"
-OTHER_DATA, OTHER_SEARCH = "other_data", "other_search"
+_OTHER_SCORES = "other_scores"
 
 
 class Report:
@@ -41,8 +41,8 @@ class Report:
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
     An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
     (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
-    skipped_batches, how many there were so far. A line with other_data or other_search says that from this step on the
-    run has other data, or another way to score dev.
+    skipped_batches, how many there were so far. A line with other_scores says that scores from this step on do
+    not compare with those before, as the run has other data or scores dev in another way.
 
     Args:
         output_dir: the run's folder; lines are appended.
@@ -190,7 +190,7 @@ def _forget_after(path: Path, step: int) -> None:
     """Drops the lines of steps after `step`, and a last line that was cut off in the middle."""
     if not path.exists():
         return
-    kept = [line for line in read_metrics(path.parent) if line["step"] <= step or _is_change(line)]
+    kept = [line for line in read_metrics(path.parent) if line["step"] <= step or _OTHER_SCORES in line]
     _replace(path, kept)
 
 
@@ -198,19 +198,15 @@ def _replace(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     replace_file(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def note_change(output_dir: str | os.PathLike[str], step: int, kind: str) -> None:
-    """Notes in metrics.jsonl a change at `step`, OTHER_DATA or OTHER_SEARCH; scores before it do not compare."""
-    _replace(Path(output_dir) / METRICS_FILE, [*read_metrics(output_dir), {"step": step, kind: 1}])
+def note_other_scores(output_dir: str | os.PathLike[str], step: int) -> None:
+    """Notes in metrics.jsonl that scores after `step` do not compare with those before."""
+    _replace(Path(output_dir) / METRICS_FILE, [*read_metrics(output_dir), {"step": step, _OTHER_SCORES: 1}])
 
 
-def _is_change(line: Mapping[str, Any]) -> bool:
-    return OTHER_DATA in line or OTHER_SEARCH in line
-
-
-def read_comparable(output_dir: str | os.PathLike[str], *, losses: bool = False) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl whose scores, or only `losses`, compare with the newest one's."""
+def read_comparable(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl since scores last became others; all if they never did."""
     lines = read_metrics(output_dir)
-    changes = [i for i, line in enumerate(lines) if (OTHER_DATA in line if losses else _is_change(line))]
+    changes = [i for i, line in enumerate(lines) if _OTHER_SCORES in line]
     return lines[changes[-1] :] if changes else lines
 
 

@@ -69,7 +69,10 @@ def prepare_run_data(
                 f"{output_dir} --vocabulary={output_dir} takes these weights); or let this one go on with other data: "
                 "--prepare_again."
             )
-        _log.warning("%s goes on with other data than its checkpoints were trained on.", output_dir)
+        _log.warning(
+            "%s goes on with other data than its checkpoints were trained on; its dev scores so far may be of others.",
+            output_dir,
+        )
     return dataclasses.replace(spec, data_sha256=store.checksum, files=file_checksums(store)), store
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from t2t_lite import __version__
 from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
-from t2t_lite.runs.report import read_comparable
+from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
 from t2t_lite.runs.verify import read_record
 
@@ -146,12 +146,10 @@ def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float
     if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean has other weights than its step
         return None
     record = read_record(checkpoint)
-    if record is None or record["hparams"].get("precision") != precision:
+    if record is None or record["hparams"].get("precision") != precision or not _is_of(record, data):
         return None
     losses = [
-        line["dev_loss"]
-        for line in read_comparable(folder, losses=True)
-        if line["step"] == weights["step"] and "dev_loss" in line
+        line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line
     ]
     return losses[-1] if losses else None
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from t2t_lite import config
 from t2t_lite.runs.checkpoint_files import step_of
-from t2t_lite.runs.report import OTHER_DATA, OTHER_SEARCH, note_change
+from t2t_lite.runs.ranking import evaluations_without_progress, past_scores
+from t2t_lite.runs.report import note_other_scores
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.verify import read_record
 from t2t_lite.schedules.base import Schedule
@@ -28,29 +29,28 @@ def forget_scores(
 ) -> None:
     """Lets the evaluations so far count no more if the run goes on with other data, or scores dev in another way.
 
-    Losses compare as long as the data are the same. A run that has all its updates keeps its scores if only the search
-    has changed, since no evaluation comes that could replace its best weights.
+    Losses compare as long as the data are the same. A run that has ended keeps its scores: no updates come whose
+    weights could be better.
 
     Args:
         newest: the newest checkpoint, whose record says how the run went on so far.
         say: prints a line.
         writes: whether to note it in metrics.jsonl; of several workers, only the chief does.
     """
-    record = read_record(newest)
-    if record is None:
+    record, step, intervals = read_record(newest), step_of(newest), intervals_of(spec.hparams)
+    if record is None or step >= intervals.train_steps:
         return
-    step = step_of(newest)
     if record.get("data_sha256") not in (None, spec.data_sha256):
-        kind, what = OTHER_DATA, "The data are others now"
         schedule.forget_losses()
-    elif step < intervals_of(spec.hparams).train_steps and (
-        changed := _changed(record["hparams"], config.to_dict(spec.hparams))
-    ):
-        kind, what = OTHER_SEARCH, f"Dev is scored in another way now ({', '.join(changed)})"
+        what = "The data are others now"
+    elif changed := _changed(record["hparams"], config.to_dict(spec.hparams)):
+        if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir).values()):
+            return
+        what = f"Dev is scored in another way now ({', '.join(changed)})"
     else:
         return
     if writes:
-        note_change(output_dir, step, kind)
+        note_other_scores(output_dir, step)
     say(f"{what}: best weights and early stopping go by the scores from here on only.")
 
 

@@ -122,10 +122,11 @@ class Trainer:
             newest = list_checkpoints(self.output_dir)[-1]
             if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
                 self._say(unverified)
-            forget_scores(self.output_dir, newest, self.spec, self.schedule, self._say, writes=self.workers.is_chief)
         manifest = json.dumps(self.store.manifest, sort_keys=True)
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
+        if step:
+            forget_scores(self.output_dir, newest, self.spec, self.schedule, self._say, writes=self.workers.is_chief)
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:

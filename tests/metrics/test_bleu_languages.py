@@ -86,7 +86,7 @@ def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: st
 )
 def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], warned: bool) -> None:
     found = bleu.text_warning("bleu", "target", None, lines)
-    assert found.startswith("warning: BLEU counts words, and target has no spaces") is warned
+    assert found.startswith("warning: BLEU counts words, and the text of dev has no spaces") is warned
     assert found == "" or warned
     quiet = [("bleu", "target", "char"), ("bleu", "zh", None), ("bleu", "th", None), ("chrf", "target", None)]
     assert [bleu.text_warning(*asked, lines) for asked in quiet] == [""] * 4

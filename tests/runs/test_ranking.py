@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.runs.ranking import DevScore, evaluations_without_progress, past_scores
-from t2t_lite.runs.report import METRICS_FILE, OTHER_DATA, OTHER_SEARCH, note_change, read_comparable, read_metrics
+from t2t_lite.runs.report import METRICS_FILE, note_other_scores, read_metrics
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,9 @@ def test_the_results_of_past_evaluations_are_found_again(tmp_path: Path) -> None
     (tmp_path / METRICS_FILE).write_text(text, encoding="utf-8")
     found = {5: DevScore(7.0, 1.0), 10: DevScore(9.0), 15: DevScore(8.0, 1 / 3), 20: DevScore(50.0)}
     assert past_scores(tmp_path) == found
-    note_change(tmp_path, 15, OTHER_SEARCH)
-    assert past_scores(tmp_path) == {}
-    assert [line["step"] for line in read_comparable(tmp_path, losses=True)] == [5, 5, 10, 15, 20, 15]
-    note_change(tmp_path, 15, OTHER_DATA)
-    assert [line["step"] for line in read_comparable(tmp_path, losses=True)] == [15]
+    note_other_scores(tmp_path, 15)
     assert past_scores(tmp_path) == {}
     with open(tmp_path / METRICS_FILE, "a", encoding="utf-8") as file:
         file.write('{"step": 15, "dev_bleu": 1.0}\n')
     assert past_scores(tmp_path) == {15: DevScore(1.0)}
-    assert [line["step"] for line in read_metrics(tmp_path)] == [5, 5, 10, 15, 20, 15, 15, 15]
+    assert [line["step"] for line in read_metrics(tmp_path)] == [5, 5, 10, 15, 20, 15, 15]

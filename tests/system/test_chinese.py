@@ -73,4 +73,4 @@ def test_a_code_that_hides_the_language_gives_a_warning(run: Run, chinese: Path,
     hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=512,train_steps=2,eval_every=2,beam_size=1"
     flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-target", "--vocab_size=120"]
     done = run("trainer", *flags, "--hparams_set=tiny", f"--hparams={hparams}", f"--output_dir={tmp_path}/run")
-    assert "warning: BLEU counts words, and target has no spaces between them: " in done.stderr
+    assert "warning: BLEU counts words, and the text of dev has no spaces between them: " in done.stderr

@@ -42,8 +42,11 @@ class _Listening(Schedule):
             f"Dev is scored in another way now (beam_size=5, before 1, length_penalty=1.0, before 0.6): {SEARCH}",
         ),
         ("beam_size=5,train_steps=4", "a", None),  # nothing is left to train, so no other weights could become the best
-        ("", "b", f"The data are others now: {SEARCH}"),
-        ("eval_lines=0,train_steps=4", "b", f"The data are others now: {SEARCH}"),
+        ("beam_size=5,early_stopping=1", "a", None),  # it has stopped early
+        ("beam_size=5,early_stopping=2", "a", f"Dev is scored in another way now (beam_size=5, before 1): {SEARCH}"),
+        ("early_stopping=1", "b", f"The data are others now: {SEARCH}"),
+        ("eval_lines=0", "b", f"The data are others now: {SEARCH}"),
+        ("train_steps=4", "b", None),
     ],
 )
 def test_scores_that_do_not_compare(
@@ -53,14 +56,16 @@ def test_scores_that_do_not_compare(
     spec = RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", hparams, data_sha256="a")
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     path = Checkpoints(tmp_path, model, record=make_record(spec)).save(4)
-    (tmp_path / METRICS_FILE).write_text(json.dumps({"step": 4, "dev_loss": 2.0, "dev_bleu": 41.0}) + "\n")
+    lines = [{"step": step, "dev_loss": 2.0, "dev_bleu": 41.0} for step in (2, 4)]
+    (tmp_path / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    scores = dict.fromkeys((2, 4), DevScore(41.0, 2.0))
 
     now = dataclasses.replace(spec, hparams=config.override(hparams, changes), data_sha256=data)
     said: list[str] = []
     schedule = _Listening()
     forget_scores(tmp_path, path, now, schedule, said.append, writes=False)
-    assert past_scores(tmp_path) == {4: DevScore(41.0, 2.0)}
+    assert past_scores(tmp_path) == scores
     forget_scores(tmp_path, path, now, schedule, said.append, writes=True)
     assert said == ([] if line is None else [line, line])
-    assert past_scores(tmp_path) == ({4: DevScore(41.0, 2.0)} if line is None else {})
-    assert schedule.forgotten == (data == "b")
+    assert past_scores(tmp_path) == (scores if line is None else {})
+    assert schedule.forgotten == (data == "b" and line is not None)
