@@ -79,7 +79,8 @@ $(VENV)/.installed-docs: $(VENV)/.tools $(PACKAGING)
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[docs]'
 	touch $@
 
+# --no-compile: most modules of these packages are never imported, and the others are compiled when they are.
 $(VENV)/.installed-test: $(VENV)/.tools $(PACKAGING)
-	$(BIN)/python -m pip install --disable-pip-version-check -e '.[test]'
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -e '.[test]'
 	touch $@
 	touch $(VENV)/.installed $(VENV)/.installed-docs
