@@ -77,7 +77,7 @@ alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.
 symbol counted. CTranslate2 also ends a search with the first {beam_size} finished
 outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
 twice as many. So with length_penalty=0 both find nearly always the same outputs. An output that does not end runs to
-max_decoding_length, here {max_output} pieces whatever its input; in t2t-lite to {extra} pieces more than its input has.
+max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {extra} pieces after the input's length.
 """
 _README_OF_TREES = """
 This model is a parser. Its sentences are words separated by single spaces, with -LRB- and -RRB- for ( and ). The

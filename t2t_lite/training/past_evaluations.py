@@ -1,4 +1,4 @@
-"""Evaluations of a run that goes on in another way: those so far no longer compare, and count no more."""
+"""Past evaluations of a run, ignored once it goes on with other data or another search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def forget_scores(
     *,
     writes: bool,
 ) -> None:
-    """Lets the evaluations so far count no more if the run goes on with other data, or scores dev in another way.
+    """Ignores the evaluations so far if the run goes on with other data, or scores dev in another way.
 
     Losses compare as long as the data are the same. A run that has ended keeps its scores: no updates come whose
     weights could be better.

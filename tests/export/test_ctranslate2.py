@@ -177,7 +177,7 @@ def test_a_version_has_all_it_takes(text: Text, tmp_path: Path) -> None:
     words = " ".join((tmp_path / "1" / "README.txt").read_text().split())
     longest = SMALL.max_source_length + SMALL.extra_length
     assert f"max_decoding_length={longest}," in words
-    assert f"here {longest} pieces whatever its input; in t2t-lite to {SMALL.extra_length} pieces more" in words
+    assert f"here {longest} pieces for every input. t2t-lite stops {SMALL.extra_length} pieces after" in words
     card = json.loads((tmp_path / "1" / "model_card.json").read_text())
     assert card == {"step": 7, "ctranslate2": {"version": ctranslate2.__version__, "precision": "float32"}}
     assert _engine(tmp_path / "2").compute_type.startswith("int8")
