@@ -40,9 +40,13 @@ def _models(source: int, target: int) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def ensemble(exported: Exported, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+def translator(exported: Exported) -> Translator:
     source, target = exported.served.vocabularies
-    translator = Translator.from_hparams(Ensemble(_models(source.size, target.size)), source, target, EXPORTED)
+    return Translator.from_hparams(Ensemble(_models(source.size, target.size)), source, target, EXPORTED)
+
+
+@pytest.fixture(scope="module")
+def ensemble(exported: Exported, translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     served = ServedModel(translator, NAMES)
     version = export(served, tmp_path_factory.mktemp("ensemble"), {"hparams": config.to_dict(EXPORTED)})
     return Exported(translator, served, version, exported.lines)
@@ -91,6 +95,6 @@ def test_the_server_answers_what_the_ensemble_decodes_and_scores(ensemble: Expor
     assert scored["tokens"].tolist() == [pair.tokens for pair in pairs]
 
 
-def test_it_has_no_attention(ensemble: Exported) -> None:
+def test_it_has_no_attention(translator: Translator) -> None:
     with pytest.raises(UsageError, match="An Ensemble has no attention to show: leave the signature attention out"):
-        ServedModel(ensemble.translator, SIGNATURES)
+        ServedModel(translator, SIGNATURES)

@@ -28,10 +28,10 @@ GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T = (
 GRU = f"{FLOAT}:adam:gru"  # a user's model, from examples/my_model
 # With noise in gates, and with losses that are squares of sums over a micro-batch.
 MOE, TRANSFORMER_MOE = f"{FLOAT}:adam:moe", f"{FLOAT}:adam:transformer_moe"
-CASES = {1: (FLOAT, BFLOAT, PLAIN, UNCUT), 2: (FLOAT, BFLOAT), 3: (FLOAT,)}  # of 3, two idle by turns
+CASES = {1: (FLOAT, PLAIN, UNCUT), 2: (FLOAT,), 3: (FLOAT,)}  # of 3, two idle by turns
 MODELS = (RNN, GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T, GRU, MOE, TRANSFORMER_MOE)
-# More devices, other models: long tests.
-OTHERS = {1: (FLOAT, BFLOAT, EIGHT, *MODELS), 2: MODELS, 4: (FLOAT, BFLOAT, *MODELS), 8: (EIGHT,)}
+# More devices, bfloat16, other models: long tests.
+OTHERS = {1: (FLOAT, BFLOAT, EIGHT, *MODELS), 2: (BFLOAT, *MODELS), 4: (FLOAT, BFLOAT, *MODELS), 8: (EIGHT,)}
 # Each of two devices computes its micro-batches in two shards of rows.
 SHARDED = {2: (FLOAT, VINYALS, BYTENET_T2T, MOE)}
 
@@ -142,7 +142,7 @@ def test_the_runs_are_hard_enough_to_tell(results: Results) -> None:
     assert max(moved) > 50 * WEIGHTS
 
 
-def test_bfloat16_follows_float32(results: Results) -> None:
+def test_bfloat16_follows_float32(results_of_others: Results) -> None:
     """The largest difference seen is 3e-4, from rounding to 8 bits inside the model."""
-    ratio = results[1][f"{BFLOAT}/losses"] / results[1][f"{FLOAT}/losses"]
+    ratio = results_of_others[1][f"{BFLOAT}/losses"] / results_of_others[1][f"{FLOAT}/losses"]
     assert 1e-6 < np.abs(ratio - 1).max() < 3e-3
