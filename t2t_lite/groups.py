@@ -8,6 +8,8 @@ from typing import Literal
 
 from t2t_lite.fields import COUNT, COUNT_OR_NONE, FRACTION, RATE, field
 
+MOST_HYPOTHESES = 1000  # of a sentence
+
 _of_optimizer = functools.partial(field, resume="reset", read_by="optimizer")
 _of_schedule = functools.partial(field, resume="reset", read_by="schedule")
 _steering = functools.partial(field, resume="always")  # fields that affect the run or its outputs, not the updates
@@ -94,7 +96,7 @@ class RunGroup:
 class DecodeGroup:
     """Decoding (section 6.1)."""
 
-    beam_size: int = _steering(4, "hypotheses kept at each step; 1: greedy", (1, 1000))
+    beam_size: int = _steering(4, "hypotheses kept at each step; 1: greedy", (1, MOST_HYPOTHESES))
     length_penalty: float = _steering(0.6, "alpha", (0, 10))
     extra_length: int = _steering(50, "an output has at most source length + this many pieces", (0, 10_000))
     max_source_length: int = _steering(

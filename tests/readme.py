@@ -128,7 +128,8 @@ def make_inputs(folder: Path, text: str) -> None:
                 for language, lines in zip(("en", "de"), _pairs(count), strict=True):
                     _write(folder / given[1] / f"{split}.{language}", lines)
     for stem, count in (("train", 12000), ("newstest2013", 20), ("newstest2014", 20)):
-        for language, lines in zip(("en", "de"), _pairs(count), strict=True):
+        sources, targets = _pairs(count)
+        for language, lines in (("en", sources), ("de", targets), ("fr", targets)):
             _write(folder / "wmt14" / f"{stem}.{language}", lines)
     for split, count in (("train", 2000), ("dev", 20), ("test", 20)):
         _write(folder / f"verse.{split}.txt", "\n".join(map("\t".join, zip(*map(_lines, _pairs(count)), strict=True))))

@@ -34,7 +34,7 @@ LEAVES = (
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": (("api", "config", "problem", "registry"), ()),  # the package itself imports its names lazily
-    "api": (("bin", "config", "decoding", "export", "insights", "ops", "runs", "samplers"), ()),
+    "api": (("bin", "config", "decoding", "export", "groups", "insights", "ops", "runs", "samplers"), ("numpy?",)),
     "errors": ((), ()),
     "tensor2tensor_names": ((), ()),
     "fields": ((), ()),
@@ -110,6 +110,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             *("models", "ops", "data", "problem", "decoding", "text", "files", "signals", "distributed"),
             *(
+                "groups",
                 "optimizers",
                 "runs",
                 "samplers",

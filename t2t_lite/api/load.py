@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import operator
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError, check_characters
+from t2t_lite.groups import MOST_HYPOTHESES
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -56,9 +58,9 @@ class Loaded(abc.ABC):
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
 
         Raises:
-            UsageError: as `translate`, or `n` is not from 1 to beam_size.
+            UsageError: as `translate`, or `n` is not from 1 to beam_size; with a sampler, to 1,000.
         """
-        lines = _checked(lines)
+        lines, n, search = _checked(lines), _number(n), {name: _plain(value) for name, value in search.items()}
         with self._sampling if "sampler" in search else contextlib.nullcontext():
             return self._nbest(lines, n, search)
 
@@ -91,7 +93,7 @@ class LoadedRun(Loaded):
     def __init__(self, run: OpenRun) -> None:
         super().__init__()
         self._run = run
-        self._made: dict[tuple[tuple[str, Any], ...], Translator] = {(): run.translator}
+        self._made: dict[tuple[Any, ...], Translator] = {(): run.translator}
 
     @property
     def model(self) -> Any:
@@ -128,11 +130,17 @@ class LoadedRun(Loaded):
         if sampling is not None:
             if beam := [name for name in ("beam_size", "length_penalty") if name in settings]:
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
+            if n > MOST_HYPOTHESES:
+                raise UsageError(f"n={n}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
             settings["beam_size"] = n
-        key = tuple(sorted({name: value for name, value in {**search, **settings}.items() if name != "seed"}.items()))
+        hparams = config.replace(self._run.spec.hparams, **settings)
+        key: tuple[Any, ...] = tuple(
+            sorted({name: value for name, value in {**search, **settings}.items() if name != "seed"}.items())
+        )
+        if sampling is not None:
+            key = (*key, type(sampling.sampler))  # a cell that defines it may run again
         made = self._made.get(key)
         if made is None:
-            hparams = config.replace(self._run.spec.hparams, **settings)
             made = self._made[key] = Translator.from_hparams(
                 self._run.model, *self._run.vocabularies, hparams, outputs=self._run.translator.outputs
             )
@@ -248,6 +256,20 @@ def _checked(lines: Iterable[str]) -> list[str]:
     if isinstance(lines, str):
         raise UsageError("translate takes a list of lines, not one string. Give [line].")
     return _without_ends(lines)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a number of NumPy's as one of Python's, as settings are; other values as they are."""
+    import numpy as np
+
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(n: Any) -> int:
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise UsageError(f"n={n!r} is not an integer.") from None
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:

@@ -122,6 +122,8 @@ def _import_tensorflow() -> None:
     # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
     # processors, too.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # By default TensorFlow takes all memory of all GPUs at once, also from a training that is under way there.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     try:
         tempfile.gettempdir()
     except FileNotFoundError:  # no folder is writable; the modules that TensorFlow imports only ask for a name
@@ -233,7 +235,7 @@ def add_trust_flag(parser: argparse._ActionsContainer) -> None:
 
 def add_code_flags(parser: argparse._ActionsContainer) -> None:
     """Adds --usr_dir and --trust_run, the flags for a run's own code."""
-    parser.add_argument("--usr_dir", metavar="DIR", help="your own code, where the run was trained with some")
+    parser.add_argument("--usr_dir", metavar="DIR", help="folder of your own code, if the run was trained with it")
     add_trust_flag(parser)
 
 

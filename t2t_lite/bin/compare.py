@@ -49,8 +49,8 @@ def make_parser() -> cli.Parser:
         "--train_minutes",
         type=_minutes,
         metavar="M",
-        help="as many updates of each training as fit into M minutes of this machine, at the speed that is measured "
-        "first; without evaluations, compilation and checkpoints",
+        help="train each set for M minutes of this machine: its speed is measured first, and decides the number of "
+        "updates; evaluations, compilation and checkpoints do not count",
     )
     budget.add_argument("--train_steps", type=cli.positive, metavar="N", help="updates of each training instead")
     parser.add_argument("--hparams", action="append", metavar="NAME=VALUE,...", help="changes to all of the sets")
@@ -86,7 +86,6 @@ def _run(args: argparse.Namespace) -> int:
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
     _check(args)
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # else this process would leave its trainings no memory
     cli.load_tensorflow()
     from t2t_lite.bin.compare_picture import Point, svg
     from t2t_lite.bin.compare_runs import Runs

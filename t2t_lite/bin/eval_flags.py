@@ -80,13 +80,13 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--language",
         metavar="CODE",
-        help="what the files are in: BLEU has the tokeniser that sacreBLEU chooses for it (zh, ja-mecab, ko-mecab, or "
+        help="language of the files: BLEU has the tokeniser that sacreBLEU chooses for it (zh, ja-mecab, ko-mecab, or "
         "13a); de, en and fr add BLEU-paper to the scores",
     )
 
 
 def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
-    pairs = parser.add_argument_group("--score: how probable a run finds translations that are given")
+    pairs = parser.add_argument_group("--score: log-probabilities of given translations")
     pairs.add_argument(
         "--score",
         action="store_true",

@@ -47,8 +47,8 @@ def make_parser() -> cli.Parser:
     parser.add_argument(
         "--export_dir",
         metavar="DIR",
-        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2; of an "
-        "ensemble there is none",
+        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2; an "
+        "ensemble has no default",
     )
     parser.add_argument(
         "--precision",

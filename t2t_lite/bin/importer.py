@@ -72,8 +72,8 @@ def make_parser() -> cli.Parser:
     parser.add_argument(
         "--hparams",
         metavar="NAME=VALUE,...",
-        help="the toolkit's, such as num_heads=8; they come first. source_end=true: OpenNMT-tf's data had "
-        "source_sequence_controls with an end",
+        help="settings by this toolkit's names, such as num_heads=8; they override those found in files. "
+        "source_end=true: OpenNMT-tf's data had source_sequence_controls with an end",
     )
     parser.add_argument(
         "--target_space_id",
@@ -97,9 +97,14 @@ def make_parser() -> cli.Parser:
 
 def _add_output_flags(parser: cli.Parser) -> None:
     """Adds the flags for how the run decodes and what its outputs are compared with."""
-    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="of all commands; default: 4")
     parser.add_argument(
-        "--length_penalty", type=float, metavar="ALPHA", help="of all commands; default: 0.6, and 0 of OpenNMT-tf"
+        "--beam_size",
+        type=cli.positive,
+        metavar="N",
+        help="the default of all commands, kept in the run; without it: 4",
+    )
+    parser.add_argument(
+        "--length_penalty", type=float, metavar="ALPHA", help="the same; without it: 0.6, or 0 for OpenNMT-tf"
     )
     parser.add_argument(
         "--extra_length",

@@ -47,7 +47,7 @@ def make_parser() -> cli.Parser:
     parser.add_argument(
         "--heads", metavar="FILE.tsv", help="entropy of each head's weights, in nats, and how far it looks, in pieces"
     )
-    shown = parser.add_argument_group("what the picture shows, and the page at first")
+    shown = parser.add_argument_group("what the picture shows, and what the page shows first")
     shown.add_argument(
         "--attention",
         choices=_KINDS,

@@ -51,13 +51,15 @@ def make_parser() -> cli.Parser:
     )
     which.add_argument("--label", metavar="LABEL", help="the version with this label, such as stable")
     server.add_argument(
-        "--wait", type=_seconds, metavar="SECONDS", help="wait so long, at most, until the model is ready"
+        "--wait", type=_seconds, metavar="SECONDS", help="first wait until the model is ready, for so long at most"
     )
     requests = parser.add_argument_group("requests")
-    requests.add_argument("--batch_size", type=cli.positive, default=32, metavar="N", help="lines each; default: 32")
-    requests.add_argument("--concurrency", type=cli.positive, default=4, metavar="N", help="at a time; default: 4")
+    requests.add_argument("--batch_size", type=cli.positive, default=32, metavar="N", help="lines in each; default: 32")
     requests.add_argument(
-        "--timeout", type=_seconds, default=60.0, metavar="SECONDS", help="that each may take; default: 60"
+        "--concurrency", type=cli.positive, default=4, metavar="N", help="how many at a time; default: 4"
+    )
+    requests.add_argument(
+        "--timeout", type=_seconds, default=60.0, metavar="SECONDS", help="time limit of each; default: 60"
     )
     text = parser.add_argument_group("text")
     text.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")

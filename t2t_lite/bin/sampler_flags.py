@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from t2t_lite import registry
 from t2t_lite.bin import cli
 from t2t_lite.bin.problem_options import sampler_options
+from t2t_lite.groups import MOST_HYPOTHESES
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -35,6 +36,8 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
     for flag in ("beam_size", "length_penalty"):
         if args.sampler is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} is of beam search, and does not go with --sampler (--nbest=N draws N samples)")
+    if args.sampler is not None and (args.nbest or 1) > MOST_HYPOTHESES:
+        parser.error(f"--nbest={args.nbest}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line")
 
 
 def check_name(args: argparse.Namespace) -> None:

@@ -30,7 +30,8 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--describe",
         action="store_true",
-        help="print recipe, model, epochs, hours, batches, memory, disk, and stop; needs no data with --vocab_size=N",
+        help="print recipe, model, epochs, hours, batches, memory, disk, and stop. Prepares the data "
+        "first, if need be; with --vocab_size=N and without --output_dir it needs none",
     )
     parser.add_argument(
         "--print_completion",
@@ -52,12 +53,20 @@ def show(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], Run
     elif args.registry_help:
         registry.load_plugins(args.usr_dir)
         print(_registry_help(args))
-    elif args.vocab_size is None or args.data_dir is not None:
-        print(_described_with_data(args, make_spec))
     else:
         registry.load_plugins(args.usr_dir)
-        print(_described(args))
+        print(_described_with_data(args, make_spec) if _has_data(args) else _described(args))
     return 0
+
+
+def _has_data(args: argparse.Namespace) -> bool:
+    """Whether the flags name data; --vocab_size does without, unless it is the size of a problem's own vocabulary."""
+    if args.vocab_size is None or args.data_dir is not None:
+        return True
+    if args.problem is None or args.output_dir is None:
+        return False
+    known, others = registry.options_of(registry.PROBLEMS.get(args.problem))
+    return "vocab_size" in known or others
 
 
 def _registry_help(args: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ let busy = false;
 let timer = 0;
 let translated = ""; // the text whose translations are shown
 let outputs = []; // of its lines: [{text, score}, ...], best first
-let chosen = 0; // which of the n best
+let choices = []; // of its lines: which of the n best was chosen, if one was
 let attended = null; // the line whose attention is in `weights`
 let weights = null;
 let showing = null; // says what the drawing shows, so that the next one shows the same
@@ -39,20 +39,20 @@ const tell = (message, failed) => {
 
 /* The line that the caret is in: its n-best list and attention are shown. */
 const line = () => Math.min(box.value.slice(0, box.selectionStart).split("\n").length, outputs.length) - 1;
+const chosen = (i = line()) => choices[i] ?? 0;
 const sentence = () => translated.split("\n")[line()] ?? "";
 
 const showTranslations = () => {
   const current = line();
-  chosen = 0;
   attended = null;
   const className = (i) => (i === current && outputs.length > 1 ? "current" : "");
-  result.replaceChildren(...outputs.map(([{ text }], i) => make("p", { className: className(i) }, text)));
+  result.replaceChildren(...outputs.map((n, i) => make("p", { className: className(i) }, n[chosen(i)].text)));
   copy.hidden = !outputs.some(([{ text }]) => text);
   const found = sentence().trim() ? outputs[current] : [];
   nbest.hidden = found.length < 2;
   nbest.querySelector("ol").replaceChildren(
     ...found.map(({ text, score }, i) => {
-      const input = make("input", { type: "radio", name: "nbest", checked: i === 0 });
+      const input = make("input", { type: "radio", name: "nbest", checked: i === chosen() });
       input.addEventListener("change", () => choose(i));
       const number = score === null ? "–" : score.toFixed(3).replace("-", "−");
       const label = make("label", {}, input, make("span", { dir: "auto" }, text || "(nothing)"));
@@ -64,16 +64,15 @@ const showTranslations = () => {
 
 const showAttention = (message) => {
   const [caption, drawing] = attention.querySelectorAll("p, div");
-  const translation = weights?.translations[chosen] ?? weights?.translations[0];
+  const translation = weights?.translations[chosen()] ?? weights?.translations[0];
   caption.textContent = message ?? (translation ? `${weights.text} → ${translation.text}` : "Type a sentence first.");
   if (!translation) drawing.replaceChildren();
   else showing = drawAttention(drawing, { ...weights, translations: [translation] }, showing?.());
 };
 
 const choose = (which) => {
-  chosen = which;
-  const text = outputs[line()][chosen].text;
-  result.children[line()].textContent = text;
+  choices[line()] = which;
+  result.children[line()].textContent = outputs[line()][which].text;
   if (weights) showAttention();
 };
 
@@ -90,6 +89,7 @@ const translate = async (text) => {
     tell(error.message, true);
   }
   translated = text;
+  choices = [];
   showTranslations();
   result.classList.remove("old");
 };

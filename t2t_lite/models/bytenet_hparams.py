@@ -28,7 +28,7 @@ class ByteNetHParams(HParams):
     )
     kernel_width: int = field(3, "k, inputs of a wide convolution", (1, 1000))
     dilations: int = field(
-        5, "n, for rates of 1, 2, 4, ..., 2^(n-1): of blocks in turn, or of tensor2tensor's within each block", (1, 20)
+        5, "n: rates are 1, 2, 4, ..., 2^(n-1); blocks take them in turn, each of tensor2tensor's has all", (1, 20)
     )
     wiring: Literal["paper", "tensor2tensor"] = field(
         "paper", "blocks, and where the decoder is given the encoder's columns; models/bytenet_stacks.py"

@@ -27,7 +27,7 @@ class TransformerHParams(HParams):
     num_heads: int = field(8, "h, of each attention (section 3.2.2)", (1, 1024))
     d_k: int = field(0, "size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)", (0, 65_536))
     d_v: int = field(0, "size of a head's values; 0: d_model / num_heads", (0, 65_536))
-    num_decoder_layers: int = field(0, "of the decoder, where it has not as many; 0: num_layers", (0, 256))
+    num_decoder_layers: int = field(0, "layers of the decoder, if not num_layers; 0: num_layers", (0, 256))
     norm: Literal["post", "pre"] = field(
         "post", "LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))"
     )

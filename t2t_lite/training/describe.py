@@ -72,7 +72,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
     steps = intervals_of(hparams).train_steps
     flops = tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH  # of an update
     training = (
-        f"Training: {steps:,} updates; how many epochs that is depends on the data (leave out --vocab_size)\n"
+        f"Training: {steps:,} updates; how many epochs that is depends on the data (give --problem and --output_dir)\n"
         f"  at most {steps * flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
         f"  {hours_text(lambda n: n * flops, steps, model.compute_dtype)}{_schedule(hparams, model, steps)}"
     )

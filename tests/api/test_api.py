@@ -15,12 +15,11 @@ import t2t_lite
 from t2t_lite import registry
 from t2t_lite.api.load import LoadedExport, LoadedRun
 from t2t_lite.decoding.score import log_probs
-from t2t_lite.decoding.translate import Translator, padded
+from t2t_lite.decoding.translate import padded
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from tests import commands
 from tests.api.conftest import LINES, RECIPE
-from tests.two_threads import Second, SpyLock
 
 
 def _decoded(folder: Path, *flags: str) -> list[str]:
@@ -38,42 +37,9 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
     assert run.translate([]) == []
 
 
-def test_samples_are_the_commands(run: LoadedRun, folder: Path) -> None:
-    flags = ["--sampler=nucleus", "--sampler_options=top_p=0.95,temperature=1.5", "--seed=3", "--nbest=2"]
-    done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
-    samples = run.nbest(LINES, 2, sampler="nucleus", top_p=0.95, temperature=1.5, seed=3)
-    assert done.stdout.decode().splitlines() == [f"{h.score:.4f}\t{h.text}" for line in samples for h in line]
-    [alone] = run.nbest(LINES[2:3], 2, sampler="nucleus", top_p=0.95, temperature=1.5, seed=3)
-    assert [h.text for h in alone] == [h.text for h in samples[2]]
-    assert run.translate(LINES, sampler="random") != run.translate(LINES, sampler="random", seed=2)
-    assert run.translate(LINES, sampler="top_k", top_k=1) == run.translate(LINES, beam_size=1)
-
-
-def test_one_graph_draws_with_all_seeds_and_few_searches_are_kept(
-    run: LoadedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("t2t_lite.api.load._MOST_MADE", 3)
-    run._made = {(): run._made[()]}
-    drawn = [run.translate(LINES, sampler="random", temperature=2.0, seed=seed) for seed in (-1, 5, 2**63 + 7, 5)]
-    assert drawn[1] == drawn[3]
-    assert drawn[0] != drawn[1] != drawn[2]
-    graphs = [each.search_graph.experimental_get_tracing_count() for each in run._made.values() if each.sampling]
-    assert set(graphs) == {1}
-    for length_penalty in range(3):
-        run.translate(LINES[:1], beam_size=1, length_penalty=length_penalty / 5)
-    assert len(run._made) == 3
-    assert run._made[()] is run._run.translator
-
-
-def test_each_thread_draws_with_its_own_seed(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    def drawn(seed: int) -> list[str]:
-        return run.translate(LINES, sampler="random", temperature=2.0, seed=seed)
-
-    alone = [drawn(seed) for seed in (5, 6)]
-    lock = SpyLock()
-    monkeypatch.setattr(run, "_sampling", lock, raising=False)
-    later = Second(monkeypatch, Translator, "translate", lock, lambda: drawn(6))
-    assert [drawn(5), later.result()] == alone
+def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
+    found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
+    assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)
 
 
 def test_the_n_best_fall_in_score(run: LoadedRun) -> None:
@@ -258,6 +224,12 @@ def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) 
         run.translate(LINES, sampler="random", top_k=3)
     with pytest.raises(UsageError, match="beam_size is a setting of beam search, and does not go with a sampler"):
         run.translate(LINES, sampler="random", beam_size=3)
+    with pytest.raises(UsageError, match="n=1001: a sampler draws at most 1,000 outputs of each line"):
+        run.nbest(LINES, 1001, sampler="random")
+    with pytest.raises(UsageError, match=r"n=1\.5 is not an integer"):
+        run.nbest(LINES, 1.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"beam_size=\[4\] is not an integer"):
+        run.translate(LINES, beam_size=[4])
     with pytest.raises(UsageError, match=r"beam is no setting of the search\. There are: .*beam_size"):
         run.translate(LINES, beam=3)
     with pytest.raises(DataError, match="is neither a run, nor a checkpoint of one, nor an export"):

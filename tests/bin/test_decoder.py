@@ -73,6 +73,7 @@ def test_a_device_is_written_to_and_stays() -> None:
     [
         (["--seed=2"], "--seed goes with --sampler=NAME"),
         (["--sampler_options=top_k=2"], "--sampler_options goes with --sampler=NAME"),
+        (["--sampler=random", "--nbest=1001"], "--nbest=1001: a sampler draws at most 1,000 outputs of each line"),
         (["--sampler=random", "--beam_size=2"], "--beam_size is of beam search, and does not go with --sampler"),
     ],
 )

@@ -66,6 +66,12 @@ await until("the first line", () => find("#translation p").className === "curren
 seen.moved = look();
 all("#nbest input")[1].click();
 seen.chosen = look();
+box.setSelectionRange(box.value.length, box.value.length);
+await until("the second line", () => lines().length > 1 && all("#translation p")[1].className === "current");
+seen.elsewhere = look();
+box.setSelectionRange(3, 3);
+await until("the first line again", () => find("#translation p").className === "current");
+seen.back = {...look(), checked: all("#nbest input").findIndex((input) => input.checked)};
 find("#attention").open = true;
 await until("lines", () => find("#attention svg path"));
 seen.attention = {caption: find("#attention p").textContent, paths: all(".lines > svg path").length,
@@ -171,7 +177,10 @@ def test_only_the_newest_text_is_translated_and_one_request_is_under_way(seen: d
 def test_the_caret_chooses_the_line_and_a_click_the_translation(seen: dict[str, Any], run: Run) -> None:
     assert (seen["two"]["rows"], seen["two"]["current"]) == (_rows(run, LINES[1]), 1)
     assert (seen["moved"]["rows"], seen["moved"]["current"]) == (_rows(run, LINES[0]), 1)
-    assert seen["chosen"]["lines"] == [_rows(run, LINES[0])[1][0], _best(run, LINES[1])[0]]
+    chosen = [_rows(run, LINES[0])[1][0], _best(run, LINES[1])[0]]
+    assert [seen[when]["lines"] for when in ("chosen", "elsewhere", "back")] == [chosen] * 3
+    assert (seen["elsewhere"]["rows"], seen["elsewhere"]["current"]) == (_rows(run, LINES[1]), 1)
+    assert seen["back"]["checked"] == 1
 
 
 def test_attention_is_that_of_the_chosen_translation_and_stays_as_it_was_set(seen: dict[str, Any], run: Run) -> None:

@@ -69,7 +69,10 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
     assert re.search(r"^  there: [\d,.]+ [MG]iB, ", out, re.MULTILINE)
     assert trainer.main(["--describe", "--hparams_set=tiny", "--vocab_size=500", "--hparams=max_length=4000000"]) == 0
     out = capsys.readouterr().out
-    assert "Training: 1,400 updates; how many epochs that is depends on the data (leave out --vocab_size)\n" in out
+    assert (
+        "Training: 1,400 updates; how many epochs that is depends on the data (give --problem and --output_dir)\n"
+        in out
+    )
     assert "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe" in out
     assert (
         trainer.main(["--describe", "--hparams_set=rnn_tiny", "--vocab_size=500", "--hparams=max_length=4000000"]) == 0
