@@ -27,8 +27,10 @@ def score_trees(args: argparse.Namespace) -> int:
 
 def score_files(args: argparse.Namespace) -> int:
     """Scores --hypotheses against --references, compared with each --baseline; returns the exit status."""
-    metrics = eval_scores.text_metrics(args, "bleu", args.language or "")
+    asked = ("bleu", args.language or "")
+    metrics = eval_scores.text_metrics(args, *asked)
     hypotheses, references, baselines = _read_files(args)
+    eval_scores.warn_of_references(args, references[0], *asked)
     if baselines:
         _compare(args, metrics, hypotheses, references, baselines)
     else:

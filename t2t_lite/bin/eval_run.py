@@ -51,6 +51,7 @@ def score_run(args: argparse.Namespace) -> int:
         run_scores.save_scores(folders, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
+    eval_scores.warn_of_references(args, found.references, *_of_problem(problem))
     scores = [scored(metric, found.hypotheses, found.references) for metric in metrics]
     run_scores.save_scores(folders, found, scores)
     eval_scores.print_scores(args, facts, scores)
@@ -60,7 +61,11 @@ def score_run(args: argparse.Namespace) -> int:
 def _metrics(args: argparse.Namespace, problem: Problem) -> list[CorpusMetric]:
     """Returns the metrics that the flags ask for; with --metric=all, a metric of the problem's own comes first."""
     own = [problem_metric.checked_metric(problem)] if problem.has_own_metric and args.metric == "all" else []
-    return [*own, *eval_scores.text_metrics(args, problem.metric, problem.target_language, problem.bleu_tokenize)]
+    return [*own, *eval_scores.text_metrics(args, *_of_problem(problem))]
+
+
+def _of_problem(problem: Problem) -> tuple[str, str, str | None]:
+    return problem.metric, problem.target_language, problem.bleu_tokenize
 
 
 def _check_kind(args: argparse.Namespace, trees: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def text_metrics(
 
     metrics = []
     if args.metric in ("bleu", "all"):
-        lowercase, tokenize = bleu.case_and_tokenizer(metric, bleu_tokenize)
-        lowercase, tokenize = args.lowercase or lowercase, args.tokenize or tokenize
+        lowercase, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
         metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language))
         note = "" if args.tokenize else bleu.tokenizer_note(metric, language, bleu_tokenize)
         if note:
@@ -41,6 +40,26 @@ def text_metrics(
     if args.metric == "bleu_paper" or (args.metric == "all" and paper):
         metrics.append(bleu.metric("bleu_paper", language))
     return metrics
+
+
+def warn_of_references(
+    args: argparse.Namespace, references: Iterable[str], metric: str, language: str, bleu_tokenize: str | None = None
+) -> None:
+    """Warns where BLEU would take the sentences of the references for single words; other arguments as above."""
+    from t2t_lite.metrics import bleu
+
+    if args.metric in ("bleu", "all"):
+        _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
+        if warning := bleu.text_warning("bleu", language, tokenize, references, "the text of the references"):
+            print(warning, file=sys.stderr)
+
+
+def _case_and_tokenizer(args: argparse.Namespace, metric: str, bleu_tokenize: str | None) -> tuple[bool, str | None]:
+    """Returns whether BLEU lowercases, and its tokeniser: the flags' or else the problem's."""
+    from t2t_lite.metrics import bleu
+
+    lowercase, tokenize = bleu.case_and_tokenizer(metric, bleu_tokenize)
+    return args.lowercase or lowercase, args.tokenize or tokenize
 
 
 def print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evaluation) -> None:

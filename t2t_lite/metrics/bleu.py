@@ -72,11 +72,18 @@ def tokenizer_note(name: str, language: str, tokenize: str | None) -> str:
     return ""
 
 
-def text_warning(name: str, language: str, tokenize: str | None, references: Iterable[str]) -> str:
-    """Returns the warning of `tokenizer_note` where the references call for it and the code does not; else ""."""
+def text_warning(name: str, language: str, tokenize: str | None, references: Iterable[str], what: str) -> str:
+    """Returns the warning of `tokenizer_note` where the references call for it and the code does not; else "".
+
+    Args:
+        what: the references are called, such as "the text of dev".
+    """
     if name not in ("bleu", "bleu_lc") or tokenizer_note(name, language, tokenize) or not lacks_spaces(references):
         return ""
-    return _no_spaces("the text of dev")
+    return (
+        f"{_no_spaces(what)} The language codes zh and ja choose their tokenisers themselves (t2t-lite-eval of files: "
+        "--language=CODE)."
+    )
 
 
 def _no_spaces(language: str) -> str:

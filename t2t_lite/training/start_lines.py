@@ -72,7 +72,8 @@ def _words_warning(spec: RunSpec, store: Store) -> str | None:
     problem = spec.make_problem()
     if problem.has_own_metric:
         return None
-    return text_warning(problem.metric, problem.target_language, problem.bleu_tokenize, store.text("dev")[1]) or None
+    asked = (problem.metric, problem.target_language, problem.bleu_tokenize)
+    return text_warning(*asked, store.text("dev")[1], "the text of dev") or None
 
 
 def _epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:

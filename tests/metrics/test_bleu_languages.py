@@ -85,11 +85,11 @@ def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: st
     ],
 )
 def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], warned: bool) -> None:
-    found = bleu.text_warning("bleu", "target", None, lines)
+    found = bleu.text_warning("bleu", "target", None, lines, "the text of dev")
     assert found.startswith("warning: BLEU counts words, and the text of dev has no spaces") is warned
     assert found == "" or warned
     quiet = [("bleu", "target", "char"), ("bleu", "zh", None), ("bleu", "th", None), ("chrf", "target", None)]
-    assert [bleu.text_warning(*asked, lines) for asked in quiet] == [""] * 4
+    assert [bleu.text_warning(*asked, lines, "the text of dev") for asked in quiet] == [""] * 4
 
 
 def test_a_tokeniser_without_its_package_says_what_to_install() -> None:

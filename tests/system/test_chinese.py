@@ -63,8 +63,11 @@ def test_dev_and_test_have_the_tokeniser_of_the_target_language(run: Run, chines
 def test_files_are_scored_by_their_language(run: Run, chinese: Path) -> None:
     files = [f"--hypotheses={chinese}/test.zh", f"--references={chinese}/test.zh", "--metric=bleu"]
     assert "|tok:zh|" in run("eval", *files, "--language=zh", quick=True).stdout
-    assert "|tok:13a|" in run("eval", *files, quick=True).stdout
+    plain = run("eval", *files, quick=True)
+    assert "|tok:13a|" in plain.stdout
     assert "|tok:char|" in run("eval", *files, "--language=zh", "--tokenize=char", quick=True).stdout
+    assert "warning: BLEU counts words, and the text of the references has no spaces between them: " in plain.stderr
+    assert "(t2t-lite-eval of files: --language=CODE)" in plain.stderr
 
 
 def test_a_code_that_hides_the_language_gives_a_warning(run: Run, chinese: Path, tmp_path: Path) -> None:
@@ -74,3 +77,5 @@ def test_a_code_that_hides_the_language_gives_a_warning(run: Run, chinese: Path,
     flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-target", "--vocab_size=120"]
     done = run("trainer", *flags, "--hparams_set=tiny", f"--hparams={hparams}", f"--output_dir={tmp_path}/run")
     assert "warning: BLEU counts words, and the text of dev has no spaces between them: " in done.stderr
+    done = run("eval", f"--output_dir={tmp_path}/run", "--metric=bleu")
+    assert "warning: BLEU counts words, and the text of the references has no spaces between them: " in done.stderr
