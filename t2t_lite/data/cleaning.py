@@ -5,7 +5,7 @@ Reasons to leave out a pair, in this order; a pair is counted under the first th
 control    a control character (Unicode category Cc, except the tab): mostly text that was once decoded wrongly
 length     a side of more than `max_words` words (Moses' clean-corpus-n.perl; its usual limits are 80 to 250)
 ratio      one side has more than `max_ratio` times the words of the other (clean-corpus-n.perl leaves out above 9)
-copy       both sides are the same text, unless both are in one language
+copy       both sides are the same text, unless both are in one language, or in two varieties of it (pt and pt_BR)
 duplicate  the same source with the same target occurred before
 
 Words are separated by spaces. In languages without spaces, such as Chinese and Thai, their number is estimated from the
@@ -24,7 +24,7 @@ from typing import IO
 import numpy as np
 
 from t2t_lite.errors import DataError
-from t2t_lite.languages import count_words
+from t2t_lite.languages import base_language, count_words
 
 Pair = tuple[str, str]
 
@@ -52,7 +52,12 @@ def fault(pair: Pair, max_words: int, max_ratio: float, languages: tuple[str, st
         return "length"
     if more > max_ratio * fewer:
         return "ratio"
-    return "copy" if languages[0] != languages[1] and source.strip() == target.strip() else None
+    return "copy" if source.strip() == target.strip() and not one_language(*languages) else None
+
+
+def one_language(source: str, target: str) -> bool:
+    """Whether two codes are of one language, such as pt and pt_BR, in which many sentences are the same."""
+    return base_language(source) == base_language(target)
 
 
 class Cleaner:

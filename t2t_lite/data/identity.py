@@ -14,6 +14,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.data.cleaning import one_language
 from t2t_lite.data.origin import UNKNOWN, Origin, SourceFile, find_origin, paths_of, read_origin, write_origin
 from t2t_lite.data.samples import Progress, read_pairs, reported, text_checksum
 from t2t_lite.data.store import Store
@@ -24,6 +25,7 @@ from t2t_lite.text.any_vocabulary import AnyVocabulary
 Vocabularies = tuple[AnyVocabulary, AnyVocabulary]  # source, target; one object where both sides share it
 
 _SHOWN = 10  # changes in a message
+_LATER = ("dev_lines_from", "copies")  # settings that old stores lack
 
 _log = logging.getLogger("t2t_lite")
 
@@ -48,6 +50,9 @@ class Comparison:
 def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[str, Any]:
     """The settings for the manifest; a given vocabulary is represented by its checksum."""
     settings: dict[str, Any] = json.loads(json.dumps(problem.settings()))
+    languages = (problem.source_language, problem.target_language)
+    if problem.clean and languages[0] != languages[1] and one_language(*languages):
+        settings["copies"] = "kept"  # before, they were left out
     if vocabularies is None:
         return settings
     options = {name: value for name, value in settings.get("options", {}).items() if name not in VOCABULARY_OPTIONS}
@@ -140,8 +145,8 @@ def _setting_changes(
 ) -> list[str]:
     before = _flat(store.manifest["settings"])
     after = _flat(data_settings(problem, vocabularies))
-    if trained and "dev_lines_from" not in before:  # a training goes on with the dev set that it has
-        after.pop("dev_lines_from", None)
+    if trained:  # a training goes on with the data that it has
+        after = {name: value for name, value in after.items() if name not in _LATER or name in before}
     if old:  # without a record of the files, only their paths can be compared
         options = problem.options()
         after |= {name: options.get(name) for name in problem.path_options if name in before}

@@ -19,6 +19,12 @@ Progress = Callable[[int, str], None]  # (pairs done, what is being done)
 _REPORT_EVERY = 10_000  # pairs
 
 _MANY = 0.2  # share of the pairs above which cleaning warns
+_LIMITED = ("length", "ratio")  # the reasons that --clean_max_words and --clean_max_ratio govern
+_OTHERS = {
+    "control": "there are control characters in them, mostly from a wrong encoding",
+    "copy": "both sides are the same text",
+    "duplicate": "the same pair occurred before",
+}
 _SPACE_MARK = "\u2581"  # SentencePiece's
 
 _log = logging.getLogger("t2t_lite")
@@ -101,14 +107,19 @@ class TrainingText:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in cleaner.counts.items())
         number = sum(cleaner.counts.values())
         _log.info("Cleaning leaves out %s training pairs: %s.", f"{number:,}", counts)
-        if number > _MANY * cleaner.pairs:
-            _log.warning(
-                "Cleaning leaves out %.0f%% of the training pairs, which is much. If they are sound: --clean_max_words "
-                "(%d) and --clean_max_ratio (%g) are its limits.",
-                100 * number / cleaner.pairs,
-                self._problem.clean_max_words,
-                self._problem.clean_max_ratio,
+        if number <= _MANY * cleaner.pairs:
+            return
+        advice = ""
+        if sum(cleaner.counts[reason] for reason in _LIMITED) > _MANY * cleaner.pairs:
+            advice += (
+                f" If they are sound: --clean_max_words ({self._problem.clean_max_words}) and --clean_max_ratio "
+                f"({self._problem.clean_max_ratio:g}) are its limits."
             )
+        largest = max(cleaner.counts, key=lambda reason: cleaner.counts[reason])
+        if largest not in _LIMITED:
+            advice += f" The most frequent reason is {largest}: {_OTHERS[largest]}."
+        share = 100 * number / cleaner.pairs
+        _log.warning("Cleaning leaves out %.0f%% of the training pairs, which is much.%s", share, advice)
 
     def say_marks(self, sides: tuple[bool, bool]) -> None:
         """Warns of SentencePiece's mark for a space, which is not kept; call it after all pairs have been read.

@@ -62,6 +62,8 @@ def test_each_reason_with_its_limit(pair: Pair, reason: str | None) -> None:
         (("eng", "tha"), ("the cat sleeps on a mat", "แมวนอนหลับอยู่บนเสื่อผืนหนึ่ง"), None),
         (("en", "th"), ("the cat sleeps on a mat", "แมวนอนหลับอยู่บนเสื่อผืนหนึ่ง"), None),
         (("en", "de"), ("Berlin 2024", " Berlin 2024"), "copy"),
+        (("de", "de-CH"), ("Es regnet.", "Es regnet."), None),
+        (("zh-Hans", "zho_Hant"), ("今天", "今天"), None),
         (("en", "en"), ("no fault here", "no fault here"), None),  # such as a corpus of corrections
     ],
 )

@@ -87,6 +87,42 @@ def test_pairs_are_held_out_of_those_that_cleaning_keeps(tmp_path: Path) -> None
         next(Text2text(**{**options, "dev_lines": 30}, clean=True).samples("dev"))
 
 
+def test_varieties_of_one_language_keep_equal_sides(tmp_path: Path) -> None:
+    for name, side in (("train.pt", 0), ("train.pt_BR", 0), ("dev.pt", 0), ("dev.pt_BR", 1)):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
+    problem = Text2text(str(tmp_path), "pt-pt_BR", vocab_size=60, clean=True)
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    assert store.manifest["splits"]["train"]["cleaned"]["copy"] == 0
+    # Data of before, without such pairs, count as prepared with another setting, but a training goes on.
+    assert store.manifest["settings"]["copies"] == "kept"
+    manifest = tmp_path / "data" / "text2text" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"copies": "kept"', '"clean": true'))
+    assert identity.compare(open_store(manifest.parent), problem, None, print, trained=True).changes == []
+    [change] = identity.compare(open_store(manifest.parent), problem, None, print, trained=False).changes
+    assert change == "  copies: None -> 'kept'"
+    assert "copies" not in identity.data_settings(Text2text(str(tmp_path), "pt-en", clean=True), None)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "warning"),
+    [
+        ([(f"copy {i}",) * 2 for i in range(200)] + PAIRS[:100], "The most frequent reason is copy: both sides are"),
+        ([(f"short {i}", "viel " * 30) for i in range(90)] + PAIRS, "If they are sound: --clean_max_words (250) and"),
+        ([("a", "b"), *PAIRS[:2]] * 100, "The most frequent reason is duplicate: the same pair occurred before."),
+    ],
+)
+def test_the_advice_fits_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, pairs: list[tuple[str, str]], warning: str
+) -> None:
+    _tsv(tmp_path / "train.tsv", pairs)
+    _tsv(tmp_path / "dev.tsv", PAIRS[:3])
+    caplog.set_level("WARNING", "t2t_lite")
+    prepare(Text2text(str(tmp_path), "en-de", vocab_size=60, vocab_type="char", clean=True), tmp_path / "data")
+    [message] = [message for message in caplog.messages if "which is much" in message]
+    assert warning in message
+    assert ("--clean_max_words" in message) is ("sound" in warning)
+
+
 def test_the_reverse_holds_out_the_same_pairs(tmp_path: Path) -> None:
     _tsv(tmp_path / "c" / "train.tsv", PAIRS)
     options = {"source_dir": str(tmp_path / "c"), "languages": "en-de", "dev_lines": 5}
