@@ -173,7 +173,7 @@ class Text2text(Problem):
                 self._say(f"{corpus.folder}: {count // corpus.weight:,} training pairs{times}.")
 
     def _train_parts(self, corpus: Corpus) -> list[Part]:
-        parts = find_files(corpus.folder, "train", self._languages)
+        parts = find_files(corpus.folder, "train", self._languages, self._say)
         if not parts:
             raise missing(corpus.folder, "train", self._languages)
         return parts

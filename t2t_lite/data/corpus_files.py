@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from t2t_lite.data import compressed, tables
@@ -12,6 +12,9 @@ from t2t_lite.errors import DataError, UsageError
 
 _NAMES = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
 _TABLES = "|".join(map(re.escape, tables.SUFFIXES))
+# Words of a corpus' name that say dev or test data; ELRC-Regional_development and latest do not.
+_EVALUATION = re.compile(r"(?i:(?:news(?:discuss)?)?(?:dev|test|valid|devel|devset|testset|devtest|validation))")
+_WORD_END = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
 _COMPRESSED = ", ".join(compressed.SUFFIXES)
 
 Languages = tuple[str, str]
@@ -23,8 +26,13 @@ def read_part(part: Part, languages: Languages) -> Iterator[tuple[str, str]]:
     return tables.read_table(part[0], languages) if len(part) == 1 else read_pairs(*part)
 
 
-def find_files(folder: str, split: str, languages: Languages) -> list[Part]:
+def find_files(
+    folder: str, split: str, languages: Languages, say: Callable[[str], None] = lambda _: None
+) -> list[Part]:
     """Returns the files of a split; several parts only if the training data are several corpora with OPUS names.
+
+    Args:
+        say: is called with a sentence on which corpora were taken by OPUS names, and which were not.
 
     Raises:
         DataError: no such folder, one side only, or several files that could be meant.
@@ -39,10 +47,16 @@ def find_files(folder: str, split: str, languages: Languages) -> list[Part]:
     if whole:
         # Plain names, such as train.en, take precedence over longer ones, such as train.clean.en.
         chosen = {stem: parts for stem, parts in whole.items() if stem in _NAMES[split]} or whole
-        return [_only([part for parts in chosen.values() for part in parts], folder, split, languages)]
+        found = [part for parts in chosen.values() for part in parts]
+        advice = (
+            ""
+            if chosen.keys() & {*_NAMES[split]}  # a further pair with a plain name would also be one of several
+            else f", or call the pair that you mean {split}.{languages[0]} and {split}.{languages[1]}"
+        )
+        return [_only(found, folder, split, advice)]
     if stems:
         raise _one_side_only(folder, stems, languages)
-    return _opus_files(folder, languages) if split == "train" else []
+    return _opus_files(folder, languages, say) if split == "train" else []
 
 
 def has_language(folder: str, language: str) -> bool:
@@ -87,24 +101,29 @@ def _parts(files: dict[str, list[Path]], languages: Languages) -> list[Part]:
     return whole + [(source, target) for source in sources for target in targets]
 
 
-def _only(parts: list[Part], folder: str, split: str, languages: Languages) -> Part:
+def _only(parts: list[Part], folder: str, split: str, advice: str = "") -> Part:
     if len(parts) == 1:
         return parts[0]
     names = ", ".join(sorted({path.name for part in parts for path in part}))
     raise DataError(
-        f"{folder}: several files could be the {split} data: {names}. Keep one pair there, or call the pair that "
-        f"you mean {split}.{languages[0]} and {split}.{languages[1]}."
+        f"{folder}: several files could be the {split} data: {names}. Keep one pair (or one table) there{advice}."
     )
 
 
-def _opus_files(folder: str, languages: Languages) -> list[Part]:
+def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -> list[Part]:
     """The corpora with OPUS names, such as Europarl.de-en.de, except those named like dev or test data."""
     one, other = map(re.escape, languages)
-    stems = _stems(folder, rf"(?!(?i:.*(?:dev|valid|test))).+\.(?:{one}-{other}|{other}-{one})", languages)
+    stems = _stems(folder, rf".+\.(?:{one}-{other}|{other}-{one})", languages)
+    held_back = [stem for stem in stems if any(map(_EVALUATION.fullmatch, _WORD_END.split(stem)))]
+    stems = {stem: files for stem, files in stems.items() if stem not in held_back}
+    if stems:
+        say(f"{folder}: training data by OPUS names: {list_names(stems)}.")
+    if held_back:
+        say(f"{folder}: no training data, as their names say dev, test or valid: {list_names(held_back)}.")
     for stem, files in stems.items():
         if not _parts(files, languages):
             raise _one_side_only(folder, {stem: files}, languages)
-    return [_only(_parts(files, languages), folder, "train", languages) for files in stems.values()]
+    return [_only(_parts(files, languages), folder, "train") for files in stems.values()]
 
 
 def _one_side_only(folder: str, stems: dict[str, dict[str, list[Path]]], languages: Languages) -> DataError:

@@ -206,13 +206,27 @@ def test_each_folder_needs_training_data(tmp_path: Path) -> None:
         Text2text(f"{tmp_path}/a,{tmp_path}/b", "en-de").splits()
 
 
-def test_several_opus_corpora_in_a_folder_are_all_trained_on(tmp_path: Path) -> None:
-    for name in ("News.de-en", "Books.de-en", "devtest.de-en"):
+def test_several_opus_corpora_in_a_folder_are_all_trained_on(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
+    held_back = ["MyTest.de-en", "WMT-dev2.de-en", "devtest.de-en", "newstest2014.de-en", "x_VALID.de-en"]
+    for name in ("News.de-en", "Books.de-en", *held_back):
         for code in ("de", "en"):
             (tmp_path / f"{name}.{code}").write_text(f"{name} {code}\n")
     problem = Text2text(str(tmp_path), "en-de")
     assert [*problem.samples("train")] == [("Books.de-en en", "Books.de-en de"), ("News.de-en en", "News.de-en de")]
     assert len(problem.source_files("train")) == 4
+    assert said.messages == [
+        f"{tmp_path}: training data by OPUS names: Books.de-en, News.de-en.",
+        f"{tmp_path}: no training data, as their names say dev, test or valid: {', '.join(held_back)}.",
+    ]
+
+
+def test_words_that_only_contain_dev_or_test_are_training_data(tmp_path: Path) -> None:
+    names = ["ELRC-Regional_development.de-en", "Testament.de-en", "latest.de-en", "validity.de-en"]
+    for name in names:
+        for code in ("de", "en"):
+            (tmp_path / f"{name}.{code}").write_text(f"{name} {code}\n")
+    pairs = [*Text2text(str(tmp_path), "en-de").samples("train")]
+    assert pairs == [(f"{name} en", f"{name} de") for name in names]
 
 
 def test_codes_with_hyphens(tmp_path: Path) -> None:
