@@ -111,9 +111,12 @@ def _only(parts: list[Part], folder: str, split: str, advice: str = "") -> Part:
 
 
 def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -> list[Part]:
-    """The corpora with OPUS names, such as Europarl.de-en.de, except those named like dev or test data."""
+    """The corpora with OPUS names, such as Europarl.de-en.de, except those named like dev or test data.
+
+    Names that begin with a dot, such as macOS' ._Europarl.de-en.de, hold no text.
+    """
     one, other = map(re.escape, languages)
-    stems = _stems(folder, rf".+\.(?:{one}-{other}|{other}-{one})", languages)
+    stems = _stems(folder, rf"[^.].*\.(?:{one}-{other}|{other}-{one})", languages)
     held_back = [stem for stem in stems if any(map(_EVALUATION.fullmatch, _WORD_END.split(stem)))]
     stems = {stem: files for stem, files in stems.items() if stem not in held_back}
     if stems:

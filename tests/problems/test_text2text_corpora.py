@@ -225,6 +225,8 @@ def test_words_that_only_contain_dev_or_test_are_training_data(tmp_path: Path) -
     for name in names:
         for code in ("de", "en"):
             (tmp_path / f"{name}.{code}").write_text(f"{name} {code}\n")
+    for code in ("de", "en"):  # macOS writes such a file beside each file on other systems' disks
+        (tmp_path / f"._latest.de-en.{code}").write_bytes(b"\x00\x05\x16\x07\x00Mac OS X\xb0")
     pairs = [*Text2text(str(tmp_path), "en-de").samples("train")]
     assert pairs == [(f"{name} en", f"{name} de") for name in names]
 
