@@ -112,7 +112,7 @@ class FolderProblem(ParsingProblem):
 
     def __init__(self, source_dir: str, vocab_size: int | None = None) -> None:
         check_vocab_size(vocab_size)
-        self.source_dir = os.path.abspath(source_dir)
+        self.source_dir = os.path.abspath(os.path.expanduser(source_dir))
         self.vocab_size = vocab_size or self.vocab_size
 
     def trees(self, split: str) -> Iterator[Tree]:
@@ -150,6 +150,7 @@ class Treebank(FolderProblem):
         super().__init__(source_dir, vocab_size)
         self.exchanges, self.phrases = exchanges or 0, phrases
         if isinstance(prm, str):
+            prm = os.path.expanduser(prm)
             self.evalb = read_parameters(read_lines(prm), prm)
         elif prm is not None:
             self.evalb = Parameters.from_dict(prm)
@@ -255,7 +256,7 @@ class WsjParsingSemi(WsjParsing):
 
     def __init__(self, source_dir: str, extra_dir: str, vocab_size: int | None = None) -> None:
         super().__init__(source_dir, vocab_size)
-        self.extra_dir = os.path.abspath(extra_dir)
+        self.extra_dir = os.path.abspath(os.path.expanduser(extra_dir))
 
     def source_files(self, split: str) -> list[Path]:
         return [*super().source_files(split), *(self._extra_files() if split == "train" else [])]

@@ -306,6 +306,15 @@ def test_a_treebank_names_its_parameters_of_evalb(tmp_path: Path) -> None:
         prepare(plain, tmp_path / "data", num_workers=1)
 
 
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = _trees_of("ctb", tmp_path / "ctb")
+    problem = registry.problem("treebank", source_dir="~/ctb", prm="~/ctb/evalb.prm")
+    assert (problem.source_dir, problem.evalb.delete_label) == (folder, ("TOP", "PU"))
+    more = registry.problem("wsj_parsing_semi", source_dir="~", extra_dir="~/ctb")
+    assert (more.source_dir, more.extra_dir) == (str(tmp_path), folder)
+
+
 @pytest.mark.parametrize("prm", [{"delete_label": 3}, {"no_such": []}, {"labeled": "yes"}, ["a"]])
 def test_parameters_that_a_run_cannot_have_written(prm: Any) -> None:
     with pytest.raises(DataError, match="no parameters of EVALB"):
