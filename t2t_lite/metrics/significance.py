@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from t2t_lite.metrics.score import Score
 
 RESAMPLES = 1000  # of the bootstrap; sacreBLEU's default
 TRIALS = 10000  # of approximate randomisation; sacreBLEU's default
+_BLOCK = 64  # trials at once; a multiple of 32, as NumPy draws so many booleans at once, and blocks change no draw
 _ROUNDING = 1e-9  # of scores up to 100
 _SEED = "SACREBLEU_SEED"  # sacreBLEU's own way to ask for another seed
 
@@ -86,7 +87,10 @@ def paired_bootstrap(
 def paired_randomisation(
     metric: Metric, hypotheses: Sequence[str], baseline: Sequence[str], *references: Sequence[str]
 ) -> Comparison:
-    """Compares two outputs by TRIALS trials that swap lines at random; errors as in `paired_bootstrap`."""
+    """Compares two outputs by TRIALS trials that swap lines at random; errors as in `paired_bootstrap`.
+
+    Needs about 15 kB of memory per line for chrF, 4 kB for BLEU.
+    """
     return _compare("ar", TRIALS, metric, hypotheses, baseline, references)
 
 
@@ -147,9 +151,16 @@ def _by_trials(
         first, second = (swapped @ a + ~swapped @ b for a, b in (counts, counts[::-1]))
         return np.abs(scores(first) - scores(second))
 
-    swapped = np.random.default_rng(seed).integers(2, size=(TRIALS, len(ours)), dtype=bool)
-    as_large = differences(swapped) >= differences(np.zeros((1, len(ours)), bool)) - _ROUNDING
-    return float((as_large.sum() + 1) / (TRIALS + 1))
+    least = differences(np.zeros((1, len(ours)), bool)) - _ROUNDING
+    as_large = sum(int((differences(swapped) >= least).sum()) for swapped in _trials(len(ours), seed))
+    return float((as_large + 1) / (TRIALS + 1))
+
+
+def _trials(lines: int, seed: int | None) -> Iterator[Any]:
+    """Yields blocks of TRIALS trials, whether each swaps each line: bool (trials of a block, lines)."""
+    random = np.random.default_rng(seed)
+    for first in range(0, TRIALS, _BLOCK):
+        yield random.integers(2, size=(min(_BLOCK, TRIALS - first), lines), dtype=bool)
 
 
 def _interval(result: Any) -> tuple[float, float]:

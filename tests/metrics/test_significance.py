@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +109,21 @@ def test_the_trials_are_sacrebleus(name: str) -> None:
     assert (ours.interval, ours.baseline_interval, ours.resamples) == (None, None, 10_000)
     assert 0.01 < ours.p_value < 0.9
     assert theirs <= ours.p_value < theirs + 0.005
+
+
+@pytest.mark.parametrize("lines", [1, 7, 40])
+def test_trials_in_blocks_are_those_of_one_draw(lines: int) -> None:
+    whole = np.random.default_rng(5).integers(2, size=(significance.TRIALS, lines), dtype=bool)
+    assert np.array_equal(np.concatenate([*significance._trials(lines, 5)]), whole)
+
+
+def test_randomisation_holds_few_trials_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(significance, "TRIALS", 1000)
+    tracemalloc.start()
+    paired_randomisation(bleu.bleu(), BETTER * 20, WORSE * 20, REFERENCES * 20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1000 * 800 * 8  # what one NumPy number per trial and line would take
 
 
 def test_format_and_dict_hold_all() -> None:
