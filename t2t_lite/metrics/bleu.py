@@ -76,12 +76,12 @@ def text_warning(name: str, language: str, tokenize: str | None, references: Ite
     """Returns the warning of `tokenizer_note` where the references call for it and the code does not; else "".
 
     Args:
-        what: the references are called, such as "the text of dev".
+        what: the references' name in the warning, such as "the text of dev".
     """
     if name not in ("bleu", "bleu_lc") or tokenizer_note(name, language, tokenize) or not lacks_spaces(references):
         return ""
     return (
-        f"{_no_spaces(what)} The language codes zh and ja choose their tokenisers themselves (t2t-lite-eval of files: "
+        f"{_no_spaces(what)} With the language code zh or ja BLEU takes the right one by itself (t2t-lite-eval of files: "
         "--language=CODE)."
     )
 
