@@ -81,7 +81,7 @@ def text_warning(name: str, language: str, tokenize: str | None, references: Ite
     if name not in ("bleu", "bleu_lc") or tokenizer_note(name, language, tokenize) or not lacks_spaces(references):
         return ""
     return (
-        f"{_no_spaces(what)} With the language code zh or ja BLEU takes the right one by itself (t2t-lite-eval of files: "
+        f"{_no_spaces(what)} With the language code zh or ja BLEU takes the right one itself (t2t-lite-eval of files: "
         "--language=CODE)."
     )
 
