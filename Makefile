@@ -27,6 +27,8 @@ demo: $(VENV)/.installed
 	$(BIN)/t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy
 
 test: TESTS = -m 'not long'
+# Bytecode is kept also where the environment says no: hundreds of processes import the same modules.
+test test-all: export PYTHONDONTWRITEBYTECODE =
 test test-all: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
