@@ -60,7 +60,7 @@ def show(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], Run
 
 
 def _has_data(args: argparse.Namespace) -> bool:
-    """Whether the flags name data; --vocab_size does without, unless it is the size of a problem's own vocabulary."""
+    """Whether data are described; --vocab_size stands in for them, unless it is an option of the problem."""
     if args.vocab_size is None or args.data_dir is not None:
         return True
     if args.problem is None or args.output_dir is None:
