@@ -4,7 +4,10 @@
 
 Random token ids without padding, so that every place counts. Training steps and matrix products alternate, so that both
 see the same machine; medians over the rounds. Utilisation = (FLOPs of the model's matrix products, forward and twice
-that backward) / time / (best rate of the products measured beside it). One line of text, or --json.
+that backward) / time / (best rate of the products measured beside it). One line of text, or --json. On a GPU also the
+most memory that the steps took, and the seconds before the first step was done, which are those of compilation.
+
+    python benchmarks/train_step.py --hparams_set=base --precision=bfloat16 --rows=784 --micro_batches=8 --jit=on
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ from t2t_lite.ops import threads
 
 # rows x (source + target) pieces and the vocabulary of each workload; "base" is the one the peers were timed on.
 WORKLOADS = {"base": (32, 32, 32, 37000), "tiny": (64, 32, 32, 800), "multi30k": (400, 20, 20, 8000)}
+WORKLOADS["big"] = WORKLOADS["base"]
 PRODUCTS = ((1024, 512, 512), (1024, 512, 2048), (1024, 2048, 512), (2048, 2048, 2048))  # m, k, n
+GPU_PRODUCTS = ((8192, 512, 2048), (8192, 8192, 8192))
+FLOPS, GPU_FLOPS = 2e10, 2e13  # of the products that are timed together
 
 
 def main() -> None:
@@ -30,17 +36,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Times one training step beside this machine's matrix products.")
     parser.add_argument("--hparams_set", choices=sorted(WORKLOADS), default="base")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--rows", type=int, default=0, help="of all micro-batches together; default: the workload's")
     parser.add_argument("--micro_batches", type=int, default=1)
+    parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto", help="XLA; auto: on GPUs")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     cli.load_tensorflow()
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
-    rows, source_length, target_length, _ = WORKLOADS[args.hparams_set]
-    step, cost = training_step(hparams, WORKLOADS[args.hparams_set], args.micro_batches)
+    rows, source_length, target_length, vocab_size = WORKLOADS[args.hparams_set]
+    rows = args.rows or rows
+    step, cost = training_step(hparams, (rows, source_length, target_length, vocab_size), args.micro_batches, args.jit)
     batch_tokens, flops = rows * target_length, rows * cost.training_flops(source_length, target_length)
     products = matrix_products(args.precision)
-    for warm in (step, step, *(call for call, _ in products)):
+    first = seconds_of(step)
+    for warm in (step, *(call for call, _ in products)):
         warm()
     steps, rates = [], []
     for _ in range(args.rounds):
@@ -56,6 +66,8 @@ def main() -> None:
         "model_gflops": round(flops / seconds / 1e9, 1),
         "product_gflops": round(peak / 1e9, 1),
         "utilisation": round(flops / seconds / peak, 3),
+        "seconds_of_first_step": round(first, 1),
+        "peak_gb": peak_memory(),
     }
     if args.json:
         print(json.dumps(result))
@@ -63,12 +75,21 @@ def main() -> None:
         print(
             f"{args.hparams_set} {args.precision}: {seconds:.3f} s a step ({min(steps):.3f} to {max(steps):.3f}), "
             f"{result['target_tokens_per_second']:,} target tokens/s, {result['model_gflops']} GFLOP/s of "
-            f"{result['product_gflops']} in matrix products: {result['utilisation']:.0%}"
+            f"{result['product_gflops']} in matrix products: {result['utilisation']:.0%}; first step {first:.1f} s"
+            + (f", {result['peak_gb']:.2f} GB" if result["peak_gb"] else "")
         )
 
 
+def peak_memory() -> float | None:
+    """The most memory that the GPU has given so far, in GB; None without a GPU."""
+    import tensorflow as tf
+
+    gpu = bool(tf.config.list_physical_devices("GPU"))
+    return round(tf.config.experimental.get_memory_info("GPU:0")["peak"] / 1e9, 3) if gpu else None
+
+
 def training_step(
-    hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int
+    hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int, jit: str = "auto"
 ) -> tuple[Callable[..., Any], Any]:
     """Returns (a call that trains one step, on all positions or the first `length`, and waits; its `Cost`)."""
     import numpy as np
@@ -78,7 +99,7 @@ def training_step(
     from t2t_lite.training.step import TrainStep
 
     rows, source_length, target_length, vocab_size = shape
-    share_processors(rows // micro_batches, "auto")
+    share_processors(rows // micro_batches, jit)
     strategy = make_strategy(Devices())
     with strategy.scope():
         model: Any = registry.MODELS.get("transformer")
@@ -92,7 +113,7 @@ def training_step(
         label_smoothing=0.1,
         clip_norm=0.0,
         seed=1,
-        jit=use_jit("auto"),
+        jit=use_jit(jit),
     )
     random = np.random.default_rng(1)
     batch = {
@@ -113,13 +134,14 @@ def beside(function: Callable[[int], Any]) -> list[Any]:
 
 
 def matrix_products(precision: str) -> list[tuple[Callable[[], Any], float]]:
-    """Returns (a call that multiplies and waits, its FLOPs) for each of PRODUCTS."""
+    """Returns (a call that multiplies and waits, its FLOPs) for each of PRODUCTS, on a GPU of GPU_PRODUCTS."""
     import tensorflow as tf
 
     calls: list[tuple[Callable[[], Any], float]] = []
-    for m, k, n in PRODUCTS:
+    sizes, least = (GPU_PRODUCTS, GPU_FLOPS) if tf.config.list_physical_devices("GPU") else (PRODUCTS, FLOPS)
+    for m, k, n in sizes:
         a, b = (tf.cast(tf.random.normal(shape), precision) for shape in ((m, k), (k, n)))
-        repeats = max(1, int(2e10 / (2 * m * k * n)))
+        repeats = max(1, int(least / (2 * m * k * n)))
 
         @tf.function
         def product(a: Any, b: Any) -> Any:
