@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures training and search on a GPU. Run it in the repository's root after setup.sh, with what to measure.
 #
-#     bash benchmarks/gpu/measure.sh FOLDER PART...    # step, multi30k_start, more, multi30k, search
+#     bash benchmarks/gpu/measure.sh FOLDER PART...    # step, more, search, multi30k_start, multi30k, tests
 #
 # OUT is where logs go (default: FOLDER/out). Each command has a time limit: a GPU machine is lent for minutes.
 folder=$1 && shift
@@ -41,6 +41,11 @@ for part in "$@"; do
         step 70 big-bf16 --hparams_set=big --precision=bfloat16 --rows=784 --micro_batches=8 "--jit=${JIT:-on}"
         ;;
     multi30k) TAIL=30 SHOW='step|BLEU|devices|rror|warn' multi30k "${LIMIT:-330}" whole "jit=${JIT:-on},log_every=500,eval_every=2000" ;;
+    tests) # those of layers, models and the training step, which on CPUs make test runs
+        TAIL=40 SHOW='^(FAILED|ERROR|E  )|passed|failed' run "${LIMIT:-120}" tests env TF_FORCE_GPU_ALLOW_GROWTH=true \
+            python3 -m pytest -q -n 10 -p no:cacheprovider -o filterwarnings= -m "not long" --tb=short \
+            tests/layers tests/models tests/ops tests/training/test_step.py
+        ;;
     search)
         for load in D1 D2 D3; do
             TAIL=40 run 40 "search-$load" python3 benchmarks/ledger.py --workload=$load --precision=bfloat16

@@ -1,17 +1,17 @@
 #!/bin/bash
 # Unpacks TensorFlow and its parts on the GPU machine, and gives the CUDA libraries there the names that it opens.
 #
-#     bash benchmarks/gpu/setup.sh FOLDER    # FOLDER holds piece0, piece1, ... of pack.sh
+#     bash benchmarks/gpu/setup.sh FOLDER    # FOLDER holds piece00, piece01, ... of pack.sh
 #
 # Afterwards: source FOLDER/env
 set -euo pipefail
 folder=$1
 cd "$folder"
-mkdir -p site cuda12 lib
+mkdir -p site cuda lib
 cat piece* | tar -xf -
 xz -dc -T0 tf.tar.xz | tar -xf - -C site &
 xz -dc -T0 site.tar.xz | tar -xf - -C site
-xz -dc cuda12.tar.xz | tar -xf - -C cuda12
+xz -dc cuda.tar.xz | tar -xf - -C cuda
 [ ! -e data.tar.xz ] || xz -dc data.tar.xz | tar -xf -
 wait
 packages=$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
@@ -23,12 +23,12 @@ for pair in cublas:12 cublasLt:12 cudnn:9 cufft:11 curand:10 cusolver:11 cuspars
         \( -name "$wanted" -o -name "$name.[0-9]*" \) 2>/dev/null | grep -v stubs | sort | head -1 || true)
     if [ -n "$found" ]; then ln -sf "$found" "lib/$wanted"; else echo "no $wanted on this machine"; fi
 done
-ln -sf "$PWD/cuda12/lib/libcudart.so.12" lib/libcudart.so.12
+ln -sf "$PWD/cuda/lib/libcudart.so.12" lib/libcudart.so.12
 neighbours=$(readlink -f lib/*.so.* | xargs -n1 dirname | sort -u | paste -sd:)
 cat > env <<E2
 export PYTHONPATH=$PWD/site
 export LD_LIBRARY_PATH=$PWD/lib:$neighbours\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
-export XLA_FLAGS=--xla_gpu_cuda_data_dir=$PWD/cuda12
-export PATH=$PWD/cuda12/bin:\$PATH
+export XLA_FLAGS=--xla_gpu_cuda_data_dir=$PWD/cuda
+export PATH=$PWD/cuda/bin:\$PATH
 E2
 ls -l lib | awk '{print $9, $10, $11}'
