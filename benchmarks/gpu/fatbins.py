@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def parts_of(data: bytearray, start: int) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Returns ([(kind, compute capability, first byte, size)], the byte after the last) of the fat binary at `start`."""
+    """Returns ([(kind, compute capability, first byte, size)], the byte after the last) of the one at `start`."""
     parts = []
     place, end = start + 16, start + 16 + struct.unpack_from("<Q", data, start + 8)[0]
     while place < end:

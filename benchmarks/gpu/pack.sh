@@ -25,7 +25,7 @@ for library in cc framework; do "$PYTHON" "$here/fatbins.py" "tf/tensorflow/libt
     google_pasta opt_einsum protobuf six termcolor typing_extensions wrapt numpy ml_dtypes namex optree sentencepiece \
     sacrebleu sacremoses portalocker tabulate colorama tqdm tensorboard click grpcio h5py joblib lxml markdown packaging \
     pygments regex requests rich setuptools werkzeug markdown-it-py mdurl markupsafe pillow charset-normalizer idna \
-    urllib3 certifi wheel
+    urllib3 certifi
 rm -f site/tensorboard/webfiles.zip
 for name in $HAVE; do # what the machine has, with its files as the package itself lists them
     record=$(ls -d site/"${name//-/_}"-*.dist-info 2>/dev/null | head -1)

@@ -77,6 +77,10 @@ class Console:
         """Records the seconds spent on evaluations and checkpoints."""
         self._paused += seconds
 
+    def leave_out(self, seconds: float) -> None:
+        """Leaves `seconds` out of the time of the update that is counted next."""
+        self._since += seconds
+
     def say(self, text: str) -> None:
         """Prints a line on standard output without breaking the bar."""
         if not self._quiet:

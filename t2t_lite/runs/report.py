@@ -33,11 +33,12 @@ class Report:
         learning_rate: of the last update.
         source_tokens, target_tokens: real tokens (end symbols included) since the line before.
         padded_tokens: places in both sides' arrays, real tokens and padding, since the line before.
-        tokens_per_second: real target tokens per second since the line before; evaluation and saving left out.
+        tokens_per_second: real target tokens per second since the line before; evaluation, saving and XLA's
+            compilations left out.
         input_seconds: how long the training waited for batches since the line before.
         grad_norm: mean global norm of the gradient before clipping.
         flops: of the model on real tokens (runs/utilisation.py), of the run's own updates up to this one.
-        flops_per_second: the same since the line before, evaluation and saving left out.
+        flops_per_second: the same since the line before, of the same time.
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
     An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
     (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
@@ -97,7 +98,11 @@ class Report:
         """Writes a training line for the updates since the last one."""
         if not self._losses:
             return
-        seconds = max(time.perf_counter() - self._since - self._paused, 1e-9)
+        seconds, measured = time.perf_counter() - self._since - self._paused, len(self._losses)
+        if len(self._compiled) < measured:  # else there is no other time to show
+            seconds, measured = seconds - sum(self._compiled), measured - len(self._compiled)
+        seconds *= len(self._losses) / measured
+        seconds = max(seconds, 1e-9)
         speed = (self._flops - self._flops_before) / seconds
         values = {
             "step": self._step,
@@ -153,6 +158,11 @@ class Report:
         self._paused += seconds
         self._console.add_paused(seconds)
 
+    def leave_out(self, seconds: float) -> None:
+        """Leaves an update out of the next line's speed and of the time left, as its `seconds` will not come again."""
+        self._compiled.append(seconds)
+        self._console.leave_out(seconds)
+
     def add_waited(self, seconds: float) -> None:
         """Records how long the training waited for a batch."""
         self._waited += seconds
@@ -164,6 +174,7 @@ class Report:
         self._padded = 0
         self._flops_before = self._flops
         self._since, self._paused, self._waited = time.perf_counter(), 0.0, 0.0
+        self._compiled: list[float] = []  # seconds of updates for which XLA compiled a program
 
     def _write(self, values: Mapping[str, float]) -> None:
         with open(self._path, "a", encoding="utf-8") as file:

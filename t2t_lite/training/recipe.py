@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import keras
@@ -116,9 +116,15 @@ def check_recipe(hparams: HParams, model: Any) -> None:
 
 
 def make_step(
-    hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
+    hparams: HParams,
+    model: Any,
+    optimizer: Optimizer,
+    strategy: tf.distribute.Strategy,
+    *,
+    fill: bool = False,
+    watch: Callable[[Any], Any] | None = None,
 ) -> TrainStep:
-    """Returns the callable that makes one update; `fill` as in `Devices`."""
+    """Returns the callable that makes one update; `fill` as in `Devices`, `watch` as in `TrainStep`."""
     return TrainStep(
         model,
         optimizer,
@@ -131,4 +137,5 @@ def make_step(
         jit=uses_xla(hparams, model),
         packed=hparams.packing,
         fill=fill,
+        watch=watch,
     )

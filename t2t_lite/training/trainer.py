@@ -29,6 +29,7 @@ from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, wr
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.runs.verify import verify_resumed
 from t2t_lite.signals import StopSignals
+from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
@@ -47,6 +48,7 @@ from t2t_lite.training.recipe import (
     recipe_devices,
     recipe_plan,
     set_seed,
+    uses_xla,
 )
 from t2t_lite.training.start_lines import device_text, start_lines, start_warnings
 from t2t_lite.training.step import TrainStep
@@ -170,7 +172,7 @@ class Trainer:
             report = self._report(folder, intervals, flops_before(self.output_dir, first, planned, self._others))
             at_the_end.callback(report.close)
             self._announce(report, plan, intervals.train_steps)
-            step_function = self._step_function()
+            step_function = self._step_function(report, plan)
             with stop.deferred():
                 step_function.warm_up(*self._largest(plan))
                 Loop(
@@ -244,8 +246,11 @@ class Trainer:
             writes=writes,
         )
 
-    def _step_function(self) -> TrainStep:
-        return make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
+    def _step_function(self, report: Report, plan: Plan) -> TrainStep:
+        hparams, parts = self.spec.hparams, (self.model, self.optimizer, self.strategy)
+        xla = uses_xla(hparams, self.model)
+        watch = Compilations(report, plan.statistics().shapes).watch if xla else None
+        return make_step(hparams, *parts, fill=self._fill, watch=watch)
 
     def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).

@@ -79,6 +79,24 @@ def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Pat
     assert 0.04 < seconds < whole - 0.45
 
 
+def test_the_speed_is_that_of_the_updates_without_a_compilation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(console_module.time, "perf_counter", lambda: now[0])
+    report = _report(tmp_path)
+    for compiled, updates in ((2, 10), (3, 3), (0, 5)):
+        for number in range(updates):
+            now[0] += 60.0 if number < compiled else 0.5
+            if number < compiled:
+                report.leave_out(60.0)
+            report.add(number + 1, BATCH, 1.0, 1.0, 0.1)
+        report.write()
+    report.close()
+    rates = [line["tokens_per_second"] for line in _lines(tmp_path)]
+    assert rates == [pytest.approx(3 / seconds, abs=0.06) for seconds in (0.5, 60.0, 0.5)]
+
+
 def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tmp_path: Path) -> None:
     pairs = COST.training_flops([3, 3], [2, 1])  # of BATCH
     report = _report(tmp_path, 11, flops=2**70, speed=1e6)
@@ -276,6 +294,9 @@ def test_the_whole_time_is_said_once_after_updates_of_shapes_seen_before(
         new = step <= 5
         now[0] += 60.0 if new else 0.5  # a program is compiled for each new shape
         console.update(step, step if new else step % 5 + 1)
+        if step == 8:  # a program is compiled while the device still works on this update
+            now[0] += 60.0
+            console.leave_out(60.0)
     console.close()
     assert capsys.readouterr().out == (
         "time:     about 8 min 12 s left (2.00 steps per second, measured up to step 17; evaluations not included)\n"
