@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from numbers import Real
 from typing import Any
 
 import tensorflow as tf
@@ -65,5 +66,8 @@ def make_sampler(name: str, options: dict[str, Any]) -> Sampler:
     for option, parameter in known.items():
         if parameter.default is parameter.empty and option not in options:
             raise UsageError(f"{where} needs the option {option!r}; give it a value, or in the class a default.")
+        value = options.get(option, 0)
+        if isinstance(parameter.default, (int, float)) and not isinstance(value, Real):
+            raise UsageError(f"The sampler's option {option}={value!r} must be a number.")
     found: Sampler = made(**options)
     return found

@@ -78,6 +78,8 @@ def test_the_sampler_of_the_page_on_contributing(tmp_path: Path, monkeypatch: py
         ("random", {"top_k": 3}, "The sampler 'random' has no option 'top_k'; it takes temperature."),
         ("random", {"temperature": 0.0}, "The sampler's option temperature=0 must be above 0"),
         ("random", {"temperature": float("nan")}, "temperature=nan must be above 0"),
+        ("random", {"temperature": "0.7"}, "The sampler's option temperature='0.7' must be a number."),
+        ("top_k", {"top_k": None}, "top_k=None must be a number"),
         ("top_k", {"top_k": 0}, "top_k=0 must be a whole number of at least 1"),
         ("top_k", {"top_k": 1.5}, "top_k=1.5 must be a whole number"),
         ("nucleus", {"top_p": 1.1}, "top_p=1.1 must be above 0 and at most 1"),
