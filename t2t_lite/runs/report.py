@@ -76,10 +76,18 @@ class Report:
         self._clear()
 
     def add(
-        self, step: int, batch: Mapping[str, np.ndarray], loss: float, grad_norm: float, learning_rate: float
+        self,
+        step: int,
+        batch: Mapping[str, np.ndarray],
+        loss: float,
+        grad_norm: float,
+        learning_rate: float,
+        *,
+        timed: bool = True,
     ) -> None:
-        """Records one update."""
+        """Records one update; `timed`: its time was not left out."""
         self._step, self._learning_rate = step, learning_rate
+        self._timed += timed
         self._losses.append(loss)
         self._norms.append(grad_norm)
         lengths = dict(zip(("source", "target"), pair_lengths(batch), strict=True))
@@ -98,10 +106,9 @@ class Report:
         """Writes a training line for the updates since the last one."""
         if not self._losses:
             return
-        seconds, measured = time.perf_counter() - self._since - self._paused, len(self._losses)
-        if len(self._compiled) < measured:  # else there is no other time to show
-            seconds, measured = seconds - sum(self._compiled), measured - len(self._compiled)
-        seconds *= len(self._losses) / measured
+        seconds = time.perf_counter() - self._since - self._paused
+        if self._timed:  # else there is no other time to show
+            seconds = (seconds - self._left_out) * len(self._losses) / self._timed
         seconds = max(seconds, 1e-9)
         speed = (self._flops - self._flops_before) / seconds
         values = {
@@ -159,8 +166,8 @@ class Report:
         self._console.add_paused(seconds)
 
     def leave_out(self, seconds: float) -> None:
-        """Leaves an update out of the next line's speed and of the time left, as its `seconds` will not come again."""
-        self._compiled.append(seconds)
+        """Leaves `seconds` out of the next line's speed and of the time left, as they will not come again."""
+        self._left_out += seconds
         self._console.leave_out(seconds)
 
     def add_waited(self, seconds: float) -> None:
@@ -174,7 +181,7 @@ class Report:
         self._padded = 0
         self._flops_before = self._flops
         self._since, self._paused, self._waited = time.perf_counter(), 0.0, 0.0
-        self._compiled: list[float] = []  # seconds of updates for which XLA compiled a program
+        self._left_out, self._timed = 0.0, 0
 
     def _write(self, values: Mapping[str, float]) -> None:
         with open(self._path, "a", encoding="utf-8") as file:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
-
-import numpy as np
+from collections.abc import Iterator
 
 from t2t_lite.progress import duration
 from t2t_lite.runs.report import Report
@@ -20,33 +18,29 @@ class Compilations:
 
     Args:
         report: of the training.
-        shapes: how many shapes its batches have.
+        shapes: how many shapes its batches have; 0: XLA does not compile.
     """
 
     def __init__(self, report: Report, shapes: int) -> None:
         self._report, self._shapes = report, shapes
-        self._seen: set[tuple[tuple[int, ...], ...]] = set()
-        report.say(
-            f"xla:      compiles a program for each of the {shapes} shapes of batches when its first one comes; on a "
-            "GPU one may take a minute or more. --hparams=jit=off does without, and its updates are slower"
-        )
+        self._seen: set[tuple[int, int, int]] = set()
+        if shapes:
+            report.say(
+                f"xla:      compiles a program for each of the {shapes} shapes of batches when its first one comes; on "
+                "a GPU one may take a minute or more. --hparams=jit=off does without, and its updates are slower"
+            )
 
     @contextlib.contextmanager
-    def watch(self, batch: Mapping[str, np.ndarray]) -> Iterator[None]:
-        """A context for one update: if its batch has a new shape, the time counts as that of a compilation.
-
-        Args:
-            batch: int arrays [micro_batches, rows, length].
-        """
-        shape = tuple(array.shape for array in batch.values())
-        start, new = time.perf_counter(), shape not in self._seen
-        yield
-        if new:
+    def watch(self, rows: int, source_length: int, target_length: int) -> Iterator[bool]:
+        """A context for the call that gives a device micro-batches of this shape; tells whether it compiles."""
+        shape, start = (rows, source_length, target_length), time.perf_counter()
+        compiles = bool(self._shapes) and shape not in self._seen
+        yield compiles
+        if compiles:
             self._seen.add(shape)
             seconds = time.perf_counter() - start
             self._report.leave_out(seconds)
-            (_, rows, source), (_, _, target) = batch["source"].shape, batch["target"].shape
             self._report.say(
-                f"xla:      program {len(self._seen)} of {self._shapes}, for micro-batches of {rows:,} x ({source} + "
-                f"{target}) pieces, took {duration(seconds)}"
+                f"xla:      program {len(self._seen)} of {self._shapes}, for micro-batches of {rows:,} x "
+                f"({source_length} + {target_length}) pieces, took {duration(seconds)}"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import keras
@@ -116,15 +116,9 @@ def check_recipe(hparams: HParams, model: Any) -> None:
 
 
 def make_step(
-    hparams: HParams,
-    model: Any,
-    optimizer: Optimizer,
-    strategy: tf.distribute.Strategy,
-    *,
-    fill: bool = False,
-    watch: Callable[[Any], Any] | None = None,
+    hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
 ) -> TrainStep:
-    """Returns the callable that makes one update; `fill` as in `Devices`, `watch` as in `TrainStep`."""
+    """Returns the callable that makes one update; `fill` as in `Devices`."""
     return TrainStep(
         model,
         optimizer,
@@ -137,5 +131,4 @@ def make_step(
         jit=uses_xla(hparams, model),
         packed=hparams.packing,
         fill=fill,
-        watch=watch,
     )

@@ -12,7 +12,7 @@ device.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +68,6 @@ class TrainStep:
         micro_batches: K, a multiple of the number of replicas.
         label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
         jit: compile with XLA: one program for each shape of batches, and one for the update.
-        watch: a context for each batch that is given to the devices, as `Compilations.watch`.
         packed: batches have segments and positions as well.
         fill: some replicas take empty micro-batches where K is not a multiple of their number.
     """
@@ -87,9 +86,7 @@ class TrainStep:
         label_smoothing_over: str = "all",
         packed: bool = False,
         fill: bool = False,
-        watch: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
     ) -> None:
-        self._watch = watch or (lambda batch: contextlib.nullcontext())
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
         self.replicas = strategy.num_replicas_in_sync
@@ -189,8 +186,7 @@ class TrainStep:
         whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
         with tf.device("/CPU:0"):  # the graph copies it when it needs it
             numbers = tf.constant(settings)
-        with self._watch(batch):
-            return self._step(whole, self._step_seed(step), numbers, before)
+        return self._step(whole, self._step_seed(step), numbers, before)
 
     @contextlib.contextmanager
     def _explained(self, batch: Mapping[str, np.ndarray], when: str) -> Iterator[None]:

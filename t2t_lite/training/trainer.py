@@ -172,11 +172,13 @@ class Trainer:
             report = self._report(folder, intervals, flops_before(self.output_dir, first, planned, self._others))
             at_the_end.callback(report.close)
             self._announce(report, plan, intervals.train_steps)
-            step_function = self._step_function(report, plan)
+            step_function = make_step(hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
+            compilations = Compilations(report, plan.statistics().shapes if uses_xla(hparams, self.model) else 0)
             with stop.deferred():
-                step_function.warm_up(*self._largest(plan))
+                with compilations.watch(*self._largest(plan)):
+                    step_function.warm_up(*self._largest(plan))
                 Loop(
-                    self._updates(step_function, stream, report, skip_bad_batches),
+                    self._updates(step_function, stream, report, compilations, skip_bad_batches),
                     Evaluations(
                         self.evaluate, self.checkpoints, report, intervals, self.workers, scores, self.schedule
                     ),
@@ -219,9 +221,17 @@ class Trainer:
             quiet=not self.workers.is_chief,
         )
 
-    def _updates(self, step_function: TrainStep, stream: Iterator[Batch], report: Report, tolerated: int) -> Updates:
-        bad_batches, log_every = self._bad_batches(step_function, report, tolerated), self.spec.hparams.log_every
-        return Updates(step_function, stream, self.schedule, bad_batches, report, log_every, ahead=on_gpus())
+    def _updates(
+        self,
+        step_function: TrainStep,
+        stream: Iterator[Batch],
+        report: Report,
+        compilations: Compilations,
+        tolerated: int,
+    ) -> Updates:
+        reports = (self._bad_batches(step_function, report, tolerated), report, compilations)
+        log_every = self.spec.hparams.log_every
+        return Updates(step_function, stream, self.schedule, *reports, log_every, ahead=on_gpus())
 
     def _largest(self, plan: Plan) -> tuple[int, int, int]:
         """Returns the shape of the micro-batch that takes the most memory."""
@@ -245,12 +255,6 @@ class Trainer:
             skipped=skipped,
             writes=writes,
         )
-
-    def _step_function(self, report: Report, plan: Plan) -> TrainStep:
-        hparams, parts = self.spec.hparams, (self.model, self.optimizer, self.strategy)
-        xla = uses_xla(hparams, self.model)
-        watch = Compilations(report, plan.statistics().shapes).watch if xla else None
-        return make_step(hparams, *parts, fill=self._fill, watch=watch)
 
     def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from t2t_lite.runs.report import Report
+from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import StepResult, TrainStep
 
@@ -21,6 +22,7 @@ class Updates:
     Args:
         batches: in order, beginning with the batch of the first step.
         learning_rate: of a step, from 1.
+        compilations: is told of each batch that is given to the devices.
         log_every: steps between two lines.
         ahead: check an update when the next one has begun, so that the device need not wait for the check. A CPU has
             finished an update when TensorFlow returns: there it would only delay all output.
@@ -33,14 +35,16 @@ class Updates:
         learning_rate: Callable[[int], float],
         bad_batches: NonFiniteGuard,
         report: Report,
+        compilations: Compilations,
         log_every: int,
         *,
         ahead: bool,
     ) -> None:
         self._step_function, self._batches, self._learning_rate = step_function, batches, learning_rate
         self._bad_batches, self._report, self._log_every = bad_batches, report, log_every
-        self._ahead = ahead
-        self._open: tuple[int, Batch, float] | None = None  # step, batch and learning rate of the unchecked update
+        self._compilations, self._ahead = compilations, ahead
+        # Step, batch and learning rate of the unchecked update, and whether its time counts.
+        self._open: tuple[int, Batch, float, bool] | None = None
         self.asked_to_stop = math.inf  # the first known step after which a process wished to stop
 
     def make(self, step: int, *, stop: bool) -> None:
@@ -57,9 +61,12 @@ class Updates:
         self._report.add_waited(time.perf_counter() - start)
         # If no more bad batches are tolerated, the report of one needs the weights from before it.
         after_bad = self._open is None or self._bad_batches.tolerates
-        before = self._step_function(batch, step, rate, stop=stop, after_bad=after_bad)
+        (_, rows, source), (_, _, target) = batch["source"].shape, batch["target"].shape
+        with self._compilations.watch(rows, source, target) as compiles:
+            before = self._step_function(batch, step, rate, stop=stop, after_bad=after_bad)
         self._look(before)
-        self._open = (step, batch, rate)
+        # A GPU works on the update after the call, whose time is that of the compilation alone.
+        self._open = (step, batch, rate, self._ahead or not compiles)
         if not self._ahead:
             self.finish()
 
@@ -71,12 +78,12 @@ class Updates:
     def _look(self, outcome: StepResult) -> None:
         if self._open is None:
             return
-        (step, batch, rate), self._open = self._open, None
+        (step, batch, rate, timed), self._open = self._open, None
         if outcome.stop > 0:
             self.asked_to_stop = min(self.asked_to_stop, step)
         if not math.isfinite(outcome.loss) or not math.isfinite(outcome.grad_norm):
             self._bad_batches(step, batch, outcome.loss, outcome.grad_norm)
         else:
-            self._report.add(step, batch, outcome.loss, outcome.grad_norm, rate)
+            self._report.add(step, batch, outcome.loss, outcome.grad_norm, rate, timed=timed)
         if step % self._log_every == 0:
             self._report.write()

@@ -14,52 +14,52 @@ from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.report import Report, read_metrics
 from t2t_lite.training.compilations import Compilations
+from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
+from t2t_lite.training.updates import Updates
+
+SHAPES = [(6, 3, 4), (6, 3, 4), (5, 3, 5), (6, 3, 4), (5, 3, 5)]  # of micro-batches; the first is tried before
 
 
-def _batch(rows: int, source: int, target: int) -> dict[str, np.ndarray]:
-    return {"source": np.full((1, rows, source), 5, np.int32), "target": np.full((1, rows, target), 5, np.int32)}
-
-
-def test_a_program_is_said_when_it_is_compiled_and_not_when_it_is_used_again(
-    make_model: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "waiting"])
+def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
+    make_model: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], ahead: bool
 ) -> None:
     model = make_model()
-    report = Report(tmp_path, 1, 30, cost=model.cost, flops=0, device_flops_per_second=1e9)
     adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
     options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
-    watch = Compilations(report, 1).watch
-    step = TrainStep(model, adam, make_strategy(Devices(1)), micro_batches=1, watch=watch, **options)
-    begun, batch = time.perf_counter(), _batch(6, 3, 4)
-    step.warm_up(6, 3, 4)
-    compiled = time.perf_counter() - begun
-    for number in (1, 2):
-        step(batch, number, 1e-3)
-        report.add(number, batch, step.outcome().loss, 1.0, 1e-3)
-    report.write()
-    took = time.perf_counter() - begun
+    step = TrainStep(model, adam, make_strategy(Devices(1)), micro_batches=1, **options)
+    report = Report(tmp_path, 1, 30, cost=model.cost, flops=0, device_flops_per_second=1e9)
+    compilations = Compilations(report, 2)
+    start = time.perf_counter()
+    with compilations.watch(*SHAPES[0]):
+        step.warm_up(*SHAPES[0])
+    compiled = time.perf_counter() - start
+    guard = NonFiniteGuard(tmp_path, report, lambda *given: {}, list, tolerated=0, skipped=0)
+    batches = (
+        {"source": np.full((1, rows, source), 5, np.int32), "target": np.full((1, rows, target), 5, np.int32)}
+        for rows, source, target in SHAPES
+    )
+    updates = Updates(step, batches, lambda number: 1e-3, guard, report, compilations, 1, ahead=ahead)
+    for number in range(1, len(SHAPES) + 1):
+        updates.make(number, stop=False)
+    updates.finish()
     report.close()
     first, *others = capsys.readouterr().out.splitlines()
-    assert first.startswith("xla:      compiles a program for each of the 1 shapes of batches when its first ")
-    (said,) = [line for line in others if line.startswith("xla:")]
-    assert said.startswith("xla:      program 1 of 1, for micro-batches of 6 x (3 + 4) pieces, took ")
-    (line,) = read_metrics(tmp_path)
-    seconds = line["target_tokens"] / line["tokens_per_second"]
-    assert seconds < took - 0.9 * compiled
-
-
-def test_each_new_shape_is_one_program_more(
-    make_model: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = Report(tmp_path, 1, 30, cost=make_model().cost, flops=0, device_flops_per_second=1e9)
-    compilations = Compilations(report, 3)
-    capsys.readouterr()
-    for rows, source, target in ((6, 3, 4), (5, 3, 5), (6, 3, 4), (6, 4, 4)):
-        with compilations.watch(_batch(rows, source, target)):
-            pass
-    said = capsys.readouterr().out.splitlines()
-    assert [line.partition(" pieces")[0] for line in said] == [
-        "xla:      program 1 of 3, for micro-batches of 6 x (3 + 4)",
-        "xla:      program 2 of 3, for micro-batches of 5 x (3 + 5)",
-        "xla:      program 3 of 3, for micro-batches of 6 x (4 + 4)",
+    assert first.startswith(
+        "xla:      compiles a program for each of the 2 shapes of batches when its first one comes;"
+    )
+    assert [line.partition(" pieces")[0] for line in others if line.startswith("xla:")] == [
+        "xla:      program 1 of 2, for micro-batches of 6 x (3 + 4)",
+        "xla:      program 2 of 2, for micro-batches of 5 x (3 + 5)",
     ]
+    seconds = [line["target_tokens"] / line["tokens_per_second"] for line in read_metrics(tmp_path)]
+    # Without `ahead`, the one line that has no other update than the compiled one shows the whole time.
+    assert [taken > compiled / 10 for taken in seconds] == [False, False, not ahead, False, False]
+
+
+def test_nothing_is_said_without_xla(tmp_path: Path, capsys: pytest.CaptureFixture[str], make_model: Any) -> None:
+    report = Report(tmp_path, 1, 30, cost=make_model().cost, flops=0, device_flops_per_second=1e9)
+    with Compilations(report, 0).watch(6, 3, 4) as compiles:
+        assert not compiles
+    assert capsys.readouterr().out == ""

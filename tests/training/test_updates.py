@@ -22,6 +22,7 @@ from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.training import trainer
+from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Updates
@@ -82,9 +83,8 @@ class Case:
         report = Report(folder, 1, 30, cost=COST, flops=0, device_flops_per_second=1e9, quiet=True)
         self.examined: list[tuple[int, Batch, list[np.ndarray]]] = []
         bad_batches = NonFiniteGuard(folder, report, self._examine, list, tolerated=tolerated, skipped=0)
-        self.updates = Updates(
-            machine.step, _batches(bad, late), lambda step: RATE, bad_batches, report, 1, ahead=ahead
-        )
+        reports = (bad_batches, report, Compilations(report, 0))
+        self.updates = Updates(machine.step, _batches(bad, late), lambda step: RATE, *reports, 1, ahead=ahead)
 
     def _examine(self, step: int, batch: Batch) -> dict[str, Any]:
         self.examined.append((step, batch, self.state()))
