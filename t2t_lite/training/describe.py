@@ -25,6 +25,7 @@ from t2t_lite.training.recipe import (
     micro_batch_shapes,
     number_to_keep,
     recipe_plan,
+    uses_xla,
 )
 from t2t_lite.training.start_lines import schedule_warning
 
@@ -46,7 +47,8 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
     check_recipe(spec.hparams, model)
     steps = intervals_of(spec.hparams).train_steps
     planned = functools.partial(planned_flops, model.cost, store.split("train"), plan)
-    hours = hours_text(planned, steps, model.compute_dtype, output_dir)
+    xla = uses_xla(spec.hparams, model)
+    hours = hours_text(planned, steps, model.compute_dtype, output_dir, xla=xla)
     epochs = steps / plan.steps_per_epoch
     parts = [
         _model(spec.model, spec.hparams_set, model),
@@ -69,12 +71,12 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "
         f"to {length} pieces a side"
     )
-    steps = intervals_of(hparams).train_steps
+    steps, xla = intervals_of(hparams).train_steps, uses_xla(hparams, model)
     flops = tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH  # of an update
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (give --problem and --output_dir)\n"
         f"  at most {steps * flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
-        f"  {hours_text(lambda n: n * flops, steps, model.compute_dtype)}{_schedule(hparams, model, steps)}"
+        f"  {hours_text(lambda n: n * flops, steps, model.compute_dtype, xla=xla)}{_schedule(hparams, model, steps)}"
     )
     parts = [
         _model(model_name, hparams_set, model),

@@ -17,9 +17,10 @@ from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.utilisation import device_flops_per_second
 
-# The share of the speed of plain matrix products that a training reaches: the smallest and the largest of
-# benchmarks/README.md ("One training step"), rounded outwards.
+# The share of the speed of plain matrix products that a training reaches (benchmarks/README.md). On CPUs: the smallest
+# and the largest of "One training step", rounded outwards. On GPUs: `base` on one H200, and half as much.
 UTILISATION = (0.4, 0.85)
+GPU_UTILISATION = {True: (0.1, 0.2), False: (0.015, 0.03)}  # with XLA, without
 _LAST = 20  # newest training lines of metrics.jsonl, whose rates count: the first may be from other devices
 _SMALL = 2**31  # bytes; for less, the available memory is not looked up
 _SIDE = 1024  # of the matrix that stands for all weights
@@ -27,7 +28,12 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 
 def hours_text(
-    planned: Callable[[int], float], steps: int, dtype: str, output_dir: str | os.PathLike[str] | None = None
+    planned: Callable[[int], float],
+    steps: int,
+    dtype: str,
+    output_dir: str | os.PathLike[str] | None = None,
+    *,
+    xla: bool = False,
 ) -> str:
     """Returns the hours that a training of `steps` updates takes, and what the figure is based on.
 
@@ -36,6 +42,7 @@ def hours_text(
 
     Args:
         planned: FLOPs of the first N updates.
+        xla: whether XLA compiles the training.
     """
     flops = planned(steps)
     found = None if output_dir is None else _rate_of_run(output_dir)
@@ -47,13 +54,15 @@ def hours_text(
             f"  based on the {rate / 1e9:,.0f} GFLOP/s of this run's last lines in {METRICS_FILE}"
         )
     speed = device_flops_per_second(tf.distribute.get_strategy(), dtype)
-    low, high = (_hours(flops / speed / share) for share in reversed(UTILISATION))
     gpus = len(tf.config.list_physical_devices("GPU"))
+    least, most = GPU_UTILISATION[xla] if gpus else UTILISATION
+    low, high = (_hours(flops / speed / share) for share in (most, least))
     device = "one GPU" if gpus else "the CPUs"
     return (
         f"hours expected: {low} to {high} on {device} of this machine, without evaluations: an estimate\n"
         f"  based on matrix products at {speed / 1e9:,.0f} GFLOP/s, measured now (too low if the machine is busy); "
-        f"trainings\n  have reached {UTILISATION[0]:.0%} to {UTILISATION[1]:.0%} of that (benchmarks/README.md)"
+        f"trainings\n  have reached {100 * least:g}% to {100 * most:g}% of that (benchmarks/README.md)"
+        + ("; XLA's compilations, a minute or more each, are not in it" if gpus and xla else "")
         + (f"; its {gpus} GPUs can share the work" if gpus > 1 else "")
     )
 

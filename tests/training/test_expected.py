@@ -41,6 +41,20 @@ def test_hours_are_estimated_where_nothing_has_trained(tmp_path: Path) -> None:
     assert (float(match[1]), float(match[2])) == pytest.approx((low, high), rel=0.15)  # as printed, rounded
 
 
+def test_hours_on_a_gpu_are_those_that_one_has_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected.tf.config, "list_physical_devices", lambda kind: [kind])
+    monkeypatch.setattr(expected, "device_flops_per_second", lambda strategy, dtype: 760e12)
+    flops = 100_000 * 25_088 * 381.4e6  # `base`, whose update took 0.064 s with XLA and 0.422 s without
+    for xla, hours in ((True, 100_000 * 0.064 / 3600), (False, 100_000 * 0.422 / 3600)):
+        found = expected.hours_text(lambda steps: flops * steps / 100_000, 100_000, "bfloat16", xla=xla)
+        match = re.match(r"hours expected: ([\d.]+) to ([\d.]+) on one GPU of this machine", found)
+        assert match is not None
+        low, high = float(match[1]), float(match[2])
+        assert 0.9 * hours < low < 1.1 * hours
+        assert high == pytest.approx(2 * low, rel=0.1)
+        assert ("XLA's compilations" in found) == xla
+
+
 def test_memory_is_not_more_than_the_machine_has() -> None:
     there, whose = expected.memory_there()
     assert 2**28 < there <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -24,7 +24,7 @@ from t2t_lite.runs.checkpoint_files import step_of
 from t2t_lite.runs.report import Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.non_finite import NonFiniteGuard, _watched
-from t2t_lite.training.recipe import recipe_plan
+from t2t_lite.training.recipe import make_step, recipe_plan
 from t2t_lite.training.trainer import Trainer
 from tests import commands
 
@@ -181,7 +181,7 @@ def test_the_largest_micro_batch_is_tried_first_and_leaves_no_trace(case: Case) 
     shape = trainer._largest(case.plan())
     shapes = [(b.rows // PARTS, b.source_length, b.target_length) for b in case.plan().buckets]
     assert shape == max(shapes, key=lambda each: trainer.model.cost.activation_bytes(*each, 4))
-    trainer._step_function().warm_up(*shape)
+    make_step(trainer.spec.hparams, trainer.model, trainer.optimizer, trainer.strategy).warm_up(*shape)
     for old, variable in zip(before, variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
 
