@@ -7,21 +7,18 @@ import dataclasses
 import functools
 import itertools
 import json
-import os
-import signal
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli, compare_speed, problem_flags
+from t2t_lite.bin import compare_speed, problem_flags
+from t2t_lite.bin.compare_process import train
 from t2t_lite.bin.compare_sets import Entry, recipe
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
-from t2t_lite.errors import DataError, TrainingError, UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.run_changes import check_same
@@ -148,7 +145,7 @@ class Runs:
             before = done["peak_mib"] if run.exists() else 0
             self._record(name, [], before)  # if the training is stopped, the run is not done
             # A process that has nothing left to train takes less memory.
-            self._record(name, command, max(_train(command, name), before))
+            self._record(name, command, max(train(command, name), before))
         return _measured(run, self._done[name]["peak_mib"])
 
     def _record(self, name: str, flags: list[str], peak_mib: int) -> None:
@@ -262,32 +259,3 @@ def _measured(folder: Path, peak_mib: int) -> Run:
         )
     speed = statistics.median(line["tokens_per_second"] for line in reports)
     return Run(str(folder), read_metrics(folder)[-1]["step"], reports[-1]["flops"], speed, peak_mib)
-
-
-def _train(flags: Sequence[str], name: str) -> int:
-    """Trains in a process of its own; returns its peak memory in MiB."""
-    reader, writer = os.pipe()
-    command = [sys.executable, "-m", "t2t_lite.bin.compare_training", str(writer), *flags]
-    with open(reader, encoding="utf-8") as report:
-        with open(writer, "wb"):  # open in the new process alone
-            process = subprocess.Popen(command, pass_fds=[writer])
-        try:
-            code = process.wait()
-        except KeyboardInterrupt as stopped:
-            if isinstance(stopped, cli.Terminated):
-                process.send_signal(_stop_signal())
-            process.wait()  # it saves; Ctrl-C goes to both processes
-            raise
-        if code:
-            raise TrainingError(
-                f"The training of {name} has ended with status {code}; the same command goes on with it."
-            )
-        return int(report.readline())
-
-
-def _stop_signal() -> int:
-    """Returns the signal that asks a training to save and end, also if SIGTERM went to all processes of a group.
-
-    A second SIGTERM would end the training at once, without saving; a second signal that is SIGHUP does not.
-    """
-    return signal.SIGTERM if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else signal.SIGHUP  # SIG_IGN: nohup

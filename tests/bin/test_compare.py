@@ -278,7 +278,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
             raise KeyboardInterrupt
         return 100 if len(calls) == 1 else 50
 
-    monkeypatch.setattr(compare_runs, "_train", train)
+    monkeypatch.setattr(compare_runs, "train", train)
 
     def trained() -> compare_runs.Run:
         """As a new process of the command."""
@@ -297,10 +297,10 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
 
 
 def test_the_memory_of_a_training_is_its_own() -> None:
-    from t2t_lite.bin import compare_runs
+    from t2t_lite.bin import compare_process
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 200 * 2**10  # this process has loaded TensorFlow
-    assert 5 < compare_runs._train(["--registry_help"], "help") < 120  # that one has not
+    assert 5 < compare_process.train(["--registry_help"], "help") < 120  # that one has not
 
 
 def test_sigterm_ends_the_training_too_which_saves(tmp_path: Path) -> None:

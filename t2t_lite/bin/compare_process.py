@@ -1,0 +1,41 @@
+"""A training of t2t-lite-compare in a process of its own, which ends with the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from t2t_lite.bin import cli
+from t2t_lite.errors import TrainingError
+
+
+def train(flags: Sequence[str], name: str) -> int:
+    """Trains in a process of its own; returns its peak memory in MiB."""
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "t2t_lite.bin.compare_training", str(writer), *flags]
+    with open(reader, encoding="utf-8") as report:
+        with open(writer, "wb"):  # open in the new process alone
+            process = subprocess.Popen(command, pass_fds=[writer])
+        try:
+            code = process.wait()
+        except KeyboardInterrupt as stopped:
+            if isinstance(stopped, cli.Terminated):
+                process.send_signal(_stop_signal())
+            process.wait()  # it saves; Ctrl-C goes to both processes
+            raise
+        if code:
+            raise TrainingError(
+                f"The training of {name} has ended with status {code}; the same command goes on with it."
+            )
+        return int(report.readline())
+
+
+def _stop_signal() -> int:
+    """Returns the signal that asks a training to save and end, also if SIGTERM went to all processes of a group.
+
+    A second SIGTERM would end the training at once, without saving; a second signal that is SIGHUP does not.
+    """
+    return signal.SIGTERM if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else signal.SIGHUP  # SIG_IGN: nohup
