@@ -11,6 +11,7 @@ from pathlib import Path
 from t2t_lite import registry
 from t2t_lite.bin import cli, compare_sets, output, problem_flags
 from t2t_lite.errors import UsageError
+from t2t_lite.ops import threads
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -91,6 +92,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.bin.compare_runs import Runs
     from t2t_lite.bin.compare_table import measure, table
 
+    threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
     runs = Runs(args, _flags(args))
     runs.plan(args.sets)
     trained = []

@@ -22,13 +22,15 @@ def train(flags: Sequence[str], name: str) -> int:
         try:
             code = process.wait()
         except KeyboardInterrupt as stopped:
-            if isinstance(stopped, cli.Terminated):
+            # Ctrl-C goes to both processes, but SIGINT may also have come to this one alone.
+            if isinstance(stopped, cli.Terminated) or _stop_signal() != signal.SIGTERM:
                 process.send_signal(_stop_signal())
-            process.wait()  # it saves; Ctrl-C goes to both processes
+            process.wait()  # it saves
             raise
         if code:
             raise TrainingError(
-                f"The training of {name} has ended with status {code}; the same command goes on with it."
+                f"The training of {name} has ended with status {code}; the same command goes on with it. If it ends so "
+                "again, leave its set out of --sets, or change the set there: SET+FIELD=VALUE."
             )
         return int(report.readline())
 

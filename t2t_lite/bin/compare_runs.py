@@ -25,13 +25,14 @@ from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir
 from t2t_lite.runs.utilisation import planned_flops
-from t2t_lite.training.recipe import intervals_of, recipe_plan
+from t2t_lite.training.recipe import intervals_of, number_to_average, number_to_keep, recipe_plan
 from t2t_lite.training.trainer import build_model
 
 _FILE = "runs.json"
 _SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
-# These change no update, but which updates' weights are compared; a run that is trained keeps those that it has.
-_OF_WEIGHTS = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopping")
+# These change no update, but which updates' weights are compared, or how fast they are; a run that is trained keeps
+# those that it has.
+_FIXED = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopping", "jit")
 
 
 class Run(NamedTuple):
@@ -94,15 +95,7 @@ class Runs:
     def __init__(self, args: argparse.Namespace, flags: Sequence[str]) -> None:
         self._args, self._flags, self._folder = args, list(flags), Path(args.output_dir)
         self._plans: dict[str, _Plan] = {}
-        try:
-            self._done: dict[str, Any] = json.loads((self._folder / _FILE).read_text("utf-8"))
-        except FileNotFoundError:
-            self._done = {}
-        except ValueError as error:
-            raise DataError(
-                f"{self._folder / _FILE} is damaged ({error}). Delete it: the trainer sees what is done, and only how "
-                "much memory that took and the speeds for --train_minutes are lost."
-            ) from None
+        self._done = _read(self._folder / _FILE)
 
     def plan(self, entries: Sequence[Entry]) -> None:
         """Counts the budgets of all entries, so that an error in one ends the command before any training.
@@ -206,6 +199,26 @@ class Runs:
         return float(kept["flops_per_second"])
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """Returns what runs.json holds, {} if there is none; DataError if it is not what `Runs` writes."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        runs = {name: each for name, each in found.items() if name != _SPEEDS}
+        if not all(type(each["flags"]) is list and type(each["peak_mib"]) is int for each in runs.values()):
+            raise TypeError("a run has no flags or no memory")
+        if not all("flops_per_second" in each for each in found.get(_SPEEDS, {}).values()):
+            raise TypeError("a speed has no number")
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{path} is damaged ({error}). Delete it: the trainer sees what is done, and only how much memory that "
+            "took and the speeds for --train_minutes are lost."
+        ) from None
+    else:
+        return dict(found)
+
+
 def _updates_recipe(hparams: config.HParams) -> dict[str, Any]:
     """Fields of a recipe that its updates depend on: a run may go on with others, and keeps its budget then."""
     fields, values = config.fields(type(hparams)), config.to_dict(hparams)
@@ -218,7 +231,13 @@ def _updates_recipe(hparams: config.HParams) -> dict[str, Any]:
 def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
     cost, split = build_model(spec, store).cost, store.split("train")
     plan = recipe_plan(spec.hparams, split)
-    return _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
+    found = _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
+    if not found.average > 0:
+        raise UsageError(
+            f"{entry.variant}: an update has {found.average:g} FLOPs by the `cost` of its model, {spec.model}. A "
+            "comparison needs the real number; see t2t_lite/models/base.py."
+        )
+    return found
 
 
 def _updates(flag: str, budget: float, each: float, unit: str, variant: str) -> float:
@@ -242,7 +261,13 @@ def _check_run(folder: Path, spec: RunSpec) -> None:
             "cannot be compared. Give another --output_dir."
         )
     new = dataclasses.replace(spec, vocabulary=old.vocabulary)  # the data hold the vocabulary
-    check_same(old, new, folder, fixed=_OF_WEIGHTS)
+    check_same(old, new, folder, fixed=_FIXED)
+    kept, asked = number_to_keep(old.hparams), number_to_average(spec.hparams)
+    if asked > kept:
+        raise UsageError(
+            f"average_checkpoints={asked}, but {folder} has kept only its {kept} newest checkpoints. Give at most "
+            f"{kept}, or another --output_dir."
+        )
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_lite.bin.compare_runs import Run
+from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
-from t2t_lite.runs.open_run import open_runs
 from t2t_lite.training.evaluate import Evaluator, Scores
 
 
@@ -114,7 +114,7 @@ def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, flo
 
 
 def _measured(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Measured:
-    opened = open_runs([run.folder for run in runs], usr_dir=usr_dir)
+    opened = open_to_decode([run.folder for run in runs], usr_dir=usr_dir)
     store, metric = opened.store(), opened.spec.make_problem().make_metric()
     evaluate = Evaluator(opened.model, store, opened.translator, metric)
     dev = evaluate("dev")

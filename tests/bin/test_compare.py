@@ -10,16 +10,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from t2t_lite import registry
 from t2t_lite.bin import compare
 from t2t_lite.bin.compare_table import Row, table
 from t2t_lite.metrics import bleu
+from t2t_lite.models.transformer_cost import TransformerCost
 from tests import commands
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
+WAYS = (  # how a signal is sent, its name, and which one the training gets first
+    (os.kill, "SIGTERM", "SIGHUP"),
+    (os.killpg, "SIGTERM", "SIGTERM"),
+    (os.kill, "SIGINT", "SIGHUP"),
+)
 FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
 
 
@@ -236,8 +244,11 @@ def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
         field = other.partition("=")[0]
         said = refused(sizes=re.sub(rf"{field}=\d", other, sizes))
         assert f"{run} holds a run that was started with other settings:\n  {field}: " in said
-    for other in ("eval_lines=7", "save_minutes=7", "early_stopping=7"):
+    for other in ("eval_lines=7", "save_minutes=7", "early_stopping=7", "jit=on"):
         assert " holds a run that was started with other settings:\n" in refused(f"--hparams={other}", sets="tiny")
+    kept = registry.hparams("tiny").keep_checkpoints
+    said = refused(f"--hparams=average_checkpoints={kept + 1}", sets="tiny")
+    assert f"average_checkpoints={kept + 1}, but {run} has kept only its {kept} newest checkpoints." in said
     said = refused("--hparams=batch_tokens=99")
     assert f"{run} holds a run that was started with other settings:\n  batch_tokens: " in said
     assert " -> 99\nGo on with the old settings, or give another --output_dir." in said
@@ -258,7 +269,28 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
     (tmp_path / "tiny-1").mkdir()
     (tmp_path / "tiny-1" / "hparams.json").write_text("{", "utf-8")
     assert compare.main([*FLAGS, "--sets=tiny", "--train_steps=2", f"--output_dir={tmp_path}"]) == 1
-    assert "The training of tiny-1 has ended with status" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "The training of tiny-1 has ended with status" in said
+    assert "If it ends so again, leave its set out of --sets" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "null", '{"tiny-1": {}}', '{"tiny-1": {"flags": 1, "peak_mib": 1}}', '{"speeds": {"tiny": {}}}', "{"]
+)
+def test_a_damaged_list_of_runs(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs.json").write_text(text, "utf-8")
+    assert compare.main([*FLAGS, "--sets=tiny", "--train_steps=2", f"--output_dir={tmp_path}"]) == 1
+    assert f"error: {tmp_path / 'runs.json'} is damaged (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("budget", ["--train_minutes=1", "--train_steps=2"])
+def test_a_model_that_counts_no_flops_is_refused_before_anything_is_trained(
+    budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(TransformerCost, "forward_flops", lambda self, source, target: 0)
+    assert compare.main([*FLAGS, "--sets=tiny", budget, f"--output_dir={tmp_path}"]) == 2
+    assert "tiny: an update has 0 FLOPs by the `cost` of its model, transformer." in capsys.readouterr().err
+    assert not (tmp_path / "tiny-1").exists()
 
 
 def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
@@ -303,13 +335,16 @@ def test_the_memory_of_a_training_is_its_own() -> None:
     assert 5 < compare_process.train(["--registry_help"], "help") < 120  # that one has not
 
 
-def test_sigterm_ends_the_training_too_which_saves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ways", [WAYS[:2], WAYS[2:]], ids=["sigterm", "sigint"])
+def test_a_signal_ends_the_training_too_which_saves(
+    tmp_path: Path, ways: tuple[tuple[Callable[[int, int], None], str, str], ...]
+) -> None:
     """The training gets it from the command or, as from `timeout`, also from whoever sends it to the whole group."""
     run, out = tmp_path / "tiny-1", tmp_path / "out"
     hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,log_every=1,eval_every=90000,save_every=90000"
     flags = [*FLAGS[:2], f"--hparams={hparams}", "--sets=tiny", "--train_steps=90000", f"--output_dir={tmp_path}"]
     saved = 0
-    for kill, name in ((os.kill, "SIGHUP"), (os.killpg, "SIGTERM")):
+    for kill, sent, name in ways:
         with open(out, "wb") as file:
             command = [sys.executable, "-m", "t2t_lite.bin.compare", *flags]
             process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
@@ -317,8 +352,8 @@ def test_sigterm_ends_the_training_too_which_saves(tmp_path: Path) -> None:
             while _last_step(run) <= saved:
                 assert process.poll() is None, out.read_text()
                 time.sleep(0.05)
-            kill(process.pid, signal.SIGTERM)
-            assert process.wait(60) == 143, out.read_text()
+            kill(process.pid, signal.Signals[sent])
+            assert process.wait(60) == 128 + signal.Signals[sent], out.read_text()
             lines = out.read_text().splitlines()
             saved = _last_step(run)
             assert lines[-2].startswith(f"{name}: step {saved} of 90,000 is done and saved."), lines
