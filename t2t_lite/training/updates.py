@@ -22,7 +22,7 @@ class Updates:
     Args:
         batches: in order, beginning with the batch of the first step.
         learning_rate: of a step, from 1.
-        compilations: is told of each batch that is given to the devices.
+        compilations: watches each batch that is given to the devices.
         log_every: steps between two lines.
         ahead: check an update when the next one has begun, so that the device need not wait for the check. A CPU has
             finished an update when TensorFlow returns: there it would only delay all output.
