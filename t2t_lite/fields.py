@@ -122,31 +122,61 @@ class Field:
 
     def parse(self, text: str) -> Any:
         """Reads a value of the command line; raises UsageError if it is of another type."""
-        if self.kind is bool:
-            words = {"true": True, "1": True, "false": False, "0": False}
-            if text.lower() not in words:
-                raise UsageError(f"hparams: {self.name}={text} is not true or false.")
-            return words[text.lower()]
-        if self.kind in (int, float):
-            try:
-                if self.kind is int and text.lstrip("+-").isdigit():
-                    return int(text)
-                number = float(text)
-                if self.kind is int and number == int(number):
-                    return int(number)
-                if self.kind is float:
-                    return number
-            except (ValueError, OverflowError):
-                pass
-            kind = "an integer" if self.kind is int else "a number"
-            raise UsageError(f"hparams: {self.name}={text:.60} is not {kind}.")
-        if self.kind is not str and typing.get_origin(self.kind) is not Literal:
+        try:
+            return read_value(self.kind, text)
+        except ValueError as error:
+            raise UsageError(f"hparams: {self.name}={text:.60} is not {error}") from None
+        except TypeError:
             raise UsageError(
                 f"hparams: {self.name}={text:.60}: the field is declared as {self.kind}, and only an int, float, bool, "
                 "str or Literal can be given as text. Declare it as one of these."
-            )
-        # A Literal may hold numbers. Text that is none of its choices stays as it is, and is refused by `check`.
-        return next((choice for choice in typing.get_args(self.kind) if str(choice) == text), text)
+            ) from None
+
+
+def read_value(kind: Any, text: str) -> Any:
+    """Reads a value of a type from the text that a command line gives.
+
+    Args:
+        kind: int, float, bool, str or a Literal.
+
+    Raises:
+        ValueError: text of another type. Its message is what was expected, such as "an integer.".
+        TypeError: another `kind`.
+    """
+    if kind is str:
+        return text
+    if kind is bool:
+        words = {"true": True, "1": True, "false": False, "0": False}
+        if text.lower() not in words:
+            raise ValueError("true or false.")
+        return words[text.lower()]
+    if kind is int:
+        return _integer(text)
+    if kind is float:
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError("a number.") from None
+        if not math.isfinite(number):
+            raise ValueError("a finite number.")
+        return number
+    if typing.get_origin(kind) is not Literal:
+        raise TypeError(kind)
+    choices = {str(choice): choice for choice in typing.get_args(kind)}  # a Literal may hold numbers
+    if text not in choices:
+        raise ValueError(f"one of: {', '.join(choices)}.{did_you_mean(text, choices)}")
+    return choices[text]
+
+
+def _integer(text: str) -> int:
+    try:
+        if text.lstrip("+-").isdigit():
+            return int(text)
+        if (number := float(text)) == int(number):  # such as 1e6
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError("an integer.")
 
 
 def fields_of(cls: type, groups: typing.Mapping[type, str]) -> dict[str, Field]:

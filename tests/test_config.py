@@ -104,8 +104,8 @@ def test_several_overrides_at_once_and_none() -> None:
         ("clip_norm=inf", "clip_norm=inf is not a finite number"),
         ("packing=maybe", "packing=maybe is not true or false"),
         ("packing=2", "packing=2 is not true or false"),
-        ("norm=prae", "norm='prae' is not one of: post, pre. Did you mean 'pre'"),
-        ("precision=float16", "precision='float16' is not one of: float32, bfloat16. Did you mean 'bfloat16'"),
+        ("norm=prae", "norm=prae is not one of: post, pre. Did you mean 'pre'"),
+        ("precision=float16", "precision=float16 is not one of: float32, bfloat16. Did you mean 'bfloat16'"),
         ("num_layers=0", "num_layers=0 must be at least 1"),
         ("batch_tokens=-1", "batch_tokens=-1 must be at least 1"),
         ("norm_epsilon=0", "norm_epsilon=0.0 must be at least 1e-12"),
@@ -233,7 +233,7 @@ class _Typed(config.HParams):
 
 def test_a_fields_choices_may_be_numbers() -> None:
     assert config.override(_Typed(), "width=16") == _Typed(width=16)
-    with pytest.raises(UsageError, match="width='160' is not one of: 8, 16. Did you mean '16'"):
+    with pytest.raises(UsageError, match="width=160 is not one of: 8, 16. Did you mean '16'"):
         config.override(_Typed(), "width=160")
 
 

@@ -7,12 +7,11 @@ import re
 import types
 import typing
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from t2t_lite import registry
-from t2t_lite.errors import UsageError, check_options, did_you_mean
-
-_BOOL = {"true": True, "1": True, "false": False, "0": False}
+from t2t_lite.errors import UsageError, check_options
+from t2t_lite.fields import read_value
 
 
 def problem_options(problem: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -69,22 +68,10 @@ def _kind(parameter: inspect.Parameter) -> Any:
 
 
 def _parsed(flag: str, name: str, text: str, kind: Any) -> Any:
-    if typing.get_origin(kind) is Literal:
-        choices = {str(choice): choice for choice in typing.get_args(kind)}
-        if text not in choices:
-            raise UsageError(f"{flag}: {name}={text} is not one of: {', '.join(choices)}.{did_you_mean(text, choices)}")
-        return choices[text]
-    if kind is bool and text.lower() in _BOOL:
-        return _BOOL[text.lower()]
-    if kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    if kind is str:
-        return text
-    expected = {bool: "true or false", int: "an integer", float: "a number"}.get(kind)
-    if expected is None:
+    try:
+        return read_value(kind, text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {name}={text:.60} is not {error}") from None
+    except TypeError:
         kind_name = getattr(kind, "__name__", kind)
-        raise UsageError(f"{flag}: {name} is of the type {kind_name}, which has no form on a command line.")
-    raise UsageError(f"{flag}: {name}={text} is not {expected}.")
+        raise UsageError(f"{flag}: {name} is of the type {kind_name}, which has no form on a command line.") from None

@@ -63,6 +63,7 @@ def _many(monkeypatch: pytest.MonkeyPatch) -> None:
         ([], {}),
         (["number=3,share=1e-2,flag=true"], {"number": 3, "share": 0.01, "flag": True}),
         (["folder=a,b:2,side=right", "plain=8"], {"folder": "a,b:2", "side": "right", "plain": 8}),
+        (["number=2e3"], {"number": 2000}),
         (["folder=x=y, flag = 0"], {"folder": "x=y", "flag": False}),
     ],
 )
@@ -80,6 +81,7 @@ def test_values_are_of_their_parameters_types(texts: list[str], values: dict[str
         (["number=3", "number=4"], "number is given twice: 3 and 4"),
         (["number=3.5"], "number=3.5 is not an integer"),
         (["share=half"], "share=half is not a number"),
+        (["share=nan"], "share=nan is not a finite number"),
         (["flag=maybe"], "flag=maybe is not true or false"),
         (["side=rigth"], r"side=rigth is not one of: left, right\..*right"),
         (["rows=1"], "rows is of the type tuple, which has no form on a command line"),
