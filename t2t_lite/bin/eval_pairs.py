@@ -8,6 +8,7 @@ import json
 import sys
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.errors import DataError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
@@ -27,12 +28,8 @@ def score_pairs(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     threads.set_inter_op_parallelism()
     from t2t_lite.decoding.score import PairScore, score
-    from t2t_lite.ops.int8_product import check_machine
-    from t2t_lite.runs.open_run import open_runs
 
-    if args.precision == "int8":
-        check_machine()
-    run = open_runs(
+    run = open_to_decode(
         folders,
         checkpoint=args.checkpoint,
         usr_dir=args.usr_dir,

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli, eval_scores, eval_trees, problem_metric, run_scores
+from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.errors import UsageError
 from t2t_lite.ops import threads
 
@@ -28,32 +29,33 @@ def score_run(args: argparse.Namespace) -> int:
     cli.load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.metrics.score import scored
-    from t2t_lite.training.evaluate_run import evaluate_run
+    from t2t_lite.training.evaluate import Evaluator
 
-    found = evaluate_run(
+    run = open_to_decode(
         folders,
-        metric=metrics[0],
         usr_dir=args.usr_dir,
-        split=args.split,
         checkpoint=args.checkpoint,
         precision=args.precision,
         beam_size=args.beam_size,
         length_penalty=args.length_penalty,
         max_source_length=args.max_source_length,
     )
-    facts = {"checkpoint": found.checkpoint, "split": found.split, "loss": found.loss, "perplexity": found.perplexity}
+    store = run.store()
+    split = args.split or ("test" if "test" in store.splits() else "dev")
+    found = Evaluator(run.model, store, run.translator, metrics[0])(split)
+    facts = {"checkpoint": run.checkpoint, "split": split, "loss": found.loss, "perplexity": found.perplexity}
     if trees:
         from t2t_lite.metrics import bracketing
 
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
         eval_trees.explain_faults(args, trees_found)
-        run_scores.save_scores(folders, found, [trees_found.score()])
+        run_scores.save_scores(folders, run, store, split, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
     eval_scores.warn_of_references(args, found.references, *_of_problem(problem))
     scores = [scored(metric, found.hypotheses, found.references) for metric in metrics]
-    run_scores.save_scores(folders, found, scores)
+    run_scores.save_scores(folders, run, store, split, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
 

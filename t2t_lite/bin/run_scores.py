@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from t2t_lite.data.store import Store
     from t2t_lite.metrics.score import Score
-    from t2t_lite.training.evaluate_run import RunScores
+    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
+    from t2t_lite.training.evaluate import Scores
 
 
-def save_scores(folders: Sequence[str], found: RunScores, scores: Sequence[Score]) -> None:
+def save_scores(
+    folders: Sequence[str],
+    run: OpenRun | OpenEnsemble,
+    store: Store,
+    split: str,
+    found: Scores,
+    scores: Sequence[Score],
+) -> None:
     """Writes the scores into the run's folder and prints which ones they replace; an ensemble's are not kept."""
     from t2t_lite.runs import scores_file
 
@@ -19,18 +28,18 @@ def save_scores(folders: Sequence[str], found: RunScores, scores: Sequence[Score
         print("These scores are of an ensemble; they are kept in no run's folder.", file=sys.stderr)
         return
     [output_dir] = folders
-    old = scores_file.read_scores(output_dir, found.split)
+    old = scores_file.read_scores(output_dir, split)
     try:
         new = [score.as_dict() for score in scores]
         path = scores_file.write_scores(
             output_dir,
-            found.split,
-            found.checkpoint,
+            split,
+            run.checkpoint,
             found.hypotheses,
             found.loss,
             new,
-            found.decoding,
-            found.data,
+            run.translator.settings,
+            store.checksum,
         )
     except OSError as error:  # the run may be somebody else's
         print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)
