@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import glob
 import hashlib
@@ -14,11 +15,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
-
-try:
-    import fcntl
-except ImportError:  # not a Unix system
-    fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger("t2t_lite")
 _ASIDE, _LOCK = ".partial.", "lock"  # names of temporary folders, and of the file in each whose lock says: alive
@@ -73,13 +69,10 @@ def _open_locked(path: Path) -> IO[bytes]:
 
 
 def _lock(file: IO[bytes], *, wait: bool) -> bool:
-    """Returns whether the file is locked now; False: another process holds the lock, or the system has no locks."""
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-    except OSError:
-        pass
+    """Returns whether the file is locked now; False: another process holds the lock, or the file system has none."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
     return False
 
 
@@ -93,16 +86,12 @@ def lock_or_warn(file: IO[Any], name: Path, others: str) -> None:
     Raises:
         BlockingIOError: another process holds the lock.
     """
-    reason: str | None = "not a Unix system"
     try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError as error:  # some network file systems have no locks
-        reason = error.strerror
-    _log.warning("%s cannot be locked (%s); see to it that no other %s writes there.", name, reason, others)
+        _log.warning("%s cannot be locked (%s); see to it that no other %s writes there.", name, error.strerror, others)
 
 
 def _remove_stale(path: Path) -> None:

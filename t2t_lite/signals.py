@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
-)  # SIGHUP: the terminal has gone
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal has gone
 _LAST = "this step is the last, and is saved; a second signal ends at once."
 _INTERRUPTED = "interrupted; what was saved before is there."
 
@@ -113,7 +111,7 @@ class StopSignals:
             if number[0] not in SIGNALS:
                 continue
             signals += 1
-            if signals > 1 and number[0] == getattr(signal, "SIGHUP", None):
+            if signals > 1 and number[0] == signal.SIGHUP:
                 continue  # a closing terminal sends it once, and its shell again
             if signals > 1:
                 os._exit(128 + number[0])

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite import files
-from t2t_lite.files import asides, file_lock, lock_or_warn, replace_file, sha256_of, staging_dir
+from t2t_lite.files import asides, file_lock, replace_file, sha256_of, staging_dir
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -75,17 +74,6 @@ def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
         with file_lock(tmp_path / "data"):
             assert asides(tmp_path / "data") == [tmp_path / ".data.partial-99999"]
     assert caplog.messages == [f"{tmp_path / 'data'} cannot be locked; see to it that no other process writes there."]
-
-
-def test_a_system_without_locks_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(files, "fcntl", None)
-    with open(tmp_path / "lock", "wb") as file:
-        lock_or_warn(file, tmp_path, "trainer")
-    assert caplog.messages == [
-        f"{tmp_path} cannot be locked (not a Unix system); see to it that no other trainer writes there."
-    ]
 
 
 def test_a_checksum_is_of_the_whole_file(tmp_path: Path) -> None:
