@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.bin import cli, output, problem_flags, progress, recipe_flags
+from t2t_lite.bin import cli, output, problem_flags, recipe_flags
+from t2t_lite.bin.preparation_bar import preparation_bar
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -50,7 +51,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.data.prepare import prepare
 
     vocabularies = None if args.vocabulary is None else given_vocabulary.load(args.vocabulary)
-    with progress.preparation_bar() as show:
+    with preparation_bar() as show:
         store = prepare(
             problem,
             args.data_dir,

@@ -10,7 +10,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, going_on, output, problem_flags, progress, recipe_flags, show, start_flags, streams
+from t2t_lite.bin import cli, going_on, output, problem_flags, recipe_flags, show, start_flags, streams
+from t2t_lite.bin.preparation_bar import preparation_bar
 from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
 from t2t_lite.errors import DataError, UsageError
@@ -252,7 +253,7 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.runs.run_data import prepare_run_data, write_vocabularies
     from t2t_lite.runs.run_dir import write_run
 
-    with progress.preparation_bar() as show:
+    with preparation_bar() as show:
         spec, store = prepare_run_data(
             spec, args.output_dir, again=args.prepare_again, num_workers=args.num_workers, progress=show
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 from t2t_lite.data.cleaning import one_language
 from t2t_lite.data.origin import UNKNOWN, Origin, SourceFile, find_origin, paths_of, read_origin, write_origin
-from t2t_lite.data.samples import Progress, read_pairs, reported, text_checksum
+from t2t_lite.data.samples import OnPairs, read_pairs, reported, text_checksum
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
@@ -61,7 +61,7 @@ def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[s
 
 
 def compare(
-    store: Store, problem: Problem, vocabularies: Vocabularies | None, progress: Progress, *, trained: bool = False
+    store: Store, problem: Problem, vocabularies: Vocabularies | None, progress: OnPairs, *, trained: bool = False
 ) -> Comparison:
     """Compares a store with its problem as it is now; reads text only where files and code leave the answer open.
 
@@ -219,7 +219,7 @@ def _file_change(split: str, old: SourceFile | None, new: SourceFile) -> str:
     return f"  {split}: {new.path} has other content, of the same size" if old.sha256 != new.sha256 else ""
 
 
-def _text_changes(store: Store, problem: Problem, progress: Progress) -> list[str]:
+def _text_changes(store: Store, problem: Problem, progress: OnPairs) -> list[str]:
     """Compares all of the text with the checksums in the manifest."""
     changes = []
     splits = store.manifest["splits"]

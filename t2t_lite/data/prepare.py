@@ -16,7 +16,7 @@ from t2t_lite.data import given_vocabulary, identity
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.origin import find_origin, to_json
-from t2t_lite.data.samples import Progress, TrainingText, read_pairs, reported, text_checksum
+from t2t_lite.data.samples import OnPairs, TrainingText, read_pairs, reported, text_checksum
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.errors import DataError, UsageError
@@ -41,7 +41,7 @@ def prepare(
     force: bool = False,
     again: bool = False,
     known: str | None = None,
-    progress: Progress | None = None,
+    progress: OnPairs | None = None,
 ) -> Store:
     """Returns the store `data_dir`/NAME of `problem`; makes it if it is not there yet.
 
@@ -124,7 +124,7 @@ def _existing(
     problem: Problem,
     folder: Path,
     vocabularies: Vocabularies | None,
-    progress: Progress,
+    progress: OnPairs,
     known: str | None,
     again: bool = False,
 ) -> Store | None:
@@ -149,7 +149,7 @@ def _write(
     writer: StoreWriter,
     verdicts: IO[bytes],
     num_workers: int,
-    progress: Progress,
+    progress: OnPairs,
 ) -> None:
     origin = find_origin(problem, splits)  # before the text is read: a file changed meanwhile counts as changed
     # The small splits first: a fault in them shows before the long work on train.
@@ -195,7 +195,7 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter) -> None:
             file.write(line.encode() + b"\n")
 
 
-def _train_vocabularies(problem: Problem, text: TrainingText, progress: Progress) -> Vocabularies:
+def _train_vocabularies(problem: Problem, text: TrainingText, progress: OnPairs) -> Vocabularies:
     def train(sides: slice, kind: str) -> Vocabulary:
         pairs = reported(text.read(), progress, "vocabulary")
         return train_vocabulary(
@@ -219,7 +219,7 @@ def _write_ids(
     chunks: Iterable[tuple[Side, Side]],
     vocabularies: tuple[AnyVocabulary, AnyVocabulary],
     writer: StoreWriter,
-    progress: Progress,
+    progress: OnPairs,
 ) -> dict[str, Any]:
     sides = [
         SequenceWriter(writer, f"{split}.{side}", vocabulary.size, vocabulary.unknown)

@@ -14,7 +14,7 @@ from t2t_lite.data.encode import Pair
 from t2t_lite.errors import DataError
 from t2t_lite.problem import Problem
 
-Progress = Callable[[int, str], None]  # (pairs done, what is being done)
+OnPairs = Callable[[int, str], None]  # (pairs done, what is being done)
 
 _REPORT_EVERY = 10_000  # pairs
 
@@ -51,7 +51,7 @@ def read_pairs(problem: Problem, split: str) -> Iterator[Pair]:
         yield pair[0], pair[1]
 
 
-def reported(pairs: Iterator[Pair], progress: Progress, label: str) -> Iterator[Pair]:
+def reported(pairs: Iterator[Pair], progress: OnPairs, label: str) -> Iterator[Pair]:
     """Yields the pairs and reports now and then how many there were."""
     for number, pair in enumerate(pairs):
         if number % _REPORT_EVERY == 0:
@@ -87,7 +87,7 @@ def text_checksum(pairs: Iterator[Pair] | list[Pair]) -> TextChecksum:
 class TrainingText:
     """The training pairs that are used: those with text on both sides, cleaned if the problem asks for that."""
 
-    def __init__(self, problem: Problem, verdicts: IO[bytes], progress: Progress) -> None:
+    def __init__(self, problem: Problem, verdicts: IO[bytes], progress: OnPairs) -> None:
         self._problem = problem
         self._empty = 0
         self._marked: Counter[tuple[bool, bool]] = Counter()  # pairs by whether source and target hold the mark

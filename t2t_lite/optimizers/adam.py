@@ -44,14 +44,10 @@ class Adam(Optimizer):
         """Two as large as the weight."""
         return {"m": shape, "v": shape}
 
-    def corrected_rate(self, learning_rate: float, step: int) -> float:
+    def numbers(self, learning_rate: float, step: int) -> tuple[float]:
         """The learning rate of update number `step`, from 1, with both bias corrections in it."""
         t = step - self.start
-        return learning_rate * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)
-
-    def numbers(self, learning_rate: float, step: int) -> tuple[float]:
-        """The corrected rate."""
-        return (self.corrected_rate(learning_rate, step),)
+        return (learning_rate * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t),)
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
         """The rule; TensorFlow's kernel, which `apply` calls, computes the same in one pass."""

@@ -220,8 +220,8 @@ def test_a_reset_optimizer_counts_its_steps_from_the_reset_also_after_a_restart(
     assert all((moment.numpy() == 0).all() for moment in (*setup.adam.m, *setup.adam.v))
     assert all((variable.numpy() == 100).all() for variable in setup.adam.variables)
     fresh = Adam([], 0.9, 0.98, 1e-9)
-    assert setup.adam.corrected_rate(1e-3, 101) == fresh.corrected_rate(1e-3, 1)
+    assert setup.adam.numbers(1e-3, 101) == fresh.numbers(1e-3, 1)
     setup.checkpoints.save(100)
     later = Setup(model, tmp_path)
     assert later.checkpoints.resume() == 100
-    assert later.adam.corrected_rate(1e-3, 103) == fresh.corrected_rate(1e-3, 3)
+    assert later.adam.numbers(1e-3, 103) == fresh.numbers(1e-3, 3)

@@ -1,4 +1,4 @@
-"""Progress of the commands: a bar on a terminal, plain lines elsewhere."""
+"""Progress of preparing data: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
