@@ -41,6 +41,25 @@ class Connection(Protocol):
 PROTOCOLS: dict[str, type[Rest] | type[Rpc]] = {"rest": Rest, "grpc": Rpc}
 
 
+class _Source:
+    """Iterator that ends where reading `lines` raises an error, and keeps the error."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        while True:
+            try:
+                line = next(self._lines)
+            except StopIteration:
+                return
+            except Exception as error:
+                self.error = error
+                return
+            yield line
+
+
 class ServerTranslator:
     """Translates lines with a model that TensorFlow Serving serves; threads may share it.
 
@@ -130,7 +149,8 @@ class ServerTranslator:
     def stream(self, lines: Iterable[str], *, nbest: int = 1) -> Iterator[tuple[str, list[ServedHypothesis]]]:
         """Yields (line, its hypotheses) in order, as answers arrive; otherwise like `translate`.
 
-        It reads ahead at most the lines of twice as many requests as may be under way.
+        It reads ahead at most the lines of twice as many requests as may be under way. An error of `lines` itself is
+        raised after the hypotheses of all lines before it.
         """
         if isinstance(lines, str):
             raise UsageError("Give a list of lines, not one string.")
@@ -138,9 +158,10 @@ class ServerTranslator:
             raise UsageError(f"nbest={nbest} must be at least 1.")
         waiting: collections.deque[tuple[list[str], concurrent.futures.Future[list[list[ServedHypothesis]]]]]
         waiting = collections.deque()
-        source = iter(lines)
+        source = _Source(lines)
+        left = iter(source)
         try:
-            while batch := list(itertools.islice(source, self._batch_size)):
+            while batch := list(itertools.islice(left, self._batch_size)):
                 waiting.append((batch, self._pool.submit(self._answer, batch, nbest)))
                 # With one request at a time, its answer comes before more lines are read, as a conversation needs.
                 while waiting and (len(waiting) >= 2 * self._concurrency - 1 or waiting[0][1].done()):
@@ -148,6 +169,8 @@ class ServerTranslator:
                     yield from zip(done, answer.result(), strict=True)
             for done, answer in waiting:
                 yield from zip(done, answer.result(), strict=True)
+            if source.error is not None:
+                raise source.error
         finally:
             for _, answer in waiting:
                 answer.cancel()

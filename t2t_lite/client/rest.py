@@ -111,27 +111,43 @@ class Rest:
         raise self._refusal(status, data)
 
     def _exchange(self, method: str, path: str, body: bytes | None, timeout: float) -> tuple[int, str, bytes]:
-        """Sends a request and returns the answer's status, Location and body."""
-        deadline = time.monotonic() + timeout
-        while True:
-            connection, kept = self._take()
-            whole = False
-            try:
-                self._open(connection, deadline)
-                connection.request(method, path, body, {"Content-Type": "application/json"})
-                answer = _read(connection, deadline)
-                whole = True
-                return answer
-            except _STALE:
-                if not kept:
-                    raise
-            finally:
-                self._put_back(connection, whole)
+        """Sends a request and returns the answer's status, Location and body.
 
-    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
-        """Returns a connection for this thread alone, and whether it was used before."""
+        A kept connection that ends without an answer may have been closed before, so the request is sent once more.
+        """
+        deadline = time.monotonic() + timeout
+        connection, kept = self._take()
+        try:
+            return self._once(connection, method, path, body, deadline)
+        except _STALE:
+            if not kept:
+                raise
+        connection, _ = self._take(fresh=True)
+        return self._once(connection, method, path, body, deadline)
+
+    def _once(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, deadline: float
+    ) -> tuple[int, str, bytes]:
+        whole = False
+        try:
+            self._open(connection, deadline)
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            answer = _read(connection, deadline)
+            whole = True
+            return answer
+        finally:
+            self._put_back(connection, whole)
+
+    def _take(self, *, fresh: bool = False) -> tuple[http.client.HTTPConnection, bool]:
+        """Returns a connection for this thread alone, and whether it was used before.
+
+        Args:
+            fresh: a new one; those that are kept are closed, as the server has probably closed them, too.
+        """
         host, port = self._target.host, self._target.port
         with self._lock:
+            while fresh and self._idle:
+                self._idle.pop().close()
             kept = bool(self._idle)
             if kept:
                 connection = self._idle.pop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -195,8 +196,10 @@ class Translator(LineTranslator):
         self.length_penalty, self.extra_length = length_penalty, extra_length
         self.prepack = False
         self.sampling: Sampling | None = None
-        # One graph for all shapes.
-        self.search_graph = tf.function(self.search, input_signature=SEARCH_SIGNATURE, autograph=False)
+        # One graph for all shapes. The partial is another function for each translator; of a method, TensorFlow counts
+        # the graphs of all translators together, and warns of retracing.
+        search = functools.partial(self.search)
+        self.search_graph = tf.function(search, input_signature=SEARCH_SIGNATURE, autograph=False)
 
     @classmethod
     def from_hparams(

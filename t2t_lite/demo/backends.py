@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MAX_PIECES = 120  # nobody can read a picture of more, and the weights grow with the square
 _TIMEOUT = 60.0  # seconds that a server may take
-_BATCH_SIZE = 8  # lines of a request; an export's warm-up has as many, so every server takes them
 
 
 class Backend(Protocol):
@@ -98,7 +97,7 @@ class Server:
         with contextlib.ExitStack() as stack:
             self._rest = stack.enter_context(contextlib.closing(Rest(target)))
             self._translator = stack.enter_context(
-                client.ServerTranslator(server, model, concurrency=1, batch_size=_BATCH_SIZE, timeout=_TIMEOUT)
+                client.ServerTranslator(server, model, batch_size=1, timeout=_TIMEOUT)  # every server takes one line
             )
             outputs = self._rest.predict("nbest", ["a"], _TIMEOUT).get("outputs")  # as many as the beam size
             if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):

@@ -1,6 +1,7 @@
 """The Python interface compared with the commands: a run gives the same translations, scores and attention."""
 
 import json
+import logging
 import os
 import platform
 import shutil
@@ -40,6 +41,15 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
 def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
     found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
     assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)
+
+
+def test_settings_tried_one_after_the_other_bring_no_advice_of_tensorflow(
+    run: LoadedRun, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
+    for extra_length in range(1, 8):
+        run.translate(LINES[:1], beam_size=1, extra_length=extra_length)
+    assert "retracing" not in caplog.text
 
 
 def test_the_n_best_fall_in_score(run: LoadedRun) -> None:

@@ -1,5 +1,6 @@
 """The client against real endpoints: its requests, the order of its answers, its retries."""
 
+import itertools
 import math
 import random
 import threading
@@ -11,7 +12,7 @@ import pytest
 from t2t_lite.client import client, errors
 from t2t_lite.client.client import ServerTranslator
 from t2t_lite.client.response import ServedHypothesis
-from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.errors import DataError, T2TError, UsageError
 from tests.serving.served_model import Fault
 from tests.serving.server import Server
 
@@ -117,6 +118,18 @@ def test_a_conversation_answers_each_line_before_it_reads_the_next(server: Serve
         for count, (line, _) in enumerate(translator.stream(lines()), start=1):
             assert read[-1] == line
             assert len(read) == count
+
+
+def test_lines_before_one_that_cannot_be_read_are_translated(server: Server) -> None:
+    def lines() -> Iterator[str]:
+        yield from (f"{number} is" for number in range(10))
+        raise DataError("line 11 is none")
+
+    with ServerTranslator(server.rest, "toy", batch_size=3) as translator:
+        answers = translator.stream(lines())
+        assert [line for line, _ in itertools.islice(answers, 10)] == [f"{number} is" for number in range(10)]
+        with pytest.raises(DataError, match="line 11"):
+            next(answers)
 
 
 BUSY = Fault(code="UNAVAILABLE", message="full")

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import http.server
 import socket
 import threading
 import time
@@ -45,6 +46,40 @@ def test_a_kept_connection_that_the_server_has_closed_is_replaced() -> None:
         for _ in range(3):
             assert translator.translate(["a"])[0][0].text == "a"
             time.sleep(0.05)
+
+
+class _Fragile(http.server.BaseHTTPRequestHandler):
+    """Answers after a while; a request with "end" in it ends its connection without an answer."""
+
+    protocol_version = "HTTP/1.1"
+    ended = 0
+
+    def do_POST(self) -> None:
+        if b"end" in self.rfile.read(int(self.headers["Content-Length"])):
+            type(self).ended += 1
+            self.close_connection = True
+            return
+        time.sleep(0.2)
+        self.wfile.write(OK)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_a_request_that_ends_its_connection_is_sent_at_most_twice() -> None:
+    _Fragile.ended = 0
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Fragile) as fragile:
+        threading.Thread(target=fragile.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{fragile.server_address[1]}"
+        with ServerTranslator(address, "toy", batch_size=1, concurrency=4) as translator:
+            translator.translate(["a"] * 8)  # four connections are kept
+            with pytest.raises(NoAnswerError, match="closed the connection"):
+                translator.translate(["end"])
+            assert _Fragile.ended == 2
+            with pytest.raises(NoAnswerError, match="closed the connection"):
+                translator.translate(["end"])  # on a new connection
+            assert _Fragile.ended == 3
+        fragile.shutdown()
 
 
 class _NewerResponse(http.client.HTTPResponse):
