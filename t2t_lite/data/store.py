@@ -89,6 +89,8 @@ class Store:
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
         self.manifest = manifest
+        self._splits: dict[str, TokenSplit] = {}
+        self._texts: dict[str, tuple[list[str], list[str]]] = {}
 
     @functools.cached_property
     def source_vocabulary(self) -> AnyVocabulary:
@@ -124,18 +126,25 @@ class Store:
         return tuple(self.manifest["splits"])
 
     def split(self, name: str) -> TokenSplit:
-        """Returns the ids of a split; DataError where there is no such split."""
-        facts = self._facts(name)
-        source, target = (self._tokens(name, side, facts) for side in SIDES)
-        return TokenSplit(source, target)
+        """Returns the ids of a split; DataError where there is no such split.
+
+        Its files are opened once: what is mapped stays as it is when a new store takes the place of this one.
+        """
+        if name not in self._splits:
+            facts = self._facts(name)
+            source, target = (self._tokens(name, side, facts) for side in SIDES)
+            self._splits[name] = TokenSplit(source, target)
+        return self._splits[name]
 
     def text(self, name: str) -> tuple[list[str], list[str]]:
-        """Returns (sources, targets) of dev or test as the problem gave them."""
-        facts = self._facts(name)
-        if not facts["text"]:
-            raise DataError(f"{self.folder} holds the text of dev and test only, not of {name}.")
-        sources, targets = (self._text(name, side, facts["pairs"]) for side in SIDES)
-        return sources, targets
+        """Returns (sources, targets) of dev or test as the problem gave them; read once, as the ids."""
+        if name not in self._texts:
+            facts = self._facts(name)
+            if not facts["text"]:
+                raise DataError(f"{self.folder} holds the text of dev and test only, not of {name}.")
+            sources, targets = (self._text(name, side, facts["pairs"]) for side in SIDES)
+            self._texts[name] = sources, targets
+        return self._texts[name]
 
     def verify(self) -> None:
         """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""

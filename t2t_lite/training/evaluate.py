@@ -89,7 +89,7 @@ class Evaluator:
 
     Args:
         model: a `models.base.Model`.
-        store: the prepared data.
+        store: the prepared data; dev and test are opened now, and stay as they are if others take their place.
         translator: decodes with the same model.
         metric: as `Problem.make_metric` returns it.
 
@@ -99,6 +99,10 @@ class Evaluator:
 
     def __init__(self, model: Any, store: Store, translator: Translator, metric: CorpusMetric) -> None:
         self._store, self._translator, self._metric = store, translator, metric
+        for split in store.splits():
+            if split != "train":
+                store.split(split)
+                store.text(split)
         kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # a problem's own metric
         self._kind = kind if f"dev_{kind}".startswith(SCORES) else "score"  # as a run that goes on finds it again
 

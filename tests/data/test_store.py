@@ -158,3 +158,13 @@ def test_writing_again_replaces_the_store(store: Store) -> None:
     again = _write(store.folder, 100, [[4, 1], [1], [1], [1]])
     assert again.split("dev").source[0].tolist() == [4, 1]
     assert [path.name for path in store.folder.parent.iterdir()] == ["store"]
+
+
+def test_what_was_opened_stays_as_it_was_when_the_store_is_replaced(store: Store) -> None:
+    before, text = store.split("dev"), store.text("dev")
+    _write(store.folder, 100, [[4, 1], [1], [1], [1]])
+    assert store.split("dev") is before
+    assert [ids.tolist() for ids in before.source] == [ids.tolist() for ids in before.target] == _SEQUENCES
+    (store.folder / "dev.source.txt").write_text("others\n")
+    assert store.text("dev") is text
+    assert text == (_TEXT, _TEXT)

@@ -8,7 +8,8 @@ the metrics or another of its files. It may be killed in this way a second time.
 run is exported, killed during the export, and exported again. The seed of a run decides all of this. The result of the
 run is compared with that of an undisturbed run, bit for bit.
 
-The signals come from an audit hook of the process itself, so that they hit the call they are meant for.
+The signals come from an audit hook of the process itself, so that they hit the call they are meant for. An evaluation
+opens no file as it begins; there the process raises an audit event of its own.
 """
 
 import argparse
@@ -24,14 +25,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t_lite import progress
 from t2t_lite.export.export_folder import versions
 from tests import commands
 from tests.faults.kills import FLAGS, digest
 from tests.faults.material import LARGE, SMALL, write_corpus
 
-# An evaluation begins by reading dev twice, because its checksum is compared. There are up to five evaluations,
-# including those at the end.
-EVALUATION, EVALUATIONS = "/text2text/dev.source.txt", 10
+# What an evaluation shows as it begins (`announce`). There are up to five of dev, including those at the end.
+EVALUATION, EVALUATIONS = "translating dev", 5
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # What a process writes when it is killed: part of a path that its system calls name, and how many such calls it makes.
 TARGETS = {
@@ -50,6 +51,8 @@ TARGETS = {
     "dev.hyp.txt": ("dev.hyp.txt", 4),
 }
 EXPORT = ("export", 40)
+SHOWN = "tests.shown"
+EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.listdir", "shutil.rmtree", SHOWN)
 MODULE = "tests.faults.sequences"
 
 
@@ -159,14 +162,24 @@ def aimed(number: int, path: str, call: int) -> None:
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal seen
-        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.listdir", "shutil.rmtree") and any(
-            path in argument for argument in map(str, arguments[:2])
-        ):
+        if event in EVENTS and any(path in argument for argument in map(str, arguments[:2])):
             seen += 1
             if seen == call:
                 os.kill(os.getpid(), number)
 
     sys.addaudithook(hook)
+    announce()
+
+
+def announce() -> None:
+    """Makes every progress that is shown from now on raise an audit event with its task."""
+    show = progress.Progress.__init__
+
+    def announced(self: progress.Progress, total: int, unit: str, task: str = "", **options: bool) -> None:
+        sys.audit(SHOWN, task)
+        show(self, total, unit, task, **options)
+
+    progress.Progress.__init__ = announced
 
 
 def main() -> None:

@@ -114,6 +114,24 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     ]
 
 
+def test_data_prepared_again_meanwhile_leave_a_models_scores_as_they_were(
+    make_model: Callable[..., Any], tmp_path: Path
+) -> None:
+    def made(vocab_size: int, dev_size: int) -> Store:
+        problem = registry.problem("toy_ende", train_size=120)
+        problem.dev_size, problem.test_size, problem.vocab_size = dev_size, 4, vocab_size
+        return prepare(problem, tmp_path, num_workers=1, again=True)
+
+    store = made(300, 6)
+    model = make_model(store.source_vocabulary.size)
+    translator = Translator(model, store.source_vocabulary, store.target_vocabulary, **OPTIONS)
+    one, other = (Evaluator(model, store, translator, bleu.metric("bleu")) for _ in range(2))
+    before = one("dev")
+    assert made(250, 5).folder == store.folder
+    assert dataclasses.asdict(other("dev")) == dataclasses.asdict(before)
+    assert len(other("test").hypotheses) == 4  # opened when the evaluator was made, like dev
+
+
 def test_where_all_pairs_are_too_long_there_is_no_loss(
     model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
