@@ -37,7 +37,8 @@ class Console:
             disable=quiet or not self._is_terminal,
             smoothing=0.05,
         )
-        self._first_step, self._paused = first_step, 0.0
+        self._first_step, self._saving = first_step, 0.0
+        self._evaluating = 0.0  # seconds of the evaluations to come
         self._reports, self._seconds_per_step = 0, 0.0
         self._shapes: set[Hashable] = set()
         self._times: list[float] | None = []  # None: the estimate has been made
@@ -67,15 +68,19 @@ class Console:
         self._bar.set_postfix_str(f"{text}, {more}", refresh=False)
         if self._quiet or self._is_terminal:
             return
-        # Evaluations and checkpoints count with their share so far.
-        share = self._paused / (step - self._first_step + 1)
+        # Checkpoints count with their share so far. Evaluations must not: one may come right after a restart.
+        share = self._saving / (step - self._first_step + 1)
         steps = self._train_steps - step
-        left = f", about {time_left(steps * (self._seconds_per_step + share))}" if steps > 0 else ""
+        to_come = steps * (self._seconds_per_step + share) + self._evaluating
+        left = f", about {time_left(to_come)}" if steps > 0 else ""
         print(f"step {step:,} of {self._train_steps:,}: {text}{left}", file=sys.stderr, flush=True)
 
-    def add_paused(self, seconds: float) -> None:
-        """Records the seconds spent on evaluations and checkpoints."""
-        self._paused += seconds
+    def add_paused(self, seconds: float, evaluations: int | None = None) -> None:
+        """Records the seconds of a checkpoint, or of an evaluation that so many `evaluations` are to follow."""
+        if evaluations is None:
+            self._saving += seconds
+        else:
+            self._evaluating = seconds * evaluations  # the newest one knows best how long the others will take
 
     def leave_out(self, seconds: float) -> None:
         """Leaves `seconds` out of the time of the update that is counted next."""

@@ -151,19 +151,23 @@ class Report:
         """Prints a line on standard error without breaking the progress bar."""
         self._console.warn(text)
 
-    def pause(self) -> Pause:
-        """A context whose time does not count as training."""
-        return Pause(self)
+    def pause(self, evaluations: int | None = None) -> Pause:
+        """A context whose time does not count as training.
+
+        Args:
+            evaluations: how many are to follow this one; None: it is a checkpoint that is saved.
+        """
+        return Pause(self, evaluations)
 
     def close(self) -> None:
         """Ends the progress bar and the event file."""
         self._console.close()
         self._board.close()
 
-    def add_paused(self, seconds: float) -> None:
-        """Leaves `seconds` out of the next line's speed."""
+    def add_paused(self, seconds: float, evaluations: int | None) -> None:
+        """Leaves `seconds` out of the next line's speed; see `pause`."""
         self._paused += seconds
-        self._console.add_paused(seconds)
+        self._console.add_paused(seconds, evaluations)
 
     def leave_out(self, seconds: float) -> None:
         """Leaves `seconds` out of the next line's speed and of the time left, as they will not come again."""
@@ -194,14 +198,14 @@ class Report:
 class Pause:
     """See `Report.pause`."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, report: Report, evaluations: int | None) -> None:
+        self._report, self._evaluations = report, evaluations
 
     def __enter__(self) -> None:
         self._start = time.perf_counter()
 
     def __exit__(self, *error: object) -> None:
-        self._report.add_paused(time.perf_counter() - self._start)
+        self._report.add_paused(time.perf_counter() - self._start, self._evaluations)
 
 
 def _forget_after(path: Path, step: int) -> None:

@@ -39,6 +39,10 @@ class Intervals:
         """Whether an evaluation follows update `step`."""
         return step > 0 and (step % self.eval_every == 0 or step == self.train_steps)
 
+    def evaluations_after(self, step: int) -> int:
+        """How many evaluations follow that after update `step`."""
+        return math.ceil(self.train_steps / self.eval_every) - math.ceil(step / self.eval_every)
+
     def saves(self, step: int, minutes: float) -> bool:
         """Whether a checkpoint follows update `step`, `minutes` after the last one."""
         return (self.save_every > 0 and step % self.save_every == 0) or 0 < self.save_minutes <= minutes
@@ -74,7 +78,7 @@ class Evaluations:
 
     def make(self, step: int, stop: StopSignals) -> None:
         """Evaluates, or leaves that to the next start if a signal comes."""
-        with self._report.pause(), contextlib.suppress(Stopped):
+        with self._report.pause(self._intervals.evaluations_after(step)), contextlib.suppress(Stopped):
             if self._workers.is_chief:
                 self._make(step, stop)
         self._workers.barrier()

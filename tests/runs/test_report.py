@@ -275,13 +275,17 @@ def test_the_time_left_has_evaluations_in_it_but_not_the_first_reports_tracing(
     console = Console(1, 1100, quiet=False)
     console.report(100, 100, seconds=5000.0, text="slow", more="")
     console.report(200, 100, seconds=100.0, text="fast", more="")
-    console.add_paused(300.0)
-    console.report(300, 100, seconds=100.0, text="with an evaluation", more="")
+    console.add_paused(300.0, evaluations=3)
+    console.add_paused(60.0)
+    console.report(300, 100, seconds=100.0, text="after an evaluation and a checkpoint", more="")
+    console.add_paused(200.0, evaluations=1)
+    console.report(400, 100, seconds=100.0, text="one evaluation is to come", more="")
     console.close()
     lines = _err(capsys)
     assert lines[1] == "step 200 of 1,100: fast, about " + time_left(900.0)
-    assert lines[2] == "step 300 of 1,100: with an evaluation, about " + time_left(800 * (1 + 300 / 300))
-    assert "26 min 40 s left, until " in lines[2]
+    assert lines[2].endswith(" checkpoint, about " + time_left(800 * (1 + 60 / 300) + 3 * 300))
+    assert "31 min 00 s left, until " in lines[2]
+    assert lines[3].endswith(" to come, about " + time_left(700 * (1 + 60 / 400) + 200))
 
 
 def test_the_whole_time_is_said_once_after_updates_of_shapes_seen_before(
