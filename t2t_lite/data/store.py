@@ -178,8 +178,12 @@ class Store:
         dtype = np.dtype(facts[side]["dtype"])
         data = np.memmap(self.folder / f"{name}.{side}.ids", dtype=dtype, mode="r")
         offsets = np.memmap(self.folder / f"{name}.{side}.offsets", dtype="<i8", mode="r")
+        if (len(offsets) - 1, len(data)) != (facts["pairs"], facts[side]["ids"]):  # open_store has compared the sizes
+            raise DataError(
+                f"{self.folder} was prepared again after this command had begun to use it. Start the command again."
+            )
         ends = int(offsets[0]), int(offsets[-1])
-        if len(offsets) != facts["pairs"] + 1 or ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
+        if ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
             raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
         vocabulary = self.source_vocabulary if side == "source" else self.target_vocabulary
         return Tokens(data, offsets, vocabulary.size, self.folder / f"{name}.{side}.ids")

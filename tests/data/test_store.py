@@ -168,3 +168,9 @@ def test_what_was_opened_stays_as_it_was_when_the_store_is_replaced(store: Store
     (store.folder / "dev.source.txt").write_text("others\n")
     assert store.text("dev") is text
     assert text == (_TEXT, _TEXT)
+
+
+def test_a_store_that_was_replaced_before_a_split_was_opened_is_refused(store: Store) -> None:
+    _write(store.folder, 100, [[4, 1], [1], [1], [1]])  # as many pairs
+    with pytest.raises(DataError, match=r"/store was prepared again after this command had begun to use it\. Start"):
+        store.split("dev")
