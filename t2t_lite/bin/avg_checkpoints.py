@@ -50,7 +50,7 @@ def _run(args: argparse.Namespace) -> int:
     cli.load_tensorflow()
     from t2t_lite.runs.checkpoint import find, list_checkpoints
     from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
-    from t2t_lite.runs.default_weights import forget_default
+    from t2t_lite.runs.default_weights import write_default
     from t2t_lite.runs.run_dir import read_run
     from t2t_lite.training.recipe import number_to_average
 
@@ -66,10 +66,14 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{path}: the mean of {len(paths)} checkpoints:")
     for averaged in paths:
         print(f"  {averaged}")
-    forget_default(args.output_dir)
-    print("The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint.")
-    best = " [--checkpoint=best]" if list_checkpoints(args.output_dir, BEST) else ""
-    print(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{best}")
+    best = next(iter(list_checkpoints(args.output_dir, BEST)), None)
+    write_default(args.output_dir, AVERAGED, path, best, {})
+    print(
+        "The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint, until "
+        "a training finds a new best one."
+    )
+    choice = " [--checkpoint=best]" if best else ""
+    print(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{choice}")
     return 0
 
 

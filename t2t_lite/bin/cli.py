@@ -261,6 +261,7 @@ def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, hel
         "--checkpoint",
         type=checkpoint,
         metavar="best|averaged|newest|N",
-        help="which weights; default: averaged or best, whichever the trainer found better on dev; else the newest",
+        help="which weights; default: averaged or best, whichever the trainer found better on dev, or a best found "
+        "since; else the newest",
     )
     add_code_flags(parser)

@@ -275,8 +275,8 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
     """Returns the path of a run's checkpoint.
 
     Args:
-        which: "best", "averaged", "newest" or a step; None: what the trainer chose on dev (default_weights.py), else
-            the averaged one, else the best, else the newest.
+        which: "best", "averaged", "newest" or a step; None: what the trainer chose on dev, or the best where it is
+            newer (default_weights.py); else the averaged one, else the newest.
 
     Raises:
         UsageError: no such checkpoint; the message names the existing ones.
@@ -288,7 +288,7 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
     if not by_name:
         raise DataError(f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}")
     if which is None:
-        chosen = read_default(output_dir, by_name.get("averaged"))
+        chosen = read_default(output_dir, by_name.get("averaged"), by_name.get("best"))
         return by_name[chosen] if chosen in by_name else next(iter(by_name.values()))
     if which not in by_name:
         raise UsageError(

@@ -2,11 +2,12 @@
 
     {"default": "averaged",
      "averaged": "model-4000",
+     "best": "model-3800",
      "dev": {"averaged": {"dev_loss": 1.91, ...}, "best": {"dev_loss": 1.93, ...}}}
 
-The trainer writes it at the end, with the scores on dev if there was a choice. It counts as long as the averaged
-checkpoint is the one that was scored. Runs from before this file existed have none; for them the averaged weights are
-the default.
+The trainer writes it at the end, with the scores on dev if there was a choice. It counts as long as the run has these
+two checkpoints: one that goes on may find better weights. Without a record that counts, as in runs from before this
+file existed, the averaged weights are the default, unless the best are newer.
 """
 
 from __future__ import annotations
@@ -18,44 +19,55 @@ from pathlib import Path
 
 from t2t_lite.errors import DataError
 from t2t_lite.files import replace_file
+from t2t_lite.runs.checkpoint_files import BEST, step_of
 
 FILE = "default_weights.json"
 
 
 def write_default(
-    output_dir: str | os.PathLike[str], default: str, averaged: str | None, dev: Mapping[str, Mapping[str, float]]
+    output_dir: str | os.PathLike[str],
+    default: str,
+    averaged: str | None,
+    best: str | None,
+    dev: Mapping[str, Mapping[str, float]],
 ) -> None:
     """Makes `default` ("averaged", "best" or "newest") what the commands take.
 
     Args:
-        averaged: path of the averaged checkpoint, if there is one.
+        averaged, best: paths of these checkpoints, if there are any.
         dev: scores by kind of weights.
     """
-    record = {"default": default, "averaged": averaged and os.path.basename(averaged), "dev": dev}
+    record = {"default": default, "averaged": _name(averaged), "best": _name(best), "dev": dev}
     replace_file(Path(output_dir) / FILE, json.dumps(record, indent=2) + "\n")
 
 
-def read_default(output_dir: str | os.PathLike[str], averaged: str | None) -> str | None:
-    """Returns "averaged", "best" or "newest", or None where nothing is recorded about the checkpoint `averaged`.
+def read_default(output_dir: str | os.PathLike[str], averaged: str | None, best: str | None) -> str | None:
+    """Returns "averaged", "best" or "newest" by the record or, where none counts, "best" if it is newer, else None.
+
+    Args:
+        averaged, best: paths of the run's checkpoints, if there are any.
 
     Raises:
         DataError: the file is damaged.
     """
     path = Path(output_dir) / FILE
+    newer = best is not None and (averaged is None or step_of(best) > step_of(averaged))
+    otherwise = BEST if newer else None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
+        return otherwise
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"is not JSON: {error}") from error
     if not isinstance(record, dict) or record.get("default") not in ("averaged", "best", "newest"):
         raise _damaged(path, "does not name the default weights")
-    return record["default"] if record.get("averaged") == (averaged and os.path.basename(averaged)) else None
+    # Records of earlier versions do not name the best checkpoint.
+    same_best = record["best"] == _name(best) if "best" in record else not newer
+    return record["default"] if same_best and record.get("averaged") == _name(averaged) else otherwise
 
 
-def forget_default(output_dir: str | os.PathLike[str]) -> None:
-    """Makes the averaged weights the default again."""
-    (Path(output_dir) / FILE).unlink(missing_ok=True)
+def _name(path: str | None) -> str | None:
+    return path and os.path.basename(path)
 
 
 def _damaged(path: Path, what: str) -> DataError:

@@ -39,7 +39,7 @@ def choose_weights(
             say(f"{output_dir}/best holds no weights: taking the newest, of step {step_of(path):,}.")
             checkpoints.load_weights(path)
         averaged = next(iter(list_checkpoints(output_dir, AVERAGED)), None)
-        write_default(output_dir, BEST if best else "newest", averaged, {})
+        write_default(output_dir, BEST if best else "newest", averaged, best, {})
         return path, None
     scores = {}
     if best:  # first, so that the mean is computed only once
@@ -48,7 +48,8 @@ def choose_weights(
     scores[AVERAGED] = evaluate()
     averaged = checkpoints.save_weights(AVERAGED, step_of(read[-1]))
     default = BEST if best and _rank(scores[BEST]).better_than(_rank(scores[AVERAGED])) else AVERAGED
-    write_default(output_dir, default, averaged, {kind: each.as_metrics("dev") for kind, each in scores.items()})
+    on_dev = {kind: each.as_metrics("dev") for kind, each in scores.items()}
+    write_default(output_dir, default, averaged, best, on_dev)
     if best:
         say(
             f"On all of dev: averaged {_shown(scores[AVERAGED])}; best (step {step_of(best):,}) "

@@ -249,7 +249,7 @@ def _run_parsers(folder: Path) -> list[Parser]:
     spec = RunSpec("toy_ende", {"train_size": 50}, "data", None, "tiny", "transformer", registry.hparams("tiny"))
     write_run(run, spec)
     (run / "assets").mkdir()
-    write_default(run, "best", "a/b", {"best": {"dev_loss": 1.0}})
+    write_default(run, "best", "a/model-7", "b/model-5", {"best": {"dev_loss": 1.0}})
     choice = run / DEFAULT_WEIGHTS
     card = run / "assets" / "model_card.json"
     card.write_text('{"problem": {"name": "a"}, "decoding": {"beam_size": 4}, "signatures": {"a": {}}}')
@@ -257,14 +257,15 @@ def _run_parsers(folder: Path) -> list[Parser]:
     def read(path: Path) -> None:
         read_run(run).data_folder(run)
 
+    def choose(path: Path) -> None:
+        read_default(run, "a/model-7", "b/model-5")
+
     return [
         *(
             Parser(f"run, {name}", 5, [(run / name).read_bytes()], _restored(run / name, read))
             for name in ("problem.json", "hparams.json")
         ),
-        Parser(
-            "run, default weights", 3, [choice.read_bytes()], _restored(choice, lambda path: read_default(run, "a/b"))
-        ),
+        Parser("run, default weights", 3, [choice.read_bytes()], _restored(choice, choose)),
         Parser("export, card", 6, [card.read_bytes()], _restored(card, lambda path: read_card(run))),
     ]
 

@@ -158,7 +158,7 @@ def test_eval_of_a_run_equals_scoring_its_files(run: Run, folder: Path, corpus: 
 @pytest.mark.parametrize(("flag", "steps"), [("--last=2", (100, 120)), ("--steps=80,40", (40, 80))])
 def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> None:
     copy = copy.rename(copy.with_name("a run"))
-    write_default(copy, "best", str(copy / "averaged" / f"model-{steps[-1]}"), {})
+    write_default(copy, "best", f"averaged/model-{steps[-1]}", find(copy, "best"), {})
     done = run("avg_checkpoints", f"--output_dir={copy}", flag)
     path = copy / "averaged" / f"model-{steps[-1]}"
     listed = "".join(f"  {copy}/checkpoints/model-{step}\n" for step in steps)

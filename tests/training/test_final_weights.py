@@ -12,7 +12,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.metrics.score import Score
 from t2t_lite.runs.checkpoint import Checkpoints, find
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
-from t2t_lite.runs.default_weights import FILE, forget_default
+from t2t_lite.runs.default_weights import FILE, write_default
 from t2t_lite.training.evaluate import Scores
 from t2t_lite.training.final_weights import choose_weights
 
@@ -92,7 +92,7 @@ def test_the_better_on_dev_is_taken_and_is_the_default(
     ]
     assert find(run.folder) == str(run.folder / path)
     record = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
-    assert (record["default"], record["averaged"]) == (default, "model-1030")
+    assert (record["default"], record["averaged"], record["best"]) == (default, "model-1030", "model-10")
     assert {kind: (s["dev_bleu"], s["dev_loss"]) for kind, s in record["dev"].items()} == {
         "averaged": averaged,
         "best": best,
@@ -117,23 +117,44 @@ def test_where_there_is_no_best_the_mean_is_taken(make_run: MakeRun) -> None:
     assert find(run.folder) == str(run.folder / path)
 
 
-def test_the_choice_counts_for_the_checkpoint_that_was_scored(make_run: MakeRun) -> None:
-    run = make_run({2.5: (1.0, 1.0), 1.0: (2.0, 2.0)})
-    run.choose(2)
-    run.save(1040, 4.0, BEST)  # the run goes on, and finds better ones
+@pytest.mark.parametrize("best", [(0.5, 0.5), (2.0, 2.0)])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_the_choice_counts_until_a_new_best_is_found(
+    make_run: MakeRun, best: tuple[float, float], earlier: bool
+) -> None:
+    run = make_run({2.5: (1.0, 1.0), 1.0: best})
+    path, _, _ = run.choose(2)
+    if earlier:  # versions whose records did not name the best
+        record = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
+        del record["best"]
+        (run.folder / FILE).write_text(json.dumps(record), encoding="utf-8")
+    run.save(1040, 4.0)  # the run goes on
+    assert find(run.folder) == str(run.folder / path)
+    run.save(1040, 4.0, BEST)
     assert find(run.folder) == str(run.folder / "best" / "model-1040")
     run.save(1050, 5.0, AVERAGED)  # these have not been scored
     assert find(run.folder) == str(run.folder / "averaged" / "model-1050")
     assert find(run.folder, "best") == str(run.folder / "best" / "model-1040")
 
 
-def test_a_run_without_a_record_takes_the_averaged_weights_as_before(make_run: MakeRun) -> None:
+def test_a_run_without_a_record_takes_the_averaged_weights_unless_the_best_are_newer(make_run: MakeRun) -> None:
     run = make_run({2.5: (1.0, 1.0), 1.0: (2.0, 2.0)})
     run.choose(2)
     assert find(run.folder) == str(run.folder / "best" / "model-10")
-    forget_default(run.folder)
+    (run.folder / FILE).unlink()
     assert find(run.folder) == str(run.folder / "averaged" / "model-1030")
-    forget_default(run.folder)  # nothing to forget
+    run.save(1030, 3.0, BEST)
+    assert find(run.folder) == str(run.folder / "averaged" / "model-1030")
+    run.save(1040, 4.0, BEST)
+    assert find(run.folder) == str(run.folder / "best" / "model-1040")
+
+
+def test_a_mean_of_earlier_steps_than_the_best_is_taken_where_it_was_chosen(make_run: MakeRun) -> None:
+    run = make_run({})
+    run.save(1030, 3.0, BEST)
+    run.save(20, 1.5, AVERAGED)
+    write_default(run.folder, AVERAGED, find(run.folder, "averaged"), find(run.folder, "best"), {})
+    assert find(run.folder) == str(run.folder / "averaged" / "model-20")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"default": "oldest"}', '{"default": ["best"]}', "[" * 100_000, "\0"])
