@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from t2t_lite.runs.report import read_comparable
 
@@ -39,10 +39,16 @@ def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, DevScore]:
     }
 
 
-def evaluations_without_progress(scores: Iterable[DevScore]) -> int:
-    """How many evaluations there were since the last one with a better score or a lower loss than all before it."""
+def evaluations_without_progress(scores: Mapping[int, DevScore], start: int) -> int:
+    """How many evaluations there were since the last one with a better score or a lower loss than all before it.
+
+    Args:
+        scores: by step.
+        start: the step at which the optimizer was last reset, or 0; evaluations up to it are not counted.
+    """
     best_score, best_loss, since = -math.inf, math.inf, 0
-    for each in scores:
-        since = 0 if each.score > best_score or each.loss < best_loss else since + 1
+    for step, each in scores.items():
+        progress = each.score > best_score or each.loss < best_loss
+        since = 0 if progress or step <= start else since + 1
         best_score, best_loss = max(best_score, each.score), min(best_loss, each.loss)
     return since

@@ -55,6 +55,7 @@ class Evaluations:
 
     Args:
         scores: of the evaluations so far, by step.
+        start: the step at which the optimizer was last reset; early stopping counts from there.
         schedule: its `evaluated` is called if it listens.
     """
 
@@ -67,10 +68,11 @@ class Evaluations:
         workers: Workers,
         scores: Mapping[int, DevScore],
         schedule: Schedule,
+        start: int,
     ) -> None:
         self._evaluate, self._checkpoints, self._report, self._intervals = evaluate, checkpoints, report, intervals
         self._workers, self._schedule = workers, schedule
-        self._scores = dict(scores)
+        self._scores, self._start = dict(scores), start
 
     def missing(self, step: int) -> bool:
         """Whether the evaluation after `step` is due and was not made."""
@@ -121,7 +123,7 @@ class Evaluations:
 
     def stale(self) -> int:
         """Returns the number of evaluations without progress if it is enough to stop, else 0."""
-        since = evaluations_without_progress(self._scores.values())
+        since = evaluations_without_progress(self._scores, self._start)
         return int(self._workers.broadcast(since if 0 < self._intervals.early_stopping <= since else 0))
 
 

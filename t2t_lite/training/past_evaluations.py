@@ -25,6 +25,7 @@ def forget_scores(
     schedule: Schedule,
     say: Callable[[str], None],
     *,
+    start: int,
     writes: bool,
 ) -> None:
     """Ignores the evaluations so far if the run goes on with other data, or scores dev in another way.
@@ -35,6 +36,7 @@ def forget_scores(
     Args:
         newest: the newest checkpoint, whose record says how the run went on so far.
         say: prints a line.
+        start: the step at which the optimizer is reset or was last reset, or 0; early stopping counts from there.
         writes: whether to note it in metrics.jsonl; of several workers, only the chief does.
     """
     record, step, intervals = read_record(newest), step_of(newest), intervals_of(spec.hparams)
@@ -44,7 +46,7 @@ def forget_scores(
         schedule.forget_losses()
         what = "The data are others now"
     elif changed := _changed(record["hparams"], config.to_dict(spec.hparams)):
-        if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir).values()):
+        if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir), start):
             return
         what = f"Dev is scored in another way now ({', '.join(changed)})"
     else:

@@ -128,7 +128,8 @@ class Trainer:
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
         if step:
-            forget_scores(self.output_dir, newest, self.spec, self.schedule, self._say, writes=self.workers.is_chief)
+            start, writes = step if reset_optimizer else self.optimizer.start, self.workers.is_chief
+            forget_scores(self.output_dir, newest, self.spec, self.schedule, self._say, start=start, writes=writes)
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:
@@ -177,17 +178,10 @@ class Trainer:
             with stop.deferred():
                 with compilations.watch(*self._largest(plan)):
                     step_function.warm_up(*self._largest(plan))
-                Loop(
-                    self._updates(step_function, stream, report, compilations, skip_bad_batches),
-                    Evaluations(
-                        self.evaluate, self.checkpoints, report, intervals, self.workers, scores, self.schedule
-                    ),
-                    self.checkpoints,
-                    report,
-                    intervals,
-                    stop,
-                    self.workers,
-                ).run(first)
+                updates = self._updates(step_function, stream, report, compilations, skip_bad_batches)
+                of_scores = (scores, self.schedule, self.optimizer.start)
+                evaluations = Evaluations(self.evaluate, self.checkpoints, report, intervals, self.workers, *of_scores)
+                Loop(updates, evaluations, self.checkpoints, report, intervals, stop, self.workers).run(first)
 
     @property
     def first_step(self) -> int:

@@ -29,19 +29,23 @@ def test_the_higher_score_is_better_and_of_equal_scores_the_lower_loss(
 
 
 @pytest.mark.parametrize(
-    ("scores", "since"),
+    ("scores", "start", "since"),
     [
-        ([], 0),
-        ([(0, 5)], 0),
-        ([(0, 5), (0, 5)], 1),
-        ([(0, 5), (0, 4), (0, 3)], 0),  # the loss falls while the score stands still
-        ([(0, 5), (1, 6), (2, 7)], 0),  # the score rises while the loss does, too
-        ([(5, 5), (4, 4), (4, 4.5), (4.5, 4.2)], 2),
-        ([(5, 5), (4, math.nan), (4, 4)], 0),
+        ([], 0, 0),
+        ([(0, 5)], 0, 0),
+        ([(0, 5), (0, 5)], 0, 1),
+        ([(0, 5), (0, 4), (0, 3)], 0, 0),  # the loss falls while the score stands still
+        ([(0, 5), (1, 6), (2, 7)], 0, 0),  # the score rises while the loss does, too
+        ([(5, 5), (4, 4), (4, 4.5), (4.5, 4.2)], 0, 2),
+        ([(5, 5), (4, math.nan), (4, 4)], 0, 0),
+        ([(5, 5), (4, 6), (4, 6)], 3, 0),  # reset after the last one
+        ([(5, 5), (4, 6), (4, 6)], 2, 1),
+        ([(5, 5), (4, 6), (6, 6)], 2, 0),
     ],
 )
-def test_progress_is_a_better_score_or_a_lower_loss(scores: list[tuple[float, float]], since: int) -> None:
-    assert evaluations_without_progress(DevScore(*each) for each in scores) == since
+def test_progress_is_a_better_score_or_a_lower_loss(scores: list[tuple[float, float]], start: int, since: int) -> None:
+    by_step = {step: DevScore(*each) for step, each in enumerate(scores, 1)}
+    assert evaluations_without_progress(by_step, start) == since
 
 
 def test_the_results_of_past_evaluations_are_found_again(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ def _spec(store: Store, hparams: HParams) -> RunSpec:
     return RunSpec("toy_ende", {"train_size": 240}, str(store.folder.parent), None, "tiny", "transformer", hparams)
 
 
-def _train(folder: Path, store: Store, hparams: HParams) -> list[dict[str, float]]:
+def _train(folder: Path, store: Store, hparams: HParams, *, reset_optimizer: bool = False) -> list[dict[str, float]]:
     """Returns the evaluations of the run."""
     trainer = Trainer(folder, _spec(store, hparams), store)
-    trainer.begin()
+    trainer.begin(reset_optimizer=reset_optimizer)
     trainer.run()
     return [line for line in read_metrics(folder) if "dev_loss" in line]
 
@@ -61,3 +61,19 @@ def test_neither_a_better_score_nor_a_lower_loss_ends_the_run(
     said = "Stopping at step 6: 1 evaluations in a row brought neither a better score nor a lower loss.\n"
     assert capsys.readouterr().out.endswith(said)
     assert [Path(path).name for path in list_checkpoints(tmp_path, BEST)] == ["model-3"]  # the first of all equal
+
+
+def test_early_stopping_counts_from_a_reset_of_the_optimizer(
+    toy_store: Store, small_hparams: HParams, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hparams = config.override(small_hparams, f"{RUN},learning_rate_factor=0")
+    assert [line["step"] for line in _train(tmp_path, toy_store, hparams)] == [3, 6]
+    capsys.readouterr()
+    assert [line["step"] for line in _train(tmp_path, toy_store, hparams, reset_optimizer=True)] == [3, 6, 9]
+    said = "Stopping at step 9: 1 evaluations in a row brought neither a better score nor a lower loss.\n"
+    assert capsys.readouterr().out.endswith(said)
+    assert [Path(path).name for path in list_checkpoints(tmp_path, BEST)] == ["model-3"]  # by all scores
+    _train(tmp_path, toy_store, hparams)  # a restart without the flag
+    assert capsys.readouterr().out.endswith(
+        "This run has stopped early already; --hparams=early_stopping=0 makes it go on.\n"
+    )

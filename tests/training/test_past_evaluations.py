@@ -31,26 +31,33 @@ class _Listening(Schedule):
 
 
 @pytest.mark.parametrize(
-    ("changes", "data", "line"),
+    ("changes", "data", "start", "line"),
     [
-        ("", "a", None),
-        ("log_every=7,keep_checkpoints=9", "a", None),
-        ("eval_lines=0", "a", f"Dev is scored in another way now (eval_lines=0, before 2): {SEARCH}"),
+        ("", "a", 0, None),
+        ("log_every=7,keep_checkpoints=9", "a", 0, None),
+        ("eval_lines=0", "a", 0, f"Dev is scored in another way now (eval_lines=0, before 2): {SEARCH}"),
         (
             "beam_size=5,length_penalty=1.0",
             "a",
+            0,
             f"Dev is scored in another way now (beam_size=5, before 1, length_penalty=1.0, before 0.6): {SEARCH}",
         ),
-        ("beam_size=5,train_steps=4", "a", None),  # nothing is left to train, so no other weights could become the best
-        ("beam_size=5,early_stopping=1", "a", None),  # it has stopped early
-        ("beam_size=5,early_stopping=2", "a", f"Dev is scored in another way now (beam_size=5, before 1): {SEARCH}"),
-        ("early_stopping=1", "b", f"The data are others now: {SEARCH}"),
-        ("eval_lines=0", "b", f"The data are others now: {SEARCH}"),
-        ("train_steps=4", "b", None),
+        (
+            "beam_size=5,train_steps=4",
+            "a",
+            0,
+            None,
+        ),  # nothing is left to train, so no other weights could become the best
+        ("beam_size=5,early_stopping=1", "a", 0, None),  # it has stopped early
+        ("beam_size=5,early_stopping=1", "a", 4, f"Dev is scored in another way now (beam_size=5, before 1): {SEARCH}"),
+        ("beam_size=5,early_stopping=2", "a", 0, f"Dev is scored in another way now (beam_size=5, before 1): {SEARCH}"),
+        ("early_stopping=1", "b", 0, f"The data are others now: {SEARCH}"),
+        ("eval_lines=0", "b", 0, f"The data are others now: {SEARCH}"),
+        ("train_steps=4", "b", 0, None),
     ],
 )
 def test_scores_that_do_not_compare(
-    changes: str, data: str, line: str | None, small_hparams: HParams, tmp_path: Path
+    changes: str, data: str, start: int, line: str | None, small_hparams: HParams, tmp_path: Path
 ) -> None:
     hparams = config.override(small_hparams, "train_steps=8,eval_lines=2,beam_size=1")
     spec = RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", hparams, data_sha256="a")
@@ -63,9 +70,9 @@ def test_scores_that_do_not_compare(
     now = dataclasses.replace(spec, hparams=config.override(hparams, changes), data_sha256=data)
     said: list[str] = []
     schedule = _Listening()
-    forget_scores(tmp_path, path, now, schedule, said.append, writes=False)
+    forget_scores(tmp_path, path, now, schedule, said.append, start=start, writes=False)
     assert past_scores(tmp_path) == scores
-    forget_scores(tmp_path, path, now, schedule, said.append, writes=True)
+    forget_scores(tmp_path, path, now, schedule, said.append, start=start, writes=True)
     assert said == ([] if line is None else [line, line])
     assert past_scores(tmp_path) == (scores if line is None else {})
     assert schedule.forgotten == (data == "b" and line is not None)
