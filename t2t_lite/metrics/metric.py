@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sacrebleu
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import DataError
-from t2t_lite.metrics.score import Score
+from t2t_lite.metrics.score import CorpusMetric, Score
 
 
 class Metric:
@@ -54,6 +55,11 @@ class Metric:
         prefix = f"{result.name}|{signature} = {result.score:.2f}"
         detail = result.format(signature=signature).removeprefix(prefix).strip()
         return Score(result.name, float(result.score), signature, detail)
+
+
+def comparable_signature(metric: CorpusMetric) -> str:
+    """A metric's signature without sacreBLEU's version, as an update of sacreBLEU leaves scores as they are."""
+    return metric.signature.replace(f"|version:{sacrebleu.__version__}", "")
 
 
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:

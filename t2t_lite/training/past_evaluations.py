@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from t2t_lite import config
 from t2t_lite.runs.checkpoint_files import step_of
@@ -16,12 +17,14 @@ from t2t_lite.training.recipe import intervals_of
 
 # Settings that decide what a score is of.
 _OF_SCORES = ("eval_lines", "beam_size", "length_penalty", "extra_length", "max_source_length")
+METRIC = "metric"  # the entry of a checkpoint's record for the metric's signature; earlier versions wrote none
 
 
 def forget_scores(
     output_dir: str | os.PathLike[str],
     newest: str,
     spec: RunSpec,
+    signature: str,
     schedule: Schedule,
     say: Callable[[str], None],
     *,
@@ -35,6 +38,7 @@ def forget_scores(
 
     Args:
         newest: the newest checkpoint, whose record says how the run went on so far.
+        signature: the metric's.
         say: prints a line.
         start: the step at which the optimizer is reset or was last reset, or 0; early stopping counts from there.
         writes: whether to note it in metrics.jsonl; of several workers, only the chief does.
@@ -45,7 +49,7 @@ def forget_scores(
     if record.get("data_sha256") not in (None, spec.data_sha256):
         schedule.forget_losses()
         what = "The data are others now"
-    elif changed := _changed(record["hparams"], config.to_dict(spec.hparams)):
+    elif changed := _changed(record, signature, config.to_dict(spec.hparams)):
         if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir), start):
             return
         what = f"Dev is scored in another way now ({', '.join(changed)})"
@@ -56,5 +60,12 @@ def forget_scores(
     say(f"{what}: best weights and early stopping go by the scores from here on only.")
 
 
-def _changed(old: dict[str, object], new: dict[str, object]) -> list[str]:
-    return [f"{name}={new[name]}, before {old[name]}" for name in _OF_SCORES if name in old and old[name] != new[name]]
+def _changed(old: dict[str, Any], signature: str, hparams: dict[str, object]) -> list[str]:
+    """What differs from the record `old` of a checkpoint."""
+    new = {**hparams, METRIC: signature}
+    before = {**old["hparams"], METRIC: old.get(METRIC, signature)}
+    return [
+        f"{name}={new[name]}, before {before[name]}"
+        for name in (*_OF_SCORES, METRIC)
+        if name in before and before[name] != new[name]
+    ]

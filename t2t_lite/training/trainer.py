@@ -19,6 +19,7 @@ from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import UsageError
 from t2t_lite.files import replace_file
+from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.ranking import past_scores
@@ -35,7 +36,7 @@ from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
-from t2t_lite.training.past_evaluations import forget_scores
+from t2t_lite.training.past_evaluations import METRIC, forget_scores
 from t2t_lite.training.recipe import (
     check_recipe,
     intervals_of,
@@ -79,6 +80,8 @@ class Trainer:
         self.workers = Workers(self.strategy)
         if unused:
             self._say(unused)
+        metric = spec.make_problem().make_metric()
+        self._signature = comparable_signature(metric)
         set_seed(hparams)
         with self.strategy.scope():
             self.model = build_model(spec, store)
@@ -90,13 +93,13 @@ class Trainer:
                 self.optimizer,
                 keep=number_to_keep(hparams),
                 every=max(intervals_of(hparams).save_every, 1),
-                record=make_record(spec),
+                record=make_record(spec) | {METRIC: self._signature},
                 writes=self.workers.is_chief,
                 schedule=self.schedule,
             )
-        problem, vocabularies = spec.make_problem(), (store.source_vocabulary, store.target_vocabulary)
+        vocabularies = store.source_vocabulary, store.target_vocabulary
         self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, outputs=store.outputs)
-        self.evaluate = Evaluator(self.model, store, self._translator, problem.make_metric())
+        self.evaluate = Evaluator(self.model, store, self._translator, metric)
 
     def begin(
         self, *, warm_start_from: str | None = None, with_optimizer: bool = False, reset_optimizer: bool = False
@@ -129,7 +132,8 @@ class Trainer:
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})
         if step:
             start, writes = step if reset_optimizer else self.optimizer.start, self.workers.is_chief
-            forget_scores(self.output_dir, newest, self.spec, self.schedule, self._say, start=start, writes=writes)
+            now = (self.spec, self._signature, self.schedule)
+            forget_scores(self.output_dir, newest, *now, self._say, start=start, writes=writes)
         if warm_start_from and step:
             self._say(f"{self.output_dir} has weights of its own, which count; --warm_start_from is for a new run.")
         elif warm_start_from:

@@ -9,13 +9,16 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.config import HParams
+from t2t_lite.data.store import Store
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.ranking import DevScore, past_scores
 from t2t_lite.runs.report import METRICS_FILE
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.verify import read_record
 from t2t_lite.schedules.base import Schedule
-from t2t_lite.training.past_evaluations import forget_scores
+from t2t_lite.training.past_evaluations import METRIC, forget_scores
+from t2t_lite.training.trainer import Trainer
 
 SEARCH = "best weights and early stopping go by the scores from here on only."
 
@@ -70,9 +73,36 @@ def test_scores_that_do_not_compare(
     now = dataclasses.replace(spec, hparams=config.override(hparams, changes), data_sha256=data)
     said: list[str] = []
     schedule = _Listening()
-    forget_scores(tmp_path, path, now, schedule, said.append, start=start, writes=False)
+    forget_scores(tmp_path, path, now, "m", schedule, said.append, start=start, writes=False)
     assert past_scores(tmp_path) == scores
-    forget_scores(tmp_path, path, now, schedule, said.append, start=start, writes=True)
+    forget_scores(tmp_path, path, now, "m", schedule, said.append, start=start, writes=True)
     assert said == ([] if line is None else [line, line])
     assert past_scores(tmp_path) == (scores if line is None else {})
     assert schedule.forgotten == (data == "b" and line is not None)
+
+
+@pytest.mark.parametrize(("before", "changed"), [(None, False), ("mine|0-1", False), ("mine|0-100", True)])
+def test_scores_of_another_metric_do_not_compare(
+    before: str | None, changed: bool, small_hparams: HParams, tmp_path: Path
+) -> None:
+    hparams = config.override(small_hparams, "train_steps=8")
+    spec = RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", hparams, data_sha256="a")
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    record = make_record(spec) | ({METRIC: before} if before else {})  # earlier versions did not record it
+    path = Checkpoints(tmp_path, model, record=record).save(4)
+    (tmp_path / METRICS_FILE).write_text('{"step": 4, "dev_loss": 2.0, "dev_score": 41.0}\n')
+    said: list[str] = []
+    forget_scores(tmp_path, path, spec, "mine|0-1", _Listening(), said.append, start=0, writes=True)
+    line = f"Dev is scored in another way now (metric=mine|0-1, before mine|0-100): {SEARCH}"
+    assert said == ([line] if changed else [])
+    assert past_scores(tmp_path) == ({} if changed else {4: DevScore(41.0, 2.0)})
+
+
+def test_the_checkpoints_of_a_training_record_its_metric(
+    toy_store: Store, small_hparams: HParams, tmp_path: Path
+) -> None:
+    data_dir = str(toy_store.folder.parent)
+    spec = RunSpec("toy_ende", {"train_size": 240}, data_dir, None, "tiny", "transformer", small_hparams)
+    record = read_record(Trainer(tmp_path, spec, toy_store).checkpoints.save(4))
+    assert record is not None
+    assert record[METRIC] == "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"  # an update of sacreBLEU changes nothing
