@@ -8,8 +8,9 @@ from t2t_lite.errors import DataError
 from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary, check_first, lines_of, shown_token
 
-# replace_oov of tensor2tensor's problems: of translate_ende_wmt_bpe32k, of text2text_tmpdir_tokens, of dialogues.
-UNKNOWN_TOKENS = ("UNK", "<UNK>", "<unk>")
+# replace_oov of tensor2tensor's problems: of translate_ende_wmt_bpe32k, of text2text_tmpdir_tokens, of dialogues;
+# oov_token of CFQ (google-research/cfq).
+UNKNOWN_TOKENS = ("UNK", "<UNK>", "<unk>", "<OOV>")
 
 _WHAT = "a token vocabulary of tensor2tensor"
 _RESERVED = (b"<pad>", b"<EOS>")
@@ -38,7 +39,9 @@ class TokenVocabulary(ImportedVocabulary):
         if not there:
             raise DataError(
                 f"This token vocabulary has no line {' or '.join(map(repr, UNKNOWN_TOKENS))}, the token for words that "
-                "it does not hold: tensor2tensor would end at such a word, and a model of it cannot be imported."
+                "it does not hold. If its problem in tensor2tensor names another one (replace_oov, oov_token), rename "
+                "that line to '<UNK>' in a copy of the file. If it names none, tensor2tensor ends at such a word, and "
+                "the model cannot be imported."
             )
         self.unknown: int = self.ids[there[0]]
 
