@@ -27,7 +27,7 @@ from t2t_lite.importers.t2t_variables import Variables, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which variable; the names say so, too
-_EPSILON = 1e-3  # Keras' default, which its LayerNorm has
+_EPSILON = 1e-3  # Keras' default, which its LayerNorm has since 2.3
 _START = 1  # the id of <s>
 _TABLES = ("source_embedding", "target_embedding", "softmax")
 _SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
@@ -202,7 +202,7 @@ def _describe(
         target_vocab_size=rows,
         shared=shared,
         share_embeddings=share_embeddings,
-        norm_epsilon=_EPSILON,
+        norm_epsilon=settings.get("norm_epsilon", _EPSILON),
         source_end=bool(settings.get("source_end", False)),
         start_vector=True,
         output_bias="transformer/output_bias" in shapes,

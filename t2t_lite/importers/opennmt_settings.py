@@ -23,14 +23,15 @@ _ARGUMENTS = (
     *("source_inputter", "target_inputter", "num_layers", "num_units", "num_heads", "ffn_inner_dim", "dropout"),
     *("attention_dropout", "ffn_dropout", "ffn_activation", "mha_bias", "position_encoder_class"),
 )
-# Setting -> values that can be expressed here. source_end is our name for source_sequence_controls: {end: true} in the
-# settings of the data.
+# Setting -> values that can be expressed here. Two names are ours: source_end is source_sequence_controls: {end: true}
+# in the settings of the data; norm_epsilon, of layer normalisation, is no setting there: it depends on the release.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
     "num_heads": (),  # any
     "num_units": (),
     "dropout": (),
     "attention_dropout": (),
     "ffn_dropout": (),
+    "norm_epsilon": (),
     "source_end": (True, False),
     "ffn_activation": ("relu",),
     "position_encoder_class": ("SinusoidalPositionEncoder", "PositionEmbedder", None),

@@ -97,6 +97,17 @@ def test_n_best_lists_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
     assert sum(ours[i] == lists[i] for i in range(len(ids))) >= len(ids) // 2
 
 
+def test_the_epsilon_of_releases_before_2_3(tmp_path: Path) -> None:
+    """2.3.0 made it larger (its CHANGELOG.md); nothing in the folder says which one a model had."""
+    save(tmp_path, golden("shared"))
+    for given, wanted in ((None, 1e-3), ("norm_epsilon=1e-6", 1e-6)):
+        imported = opennmt.read([tmp_path], hparams=given)
+        assert imported.description.norm_epsilon == wanted
+        assert config.to_dict(run_folder.recipe(imported, {}))["norm_epsilon"] == wanted
+    with pytest.raises(UsageError, match="norm_epsilon"):
+        run_folder.recipe(opennmt.read([tmp_path], hparams="norm_epsilon=x"), {})
+
+
 def test_each_variable_is_used_once(tmp_path: Path) -> None:
     found = golden("shared")
     imported, _ = _read(tmp_path / "whole", found, "shared")
