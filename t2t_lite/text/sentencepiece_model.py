@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text.vocabulary import SpecialIdsError, Vocabulary
 
 _KINDS = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}  # sentencepiece_model.proto: TrainerSpec.ModelType
+
+_FILLER = re.compile(r"averyunlikelytoken\d+")  # onmt-build-vocab --size_multiple adds such tokens
 
 _log = logging.getLogger("t2t_lite")
 
@@ -52,7 +55,8 @@ def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -
     """Reads a SentencePiece model and gives its pieces the order of `tokens`, after PAD, EOS and UNK.
 
     Args:
-        tokens: all pieces of the model except special ones.
+        tokens: all pieces of the model except special ones; and tokens that fill up a vocabulary of OpenNMT-tf, which
+            become pieces that no text is cut into.
         last: the name of one more piece, which occurs in no text.
 
     Raises:
@@ -63,6 +67,9 @@ def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -
     piece_type = type(model.pieces[0])
     special = (piece_type.CONTROL, piece_type.UNKNOWN)
     there = {piece.piece: piece for piece in model.pieces if piece.type not in special}
+    for token in tokens:
+        if _FILLER.fullmatch(token):
+            there.setdefault(token, piece_type(piece=token, type=special[0]))
     if other := sorted(there.keys() ^ set(tokens)):
         raise DataError(
             f"{path} and the vocabulary do not have the same pieces: {', '.join(map(repr, other[:4]))} "

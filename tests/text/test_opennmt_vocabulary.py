@@ -80,3 +80,14 @@ def test_pieces_of_a_sentencepiece_model(trained: Vocabulary, tmp_path: Path) ->
     assert ours.decode([3, ours.size - 1, 4]) == trained.decode([trained.size - 1, trained.size - 2])
     with pytest.raises(DataError, match=r"sp.model and the vocabulary do not have the same pieces: .* is in one of"):
         sentencepiece_model.with_order(tmp_path / "sp.model", pieces[1:], "<s>")
+
+
+def test_a_vocabulary_that_was_filled_up(trained: Vocabulary, tmp_path: Path) -> None:
+    """onmt-build-vocab --size_multiple=8 ends the file with tokens that no text has; each keeps its id."""
+    trained.save(tmp_path / "sp.model")
+    fillers = [f"averyunlikelytoken{i}" for i in range(4)]
+    tokens = [*trained.pieces(range(3, trained.size)), *fillers]
+    found = sentencepiece_model.with_order(tmp_path / "sp.model", tokens, "<s>")
+    assert found.pieces(range(3, found.size)) == [*tokens, "<s>"]
+    for text in ("the cats were there", "a cat averyunlikelytoken1"):
+        assert found.pieces(found.encode(text)) == trained.pieces(trained.encode(text))
