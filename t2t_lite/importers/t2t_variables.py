@@ -36,6 +36,11 @@ class Variables:
     counters: tuple[str, ...]
 
 
+def is_tensor2tensor(names: Iterable[str]) -> bool:
+    """Whether a checkpoint is of tensor2tensor's Transformer, or of a part of it, by the names in it."""
+    return any(_BODY.match(name) for name in names)
+
+
 def sorted_out(names: Iterable[str]) -> Variables:
     """Puts each name of a checkpoint in the field where it belongs.
 

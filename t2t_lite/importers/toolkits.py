@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt, opennmt_vocabulary, t2t_vocabulary, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import is_opennmt
+from t2t_lite.importers.t2t_variables import is_tensor2tensor, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.imported_vocabulary import ImportedVocabulary
@@ -35,13 +36,16 @@ def read(
         UsageError, DataError: something is missing, damaged, does not fit, or cannot be expressed here.
     """
     prefix = tf1_checkpoint.find(paths[0])[-1]
-    ours = is_opennmt(set(Tf1Checkpoints([prefix]).shapes))
+    names = set(Tf1Checkpoints([prefix]).shapes)
+    ours = is_opennmt(names)
+    of_opennmt = [vocabulary for vocabulary in vocabularies if isinstance(vocabulary, OpenNmtVocabulary)]
+    if not ours and not is_tensor2tensor(names):
+        raise _of_neither(prefix, names, bool(of_opennmt))
     toolkit = "OpenNMT-tf" if ours else "tensor2tensor"
     if ours and with_optimizer:
         raise UsageError(
             f"--with_optimizer: {prefix} is of OpenNMT-tf, whose optimizer is not taken over. Leave the flag out."
         )
-    of_opennmt = [vocabulary for vocabulary in vocabularies if isinstance(vocabulary, OpenNmtVocabulary)]
     if len(of_opennmt) != (len(vocabularies) if ours else 0):
         raise UsageError(f"{prefix} is a checkpoint of {toolkit}, and the vocabulary is not. Give the model's own.")
     if not ours:
@@ -59,6 +63,19 @@ def read(
     sides = [opennmt_vocabulary.side(*pair) for pair in zip(of_opennmt, models, strict=True)]
     one = _same(sides[0].vocabulary, sides[-1].vocabulary)
     return opennmt_vocabulary.fitting(imported, sides[0], sides[0 if one else -1])
+
+
+def _of_neither(prefix: str, names: set[str], with_vocabulary: bool) -> DataError:
+    """The error for a checkpoint of neither toolkit; `with_vocabulary`: one of OpenNMT-tf was given."""
+    upgrade = (
+        " If OpenNMT-tf 1 trained it: release 2 upgrades the checkpoint of a Transformer as it loads it; import what "
+        "it then saves."
+    )
+    return DataError(
+        f"{prefix} is no checkpoint of tensor2tensor's Transformer, which has ...body/encoder/layer_0/..., nor of "
+        f"OpenNMT-tf 2, which has model/.../.ATTRIBUTES/VARIABLE_VALUE; it holds {shown(sorted(names))}."
+        f"{upgrade if with_vocabulary else ''}"
+    )
 
 
 def _same(source: AnyVocabulary, target: AnyVocabulary) -> bool:

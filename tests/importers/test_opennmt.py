@@ -14,6 +14,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt, report, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
+from t2t_lite.text.token_vocabulary import ByteVocabulary
 from tests.importers.made_up import save as save_t2t
 from tests.importers.made_up import variables as t2t_variables
 from tests.importers.opennmt_golden import ALL_SETTINGS, NAMES, SINES, SOURCE_END, golden, save
@@ -253,3 +254,15 @@ def test_what_is_refused(tmp_path: Path) -> None:
     prefix = save_t2t(tmp_path / "t2t" / "model.ckpt-1", t2t_variables())
     with pytest.raises(UsageError, match="is a checkpoint of tensor2tensor, and the vocabulary is not"):
         toolkits.read([prefix], [vocabulary], [])
+
+
+def test_checkpoints_of_neither_toolkit_are_called_so(tmp_path: Path) -> None:
+    """With OpenNMT-tf's vocabulary it may be of its release 1, whose variables have names of TensorFlow 1."""
+    vocabulary = OpenNmtVocabulary(str(golden("shared")["source_vocabulary"]).encode())
+    of_release_1 = {"transformer/encoder/layer_0/ffn/conv1d/kernel": np.ones((1, 2, 2), np.float32)}
+    prefix = save_t2t(tmp_path / "model.ckpt-3", of_release_1)
+    said = "is no checkpoint of tensor2tensor's Transformer, .* nor of OpenNMT-tf 2, .*; it holds transformer/encoder/l"
+    with pytest.raises(DataError, match=rf"{said}.*/kernel\. If OpenNMT-tf 1 trained it: release 2 upgrades"):
+        toolkits.read([prefix], [vocabulary], [])
+    with pytest.raises(DataError, match=rf"{said}.*/kernel\.$"):
+        toolkits.read([prefix], [ByteVocabulary()], [])

@@ -134,7 +134,7 @@ def _local(copy: Path) -> None:
     ("change", "status", "said"),
     [
         (_damaged, 1, "cannot be read: it is damaged or incomplete"),
-        (_foreign, 1, "This is no checkpoint of tensor2tensor's Transformer"),
+        (_foreign, 1, "model.ckpt-200 is no checkpoint of tensor2tensor's Transformer, "),
         (_more, 1, "variables that nothing here is like: body/decoder/layer_0/moe/gate"),
         (_local, 1, "This model cannot be expressed here: self_attention_type=local_unmasked"),
         (lambda copy: (copy / "hparams.json").unlink(), 1, "does not say how many heads its attention has"),
