@@ -22,6 +22,7 @@ def make_card(run: OpenRun | OpenEnsemble) -> dict[str, Any]:
 
 def _of_run(run: OpenRun) -> dict[str, Any]:
     from t2t_lite.export.model_card import model_card
+    from t2t_lite.importers.run_folder import origin
 
     problem = run.spec.make_problem()
     path = Path(run.checkpoint)
@@ -35,6 +36,7 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
         step=run.step,
         scores=_scores(run, problem),
         pairs=_pairs(run),
+        imported=origin(run.output_dir),
     )
 
 
@@ -90,7 +92,7 @@ def _pairs(run: OpenRun) -> dict[str, int]:
 
 
 _SHARED = ("made_by", "date", "problem", "vocabularies", "trees", "versions", "batching", "licence")
-_OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "scores", "training_data")
+_OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "scores", "training_data", "imported")
 
 
 def _of_ensemble(ensemble: OpenEnsemble) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def _of_ensemble(ensemble: OpenEnsemble) -> dict[str, Any]:
         "scores_note": "not scored: t2t-lite-eval prints an ensemble's scores and keeps them in no file; those of a "
         "member are of that member alone",
         "members": {
-            prefix.rstrip("/"): {"run": name, **{key: card[key] for key in _OWN}}
+            prefix.rstrip("/"): {"run": name, **{key: card[key] for key in _OWN if key in card}}
             for prefix, name, card in zip(ensemble.model.members(), names, cards, strict=True)
         },
     }

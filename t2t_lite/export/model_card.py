@@ -31,7 +31,9 @@ _NOT_SCORED = (
     "not scored: the run has no score of these weights with this search and precision; t2t-lite-eval makes one before "
     "the export, with the same flags"
 )
-
+_NO_DATA = (
+    "not scored: the problem has no data of its own; t2t-lite-eval --hypotheses=FILE --references=FILE scores outputs"
+)
 
 _BATCHING = (
     "A text has the same output alone and in a batch, but for rounding: in float32 scores differ in the 6th digit; "
@@ -50,6 +52,7 @@ def model_card(
     step: int,
     scores: Sequence[Mapping[str, Any]],
     pairs: Mapping[str, int],
+    imported: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the card, JSON-ready.
 
@@ -60,6 +63,7 @@ def model_card(
         scores: of exactly these weights, each with its split, metric, value and signature (None: not known); empty
             where there are none.
         pairs: sentence pairs by split; empty where the data that the run was trained on are not there.
+        imported: the origin of a model that was imported, JSON-ready.
     """
     int8 = int8_matrices(translator.model).values()
     shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
@@ -75,7 +79,8 @@ def model_card(
         "checkpoint": checkpoint,
         "step": step,
         "scores": list(scores),
-        **({} if scores else {"scores_note": _NOT_SCORED}),
+        **({} if scores else {"scores_note": _NO_DATA if problem.without_data else _NOT_SCORED}),
+        **({"imported": dict(imported)} if imported else {}),
         "training_data": {"options": _without_folders(problem.options()), "pairs": dict(pairs)},
         "vocabularies": {
             side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}

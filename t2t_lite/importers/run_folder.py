@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
 import re
 import shutil
@@ -109,6 +110,22 @@ def step_of(imported: Imported) -> int:
     return int(match[1]) if match else 0
 
 
+def origin(folder: Path) -> dict[str, Any] | None:
+    """What a model card says of where an imported run comes from; None if no import.json says it.
+
+    Paths of a machine are private: of each checkpoint it has the name only, with the SHA-256 of each of its files.
+    """
+    try:
+        record = json.loads((folder / IMPORT_FILE).read_bytes())
+        checkpoints = [
+            {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
+            for checkpoint in record["checkpoints"]
+        ]
+        return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # absent, or damaged, which hinders no command
+        return None
+
+
 def _fill(folder: Path, found: Import) -> int:
     source, target = found.vocabularies
     files = by_file(source, target)
@@ -177,6 +194,7 @@ def _record(found: Import) -> dict[str, Any]:
     return {
         "made_by": f"t2t-lite {__version__}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "toolkit": imported.toolkit,
         "checkpoints": [{"path": prefix, "sha256": _checksums(prefix)} for prefix in imported.checkpoints],
         "vocabularies": [
             {"path": path, "sha256": None if not os.path.isfile(path) else sha256_of(path)}

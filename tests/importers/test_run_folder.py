@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
+from t2t_lite.bin import run_card
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import sha256_of
 from t2t_lite.importers import (
     opennmt,
     report,
@@ -58,6 +60,25 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="slots of one table for source and target, and each of the two vocabularies"):
         run_folder.write(tmp_path / "more", dataclasses.replace(found["two"], slots=slots))
     assert not (tmp_path / "more").exists()
+
+
+def test_the_card_says_where_the_model_comes_from(tmp_path: Path) -> None:
+    """It names no folder, and its note no command that refuses a run without data."""
+    prefix = save(tmp_path / "there" / "model.ckpt-100", variables(rows=len(PIECES)))
+    imported, text = tensor2tensor.read([prefix], target_space_id=0), SubwordVocabulary(file_of(PIECES))
+    found = run_folder.Import(imported, run_folder.recipe(imported, {}), (text, text), (), {}, {})
+    run_folder.write(tmp_path / "run", found)
+    card = run_card.make_card(open_run(tmp_path / "run"))
+    files = {f"model.ckpt-100.{end}" for end in ("index", "data-00000-of-00001")}
+    sums = {name: sha256_of(tmp_path / "there" / name) for name in files}
+    assert card["imported"] == {
+        "toolkit": "tensor2tensor",
+        "checkpoints": [{"name": "model.ckpt-100", "sha256": sums}],
+    }
+    assert str(tmp_path) not in json.dumps(card)
+    assert "--hypotheses=FILE --references=FILE" in card["scores_note"]
+    (tmp_path / "run" / run_folder.IMPORT_FILE).write_text("{")
+    assert "imported" not in run_card.make_card(open_run(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("toolkit", ["tensor2tensor", "OpenNMT-tf"])
