@@ -46,6 +46,7 @@ class Imported:
     usual: fields of a recipe, by name, with the toolkit's default values for such models.
     assumed: hparams that change the outputs but are not known, with the values assumed; and the reason, a few words.
     settings_file: path of the file that hparams were read from, or None.
+    training_set: the set that settings of the training were taken from, as nothing else says them; or None.
     """
 
     toolkit: str
@@ -58,3 +59,4 @@ class Imported:
     usual: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     assumed: tuple[Mapping[str, Any], str] = ({}, "")
     settings_file: str | None = None
+    training_set: str | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from t2t_lite import config
 from t2t_lite.importers import opennmt_catalog, t2t_precision, t2t_training
@@ -28,13 +29,14 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     if imported.toolkit == "tensor2tensor":
         of_training = {
             "precision": t2t_precision.said(imported.hparams),
+            "training": _training(imported, hparams),
+            "optimizer": t2t_training.optimizer_said(imported.hparams),
             "schedule": t2t_training.said(imported.hparams),
         }
         yield from ((name, text) for name, text in of_training.items() if text)
         values, reason = imported.assumed
         if values:
-            pairs = ", ".join(f"{name}={value}" for name, value in values.items())
-            yield "assumed", f"{pairs} ({reason}; the training's hparams.json would)"
+            yield "assumed", f"{_pairs(values)} ({reason}; the training's hparams.json would)"
     assumed = imported.toolkit == "OpenNMT-tf" and "position_encoder_class" not in imported.hparams
     why = " (assumed; if there are none: --hparams=position_encoder_class=None)" if assumed else ""
     yield "positions", f"{_positions(imported)}{why if described.positions == 'opennmt' else ''}"
@@ -59,6 +61,25 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
         "".join(f"{name}={hparams[name]:g}, " for name in ("beam_size", "length_penalty", "extra_length"))
         + f"inputs of at most {hparams['max_source_length']} pieces",
     )
+
+
+def _training(imported: Imported, recipe: Mapping[str, Any]) -> str | None:
+    """Where settings of the training come from that no file beside the checkpoint says."""
+    if imported.training_set:
+        return (
+            f"of {imported.training_set}, as tensor2tensor 1.15.7 has it (assumed; other releases may differ; only a "
+            "training that goes on has it)"
+        )
+    assumed = t2t_training.assumed(imported.hparams, recipe)
+    return (
+        f"{_pairs(assumed)} (assumed; only a training that goes on has it; give others by --hparams)"
+        if assumed
+        else None
+    )
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _scope(imported: Imported) -> str:

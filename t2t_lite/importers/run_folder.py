@@ -16,7 +16,7 @@ from typing import Any
 from t2t_lite import __version__, config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
-from t2t_lite.importers import t2t_model
+from t2t_lite.importers import t2t_model, t2t_training
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -191,6 +191,8 @@ def _record(found: Import) -> dict[str, Any]:
     said = {name: described.pop(name) for name in (*_SAID, *_NOT_IN_SHAPES) if name in described}
     file = imported.settings_file and os.path.relpath(imported.settings_file, Path(imported.checkpoints[-1]).parent)
     space = imported.target_space
+    of_t2t = imported.toolkit == "tensor2tensor"
+    training = t2t_training.assumed(imported.hparams, config.to_dict(found.hparams)) if of_t2t else {}
     return {
         "made_by": f"t2t-lite {__version__}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -209,7 +211,8 @@ def _record(found: Import) -> dict[str, Any]:
         "from_hparams": {"file": file, **said},
         f"usual_in_{imported.toolkit}": usual,
         "target_space": None if space is None else dataclasses.asdict(space),
-        "assumed": dict(imported.assumed[0]),
+        "assumed": {**imported.assumed[0], **training},
+        "training_set": imported.training_set,
         "given": dict(found.given),
         f"{imported.toolkit}_hparams": dict(imported.hparams),
     }

@@ -15,44 +15,7 @@ from typing import Any
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.importers import t2t_training
-
-# What tensor2tensor's registered sets say that shapes do not show (models/transformer.py at bafdc1b).
-_HEADS = {
-    **dict.fromkeys(("transformer_test", "transformer_teeny"), 2),
-    **dict.fromkeys(
-        (
-            *("transformer_tiny", "transformer_small", "transformer_tiny_tpu", "transformer_small_tpu"),
-            *("transformer_relative_tiny", *(f"transformer_tiny_bs{i}" for i in range(1, 4))),
-        ),
-        4,
-    ),
-    **dict.fromkeys(
-        (
-            *("transformer_base_v1", "transformer_base_v2", "transformer_base_v3", "transformer_base"),
-            *("transformer_base_single_gpu", "transformer_parsing_base", "transformer_tpu", "transformer_packed_tpu"),
-            *("transformer_l2", "transformer_l4", "transformer_l8", "transformer_l10", "transformer_k128"),
-            *("transformer_k256", "transformer_hs256", "transformer_hs1024", "transformer_ff1024"),
-            *("transformer_ff4096", "transformer_dr0", "transformer_dr2", "transformer_ls0", "transformer_ls2"),
-            *("transformer_parsing_ice", "transformer_relative", "transformer_base_multistep8", "transformer_clean"),
-            *("transformer_tpu_bf16_activation", "transformer_supervised_attention"),
-            *("transformer_big_enfr_tpu", "transformer_clean_big", "transformer_clean_big_tpu"),  # though big
-            *(f"transformer_base_bs{i}" for i in range(1, 11)),
-        ),
-        8,
-    ),
-    **dict.fromkeys(
-        (
-            *("transformer_big", "transformer_big_enfr", "transformer_big_single_gpu"),
-            *("transformer_parsing_big", "transformer_cubbitt", "transformer_big_tpu", "transformer_mlperf_tpu"),
-            *("transformer_big_bs1", "transformer_big_dr1", "transformer_big_dr2"),
-            *("transformer_fairseq_fp16_activation_big", "transformer_relative_big"),
-        ),
-        16,
-    ),
-    **dict.fromkeys(("transformer_tall", "transformer_tall_big", "transformer_tall_train_tied"), 12),
-    **{f"transformer_h{heads}": heads for heads in (1, 4, 16, 32)},
-}
-_ACTIVATIONS = {"transformer_tpu_bf16_activation": "bfloat16", "transformer_fairseq_fp16_activation_big": "float16"}
+from t2t_lite.importers.t2t_sets import ACTIVATIONS, HEADS
 
 # hparam -> values that can be expressed here. A missing hparam has its default, which can be expressed.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
@@ -110,7 +73,12 @@ def read(folder: Path) -> dict[str, Any]:
         return hparams
     flags = _flags(folder)
     name = flags.get("hparams_set")
-    return given(name if name in _HEADS else None, flags.get("hparams"))
+    return given(name if name in HEADS else None, flags.get("hparams"))
+
+
+def set_of(folder: Path, hparams_set: str | None) -> str | None:
+    """The name of the set, the user's or that of flags.txt; None beside hparams.json, which says all that sets say."""
+    return None if (folder / "hparams.json").is_file() else hparams_set or _flags(folder).get("hparams_set")
 
 
 def assumed(folder: Path, hparams_set: str | None, known: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -122,7 +90,7 @@ def assumed(folder: Path, hparams_set: str | None, known: Mapping[str, Any]) -> 
         known: all that is known.
     """
     name = hparams_set or _flags(folder).get("hparams_set")
-    if (folder / "hparams.json").is_file() or name in _HEADS:
+    if (folder / "hparams.json").is_file() or name in HEADS:
         return {}, ""
     defaults = {key: values[0] for key, values in _EXPRESSED.items()} | {"norm_epsilon": 1e-6}
     why = f"{name}, the set in flags.txt, is not known" if name else "nothing beside the checkpoint says them"
@@ -137,18 +105,18 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
     """
     hparams: dict[str, Any] = {}
     if hparams_set:
-        if hparams_set not in _HEADS:
+        if hparams_set not in HEADS:
             raise UsageError(
                 f"hparams_set={hparams_set!r} is no Transformer of tensor2tensor that is known here."
-                f"{did_you_mean(hparams_set, _HEADS)} Copy the training's hparams.json beside the checkpoint, or give "
+                f"{did_you_mean(hparams_set, HEADS)} Copy the training's hparams.json beside the checkpoint, or give "
                 "the known set that yours is made from, and in --hparams all that yours changes."
             )
         relative = hparams_set.startswith("transformer_relative")
-        hparams["num_heads"] = _HEADS[hparams_set]
+        hparams["num_heads"] = HEADS[hparams_set]
         hparams["pos"] = None if relative else "timing"
         hparams["self_attention_type"] = "dot_product_relative" if relative else "dot_product"
-        if hparams_set in _ACTIVATIONS:
-            hparams["activation_dtype"] = _ACTIVATIONS[hparams_set]
+        if hparams_set in ACTIVATIONS:
+            hparams["activation_dtype"] = ACTIVATIONS[hparams_set]
     for part in filter(None, re.split(r",(?![^\[]*\])", overrides or "")):  # a value may be a list
         name, equals, value = part.partition("=")
         if not equals:

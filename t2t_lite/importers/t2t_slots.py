@@ -53,11 +53,17 @@ class Slots:
 
 
 def needed(imported: Imported) -> Slots:
-    """As `read`; UsageError if there are no slots, DataError if our optimizer would make other updates from them."""
+    """As `read`, for a training that goes on.
+
+    Raises:
+        UsageError: there are no slots, or nothing says how the training made its updates.
+        DataError: our optimizer would make other updates from the slots.
+    """
     t2t_training.check_continued(imported.hparams)
     found = read(imported)
     if found is None:
         raise UsageError("--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out.")
+    t2t_training.check_said(imported.hparams)
     return found
 
 

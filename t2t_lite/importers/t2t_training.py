@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 
 # tensor2tensor's name -> ours.
 FIELDS = {
@@ -18,6 +18,17 @@ FIELDS = {
     "optimizer_adam_epsilon": "adam_epsilon",
     "clip_grad_norm": "clip_norm",
     "learning_rate_warmup_steps": "warmup_steps",
+}
+_ADAM = tuple(name for name in FIELDS if name.startswith("optimizer_adam_"))
+_ADAMS = ("adam", "trueadam", "true_adam")  # in names of any release; the recipe's adam computes the same
+# Factors of a schedule that has a counterpart here -> the hparams that it needs.
+_WARMUP, _CONSTANT = "learning_rate_warmup_steps", "learning_rate_constant"
+_NEEDS = {
+    frozenset({"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}): (_WARMUP, _CONSTANT),
+    frozenset({"constant", "linear_warmup", "rsqrt_decay"}): (_WARMUP, _CONSTANT),
+    frozenset({"constant", "linear_warmup", "rsqrt_normalized_decay"}): (_WARMUP, _CONSTANT),
+    frozenset({"rsqrt_decay"}): (_WARMUP,),
+    frozenset({"legacy"}): (_WARMUP, "learning_rate_decay_scheme", "learning_rate"),
 }
 # hparams of an update that continues with tensor2tensor's slots -> the values that our update has.
 SLOTS_NEED = {
@@ -53,11 +64,11 @@ def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
     Raises:
         DataError: one of them is not a number.
     """
-    warmup, name = _number(hparams, "learning_rate_warmup_steps", 0), _schedule_name(hparams)
-    if not warmup or not name:
+    warmup = _number(hparams, _WARMUP, 0)
+    if not warmup or _unsaid_of_schedule(hparams):
         return None
-    constant = _number(hparams, "learning_rate_constant", 1.0)
-    factors = {factor for factor in str(name).replace(" ", "").split("*") if factor}
+    constant = _number(hparams, _CONSTANT, 1.0)
+    factors = _factors(hparams)
     if factors == {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}:
         return {"warmup_steps": warmup, "learning_rate_factor": constant}
     if factors == {"legacy"} and hparams.get("learning_rate_decay_scheme") == "noam":
@@ -69,7 +80,7 @@ def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
         frozenset({"constant", "linear_warmup", "rsqrt_decay"}): constant * warmup**-0.5,
         frozenset({"constant", "linear_warmup", "rsqrt_normalized_decay"}): constant,
     }
-    peak = peaks.get(frozenset(factors))
+    peak = peaks.get(factors)
     return None if peak is None else {"schedule": "inverse_sqrt", "warmup_steps": warmup, "learning_rate": peak}
 
 
@@ -87,7 +98,7 @@ def check_continued(hparams: Mapping[str, Any]) -> None:
         for name, values in SLOTS_NEED.items()
         if name in hparams and hparams[name] not in values and (_adafactor(hparams) or "adafactor" not in name)
     ]
-    if (name := _schedule_name(hparams)) and schedule(hparams) is None:
+    if (name := _schedule_name(hparams)) and not _unsaid_of_schedule(hparams) and schedule(hparams) is None:
         wrong.append(f"learning_rate_schedule={name}")
     if wrong:
         raise DataError(
@@ -100,9 +111,48 @@ def said(hparams: Mapping[str, Any]) -> str | None:
     """Returns what the report of an import says if the recipe does not have tensor2tensor's schedule."""
     if schedule(hparams) is not None:
         return None
-    there = _schedule_name(hparams)
-    why = f"tensor2tensor's, {there}, has no counterpart" if there else "nothing says tensor2tensor's"
+    there, unsaid = _schedule_name(hparams), _unsaid_of_schedule(hparams)
+    why = f"tensor2tensor's, {there}, has no counterpart"
+    if unsaid:
+        why = "nothing says tensor2tensor's" + (f" {' and '.join(unsaid)}" if there else "")
     return f"the paper's ({why}; only a training that goes on has it)"
+
+
+def optimizer_said(hparams: Mapping[str, Any]) -> str | None:
+    """Returns what the report of an import says if the recipe does not have tensor2tensor's optimizer."""
+    if _optimizer(hparams) in (*_ADAMS, "adafactor"):
+        return None
+    return f"adam (tensor2tensor's, {hparams['optimizer']}, is not taken over; only a training that goes on has it)"
+
+
+def assumed(hparams: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns hparams of a training, but for the schedule, that nothing says, with the values that the recipe has."""
+    names = {**FIELDS, "optimizer": "optimizer"}
+    left_out = (_WARMUP, *_ADAM) if _adafactor(hparams) else (_WARMUP,)
+    return {there: recipe[ours] for there, ours in names.items() if there not in (*hparams, *left_out)}
+
+
+def check_said(hparams: Mapping[str, Any]) -> None:
+    """Raises UsageError, naming them all, if nothing says hparams without which updates cannot go on as before."""
+    needed = ("optimizer", *(() if _adafactor(hparams) else _ADAM))
+    if unsaid := [*(name for name in needed if name not in hparams), *_unsaid_of_schedule(hparams)]:
+        raise UsageError(
+            "--with_optimizer: this training of tensor2tensor would not go on as it was, as nothing says its "
+            f"{', '.join(unsaid)}. Copy its hparams.json beside the checkpoint, or give --hparams_set=NAME, or "
+            f"--hparams={'=VALUE,'.join(unsaid)}=VALUE."
+        )
+
+
+def _unsaid_of_schedule(hparams: Mapping[str, Any]) -> list[str]:
+    """The hparams that the schedule needs and that nothing says; [] if it has no counterpart here."""
+    if not _schedule_name(hparams):
+        return ["learning_rate_schedule", *(name for name in (_WARMUP, _CONSTANT) if name not in hparams)]
+    return [name for name in _NEEDS.get(_factors(hparams), ()) if name not in hparams]
+
+
+def _factors(hparams: Mapping[str, Any]) -> frozenset[str]:
+    """The factors of the schedule, in any order."""
+    return frozenset(filter(None, str(_schedule_name(hparams)).replace(" ", "").split("*")))
 
 
 def _schedule_name(hparams: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
-from t2t_lite.importers import t2t_hparams, t2t_precision, target_space, tf1_checkpoint
+from t2t_lite.importers import t2t_hparams, t2t_precision, t2t_sets, target_space, tf1_checkpoint
 from t2t_lite.importers.description import Description, check
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_2017 import Mean, modern
@@ -47,7 +47,10 @@ def read(
     folder = Path(prefixes[-1]).parent
     beside = t2t_hparams.read(folder)
     t2t_hparams.check_given(folder, beside, hparams_set, hparams)
-    known = {**beside, **t2t_hparams.given(hparams_set, hparams)}
+    said = {**beside, **t2t_hparams.given(hparams_set, hparams)}
+    named = t2t_hparams.set_of(folder, hparams_set)
+    of_set = t2t_sets.training(named)
+    known = {**of_set, **said}
     checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
     variables = sorted_out(checkpoints.shapes)
     written = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
@@ -75,6 +78,7 @@ def read(
         tuple(prefixes),
         assumed=assumed,
         settings_file=str(file) if file else None,
+        training_set=named if set(of_set) - set(said) else None,
     )
 
 

@@ -19,6 +19,11 @@ HPARAMS = {
     "layer_postprocess_sequence": "da",
     "learning_rate_schedule": "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size",
     "learning_rate_warmup_steps": 4000,
+    "learning_rate_constant": 1.0,
+    "optimizer": "adam",
+    "optimizer_adam_beta1": 0.9,
+    "optimizer_adam_beta2": 0.997,
+    "optimizer_adam_epsilon": 1e-9,
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import report, run_folder, t2t_slots, t2t_training, tensor2tensor, vocabulary_kinds
 from t2t_lite.optimizers.choices import make_schedule
@@ -72,6 +73,71 @@ def test_what_nothing_says_is_named(tmp_path: Path) -> None:
     assert "assumed" not in _said(tmp_path)
     save(tmp_path / "model.ckpt-1", variables())
     assert "assumed" not in _said(tmp_path)
+
+
+def test_settings_of_a_training_that_nothing_says_are_named(tmp_path: Path) -> None:
+    """They are the paper's: the report and import.json name them, but for those that are given."""
+    save(tmp_path / "model.ckpt-1", variables(), None)
+    said = _said(tmp_path, hparams="num_heads=2,relu_dropout=0.3")
+    wanted = "layer_prepostprocess_dropout=0.1, attention_dropout=0.0, label_smoothing=0.1, optimizer_adam_beta1=0.9, "
+    wanted += "optimizer_adam_beta2=0.98, optimizer_adam_epsilon=1e-09, clip_grad_norm=0.0, optimizer=adam (assumed; "
+    assert said["training"].startswith(wanted)
+    assert said["schedule"].startswith("the paper's (nothing says tensor2tensor's; ")
+    said = _said(tmp_path, hparams="num_heads=2,learning_rate_schedule=rsqrt_decay,optimizer=Adafactor")
+    assert said["schedule"].startswith("the paper's (nothing says tensor2tensor's learning_rate_warmup_steps; ")
+    assert "adam" not in said["training"]
+    save(tmp_path / "model.ckpt-1", variables(), HPARAMS | dict.fromkeys(t2t_training.FIELDS, 0.0))
+    assert "training" not in _said(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("transformer_base", (0.1, 0.1, 0.1, 0.997, 8000, 2.0)),
+        ("transformer_big", (0.3, 0.1, 0.1, 0.997, 8000, 2.0)),
+        ("transformer_base_v1", (0.1, 0.0, 0.0, 0.98, 4000, 1.0)),
+    ],
+)
+def test_settings_of_a_training_are_those_of_the_set(tmp_path: Path, name: str, wanted: tuple[float, ...]) -> None:
+    """Given by the user or by flags.txt; what either changes in the set wins."""
+    names = ("dropout", "attention_dropout", "relu_dropout", "adam_beta2", "warmup_steps", "learning_rate_factor")
+
+    def found(**given: str) -> tuple[float, ...]:
+        values = config.to_dict(run_folder.recipe(tensor2tensor.read([tmp_path], **given), {}))
+        return tuple(values[name] for name in names)
+
+    save(tmp_path / "model.ckpt-1", variables(), None)
+    assert found(hparams_set=name, hparams="num_heads=2") == wanted
+    assert found(hparams_set=name, hparams="num_heads=2,relu_dropout=0.4")[2:] == (0.4, *wanted[3:])
+    (tmp_path / "flags.txt").write_text(f"--hparams_set={name}\n--hparams=num_heads=2,attention_dropout=0.4\n")
+    assert found() == (wanted[0], 0.4, *wanted[2:])
+    said = _said(tmp_path)
+    assert said["training"].startswith(f"of {name}, as tensor2tensor 1.15.7 has it (assumed; ")
+    assert "schedule" not in said
+    save(tmp_path / "model.ckpt-1", variables(), HPARAMS | {"relu_dropout": 0.2})  # which says all that there was
+    assert found(hparams_set=name, hparams="num_heads=2")[2:] == (0.2, 0.997, 4000, 1.0)
+
+
+def test_a_training_that_nothing_says_cannot_go_on(tmp_path: Path) -> None:
+    prefix = _with_slots(tmp_path, "Adam", "Adam_1", moved=[5])
+    (tmp_path / "hparams.json").unlink()
+    given = (
+        "num_heads=2,optimizer=adam,optimizer_adam_beta1=0.9,optimizer_adam_epsilon=1e-9,learning_rate_warmup_steps=8"
+    )
+    said = r"nothing says its optimizer_adam_beta2, learning_rate_schedule, learning_rate_constant\. Copy its hparams\."
+    with pytest.raises(UsageError, match=rf"{said}.*--hparams=optimizer_adam_beta2=VALUE,.*constant=VALUE\.$"):
+        t2t_slots.needed(tensor2tensor.read([prefix], hparams=given))
+    given += ",optimizer_adam_beta2=0.98,learning_rate_schedule=rsqrt_decay"
+    for settings in ({"hparams": given}, {"hparams_set": "transformer_base", "hparams": "num_heads=2"}):
+        assert t2t_slots.needed(tensor2tensor.read([prefix], **settings)).optimizer == "adam"
+
+
+@pytest.mark.parametrize("name", ["Momentum", "sgd", "multistep_adam"])
+def test_an_optimizer_that_is_not_taken_over_is_named(tmp_path: Path, name: str) -> None:
+    save(tmp_path / "model.ckpt-1", variables(), HPARAMS | {"optimizer": name})
+    assert _said(tmp_path)["optimizer"].startswith(f"adam (tensor2tensor's, {name}, is not taken over; only a training")
+    save(tmp_path / "model.ckpt-1", variables(), HPARAMS | {"optimizer": "TrueAdam"})
+    assert "optimizer" not in _said(tmp_path)
 
 
 def test_names_that_nothing_asks_for_are_refused(tmp_path: Path) -> None:
@@ -202,3 +268,4 @@ def test_the_record_has_what_was_assumed(tmp_path: Path) -> None:
     found = run_folder.Import(imported, run_folder.recipe(imported, {}), (text, text), ("bytes",), {}, {})
     record = json.loads(json.dumps(run_folder._record(found)))
     assert record["assumed"]["pos"] == "timing"
+    assert record["assumed"]["optimizer_adam_beta2"] == 0.98
