@@ -99,7 +99,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("numpy", "tensorflow"),
     ),
     "insights": (
-        ("models", "ops.replaced", "decoding", "text", "problem", *LEAVES),
+        ("models", "ops.experts", "decoding", "text", "problem", *LEAVES),
         ("numpy", "tensorflow", "matplotlib?"),
     ),
     "demo": (

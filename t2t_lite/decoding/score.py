@@ -16,7 +16,7 @@ from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, memory_exp
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
-from t2t_lite.ops.replaced import LOCK
+from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
@@ -44,7 +44,7 @@ class PairScore:
 
 def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
     """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included."""
-    with LOCK:
+    with experts_one_by_one(model):
         logits = model({"source": source, "target": target})
     logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
     real = tf.not_equal(target, PAD)

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.ids import PAD
+from t2t_lite.ops.experts import experts_one_by_one
 
 State = dict[str, Any]
 
@@ -37,7 +38,8 @@ class Search(abc.ABC):
         batch = tf.shape(source)[0]
         max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
         longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
-        memory = model.encode({"source": source})
+        with experts_one_by_one(model):
+            memory = model.encode({"source": source})
         of_model, state, self.step_model = model.start(memory, beam_size, longest)
         self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
         self.shape = (batch, beam_size, longest)

@@ -1,0 +1,96 @@
+"""Where experts are computed one by one: in every graph that XLA does not compile."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite import registry
+from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.decoding.score import log_probs
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.export.export_folder import SIGNATURES
+from t2t_lite.export.saved_model import ServedModel
+from t2t_lite.insights.sentence import attend
+from t2t_lite.layers.mixture_of_experts import MixtureOfExperts, expert_outputs
+from t2t_lite.metrics import bleu
+from t2t_lite.runs.run_dir import make_model
+from t2t_lite.samplers.base import make_sampler
+from t2t_lite.text.vocabulary_training import train_vocabulary
+from t2t_lite.training.evaluate import Evaluator
+from t2t_lite.training.gradients import loss_and_gradients
+
+LINES = ("a man rides a horse", "two dogs run in the park")
+IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+@pytest.fixture(scope="module", params=["moe_tiny", "transformer_moe_tiny"])
+def translator(request: Any) -> Translator:
+    hparams = registry.hparams(request.param)
+    vocabulary = train_vocabulary(LINES * 3, size=60)
+    model = make_model(registry.model_of(request.param), hparams, vocabulary.size, vocabulary.size, True)
+    return Translator.from_hparams(model, vocabulary, vocabulary, hparams)
+
+
+@pytest.fixture
+def in_blocks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The rows of each call of the form for XLA."""
+    calls: list[Any] = []
+
+    def spy(rows: Any, *others: Any) -> Any:
+        calls.append(rows)
+        return expert_outputs(rows, *others)
+
+    monkeypatch.setattr(MixtureOfExperts, "function", staticmethod(spy))
+    return calls
+
+
+def _traced(function: Any, *signature: Any) -> None:
+    tf.function(function, autograph=False).get_concrete_function(*signature)
+
+
+def test_a_beam_search_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+    _traced(lambda source: beam_search(translator.model, source, beam_size=2, alpha=0.6, extra_length=3), IDS)
+    assert not in_blocks
+
+
+def test_sampling_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+    sampling = Sampling(make_sampler("random", {}), 1)
+    _traced(lambda source: sample(translator.model, source, sampling, num_samples=2, extra_length=3), IDS)
+    assert not in_blocks
+
+
+def test_a_dev_loss_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+    store: Any = SimpleNamespace(target_vocabulary=translator.target_vocabulary)
+    Evaluator(translator.model, store, translator, bleu.metric("bleu"))._sums.get_concrete_function()
+    assert not in_blocks
+
+
+def test_a_score_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+    _traced(lambda source, target: log_probs(translator.model, source, target), IDS, IDS)
+    assert not in_blocks
+
+
+def test_attention_maps_compute_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+    attend(translator, LINES[:1], LINES[1])
+    assert not in_blocks
+
+
+def test_an_export_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+    for signature in ServedModel(translator, SIGNATURES).signatures.values():
+        signature.get_concrete_function()
+    assert not in_blocks
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_training_computes_them_in_blocks_with_xla_alone(
+    translator: Translator, in_blocks: list[Any], jit: bool
+) -> None:
+    def gradients(source: Any, target: Any) -> Any:
+        batch, seed = {"source": source, "target": target}, tf.constant([1, 2])
+        return loss_and_gradients(translator.model, batch, seed, 9.0, (0.1, "all"), blocks=1, jit=jit)[1]
+
+    _traced(gradients, IDS, IDS)
+    assert bool(in_blocks) is jit
