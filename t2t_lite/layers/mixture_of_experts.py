@@ -14,7 +14,7 @@ from keras import ops
 from t2t_lite.layers.noisy_top_k import NoisyTopK
 from t2t_lite.layers.scaled_dot_product import TensorFn
 
-BLOCKS = 4  # of an expert if all are asked equally often: at most a quarter of the rows is computed in vain
+BLOCKS = 4  # of an expert if all are asked equally often: at most a fifth of the rows is computed in vain
 
 
 class ExpertsSize(NamedTuple):
