@@ -4,7 +4,7 @@
 
    data = {
      source:  ["▁A", "▁dog", ..., "</s>"],   the S pieces that the encoder reads; "▁" begins a word
-     encoder: [layer][head][S][S],           weights from 0 to 1, each innermost row sums to 1
+     encoder: [layer][head][S][S],           weights from 0 to 1, each innermost row sums to 1, or is zeros
      translations: [{                        at least one, best first
        text: "Ein Hund ...",
        score: -0.41,                         null: the translation was given, not found

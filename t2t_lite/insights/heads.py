@@ -14,7 +14,7 @@ from t2t_lite.insights.sentence import Sentence
 
 
 class Head(NamedTuple):
-    """One head; its numbers are means over all queries.
+    """One head; its numbers are means over all queries, without those that attend to nothing (as an LSTM's first may).
 
     Attributes:
         kind: "memory", "encoder" or "decoder".
@@ -37,7 +37,7 @@ def heads(sentences: Sequence[Sentence]) -> list[Head]:
     found: list[Head] = []
     for kind in maps[0]:
         rows = np.concatenate([_numbers(weights[kind]) for weights in maps], axis=-1)  # [2, L, H, all queries]
-        means = rows.mean(-1)
+        means = rows.sum(-1) / max(rows.shape[-1], 1)  # there may be no query that attends to anything
         for layer, head in np.ndindex(means.shape[1:]):
             entropy, distance = means[:, layer, head].tolist()
             found.append(Head(kind, layer + 1, head + 1, entropy, distance))
@@ -51,8 +51,8 @@ def table(found: Sequence[Head]) -> str:
 
 
 def _numbers(weights: np.ndarray) -> np.ndarray:
-    """Weights [L, H, T, S] -> entropy and distance of each query, [2, L, H, T]."""
+    """Weights [L, H, T, S] -> entropy and distance of each query that attends to something, [2, L, H, at most T]."""
     weights = np.asarray(weights, np.float64)
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
     far = np.abs(np.arange(weights.shape[2])[:, None] - np.arange(weights.shape[3]))
-    return np.stack([-(weights * logs).sum(-1), (weights * far).sum(-1)])
+    return np.stack([-(weights * logs).sum(-1), (weights * far).sum(-1)])[..., weights.any((0, 1, 3))]

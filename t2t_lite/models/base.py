@@ -163,6 +163,7 @@ class Model(keras.Model, abc.ABC):
         """Returns float32 weights by kind, with the target given.
 
         "encoder" is [B, L, H, S, S], "decoder" [B, L, H, T, T] and "memory" [B, L, H, T, S], of L layers and H heads.
+        Row t of the latter two belongs to the step that predicts target t; it is zeros if that step attends to nothing.
         """
         return {}
 

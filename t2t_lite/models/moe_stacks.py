@@ -81,6 +81,7 @@ class MoeDecoder(RnnDecoder):
 
     def __init__(self, units: int, cells: int, experts: MixtureOfExperts, dropout: float, **kwargs: Any) -> None:
         super().__init__("gnmt_v2", DECODER_LAYERS, units, "product", True, dropout, units, cells, **kwargs)
+        self.late = True
         self.sizes = [LstmSize(units, cells, units)] * DECODER_LAYERS  # the layers above are not given the context
         self.experts = experts
 

@@ -59,6 +59,7 @@ class RnnDecoder(keras.layers.Layer):
         cells: size of each LSTM's cell if its output is projected to `units`; 0: no projection.
 
     Attributes:
+        late: what the softmax layer is given at a position depends on contexts of earlier positions alone.
         outputs: size of what the softmax layer is given.
         sizes: of each LSTM, without what is fed.
 
@@ -89,6 +90,7 @@ class RnnDecoder(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         policy = self.dtype_policy
         self.wiring = WIRINGS[wiring]
+        self.late = self.wiring.late
         self.dropout = Dropout(dropout, name="dropout")
         names = [f"layer_{i}" for i in range(num_layers)]
         self.layers: list[Lstm] = [

@@ -27,6 +27,14 @@ def test_the_mean_is_over_all_queries_of_all_sentences() -> None:
     assert head.distance == pytest.approx(3 / 4)
 
 
+def test_a_query_that_attends_to_nothing_does_not_count() -> None:
+    late = np.array([[0, 0, 0], [1, 0, 0], [0, 0.5, 0.5]])
+    (head,) = heads([_sentence(weights[None, None].astype("float32")) for weights in (late, np.zeros((1, 1)))])
+    assert (head.entropy, head.distance) == pytest.approx((math.log(2) / 2, 0.75))
+    (head,) = heads([_sentence(np.zeros((1, 1, 1, 1), "float32"))])
+    assert (head.entropy, head.distance) == (0, 0)
+
+
 def test_every_kind_layer_and_head_of_a_model(sentences: list[Sentence]) -> None:
     found = {h[:3]: h for h in heads(sentences)}
     assert len(found) == 3 * 2 * 3

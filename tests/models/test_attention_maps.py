@@ -8,14 +8,24 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.models.moe_hparams import MoeHParams
+from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.run_dir import make_model
 from tests import reference
 
 HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, dropout=0.3, attention_dropout=0.3)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0], [6, 5, 4, 1]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
+LSTMS: dict[str, Any] = {
+    "top": RnnHParams(num_layers=2, d_model=8),
+    "gnmt": RnnHParams(num_layers=3, d_model=8, encoder="gnmt", wiring="gnmt"),
+    "gnmt_not_fed": RnnHParams(num_layers=3, d_model=8, encoder="gnmt", wiring="gnmt", input_feeding=False),
+    "gnmt_v2": RnnHParams(num_layers=3, d_model=8, encoder="gnmt", wiring="gnmt_v2"),
+    "moe": MoeHParams(d_model=8, cells=8, d_ff=4, num_experts=4, experts_per_token=4),
+}
 SHAPES = {"encoder": (2, 2, 2, 5, 5), "decoder": (2, 2, 2, 4, 4), "memory": (2, 2, 2, 4, 5)}
 
 
@@ -109,3 +119,22 @@ def test_stacks_of_different_depth_and_relative_positions() -> None:
     }
     for value in found.values():
         np.testing.assert_allclose(value.sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LSTMS)
+def test_a_row_has_the_weights_that_its_target_is_predicted_from(name: str) -> None:
+    """With other keys, the logits of a target change if its row does, and only then."""
+    model: Any = make_model(LSTMS[name].model, LSTMS[name], 20, 20, True)
+    reference.randomise(model, 1, scale=2)
+
+    def found() -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(model(BATCH))[1], np.asarray(model.attention_maps(BATCH)["memory"])[1, 0, 0]
+
+    before = found()
+    kernel = model.decoder.attention.keys.kernel
+    kernel.assign(np.random.default_rng(2).normal(size=kernel.shape) * 3)
+    of_logits, of_maps = (np.abs(new - old).max(-1) > 1e-4 for new, old in zip(found(), before, strict=True))
+    late = name in ("gnmt", "gnmt_not_fed", "moe")  # the first target is predicted without a context
+    assert of_logits.tolist() == of_maps.tolist() == [not late, True, True, True]
+    sums = [float(not late), 1, 1, 1]
+    np.testing.assert_allclose(found()[1].sum(-1), sums, atol=1e-6)
