@@ -47,6 +47,9 @@ class Model(keras.Model, abc.ABC):
     a micro-batch. So it is only given on, to `fold_in`, `Dropout` and `random_integers` of layers.dropout. The arrays
     that these draw for have the batch's rows on axis 0, or on the axis that they are given.
 
+    An export of a bfloat16 model stores matrices in bfloat16, except those of layers of your own or Keras' that compute
+    in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's own class.
+
     No member changes a variable, as Keras' own Dropout and BatchNormalization do: a run that is stopped and goes on
     would be another run.
 

@@ -14,9 +14,13 @@ def stored_weights(model: Any) -> dict[str, Any]:
 
     A bfloat16 model rounds its float32 matrices wherever it uses them. They are rounded here, which gives the same
     outputs. Vectors stay float32, as layer normalisation needs them, and so do the matrices that a layer lists in
-    `FLOAT32` (see `layers.matrix`).
+    `FLOAT32` (see `layers.matrix`), and those of a user's or Keras' layers that compute in float32.
     """
-    exact = listed(model._flatten_layers(), "FLOAT32")
+    layers = list(model._flatten_layers())
+    exact = listed(layers, "FLOAT32")
+    # A layer of this package may have the policy float32 and still round its matrices, such as an Embedding.
+    others = (layer for layer in layers if not type(layer).__module__.startswith("t2t_lite."))
+    exact |= {id(weight) for layer in others if layer.compute_dtype == "float32" for weight in layer.weights}
 
     def stored(weight: Any) -> Any:
         rounded = model.compute_dtype == "bfloat16" and weight.dtype == "float32" and len(weight.shape) >= 2
