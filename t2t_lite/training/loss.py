@@ -126,7 +126,8 @@ def smoothed_cross_entropy(
     # The gradient by hand, (softmax - q) * weight, keeps one [N, V] array from the forward pass and builds no q.
     @tf.custom_gradient
     def loss(x: Any, table: Any) -> tuple[Any, Any]:
-        at_label = tf.stack([tf.range(tf.shape(labels_N)[0]), labels_N], axis=1)
+        rows = tf.range(tf.shape(labels_N, tf.int64)[0])  # int64: there may be more than 2^31 logits
+        at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
         rounded = tf.cast(table, x.dtype)
         logits = tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32)
         softmax = tf.nn.softmax(logits)
