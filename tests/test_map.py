@@ -27,12 +27,26 @@ def test_every_package_has_a_row_and_every_row_is_a_package() -> None:
     assert named == packages | {"problems", "hparams"}
 
 
-def test_each_arrow_of_the_picture_is_an_import() -> None:
+def _arrows() -> list[tuple[str, str]]:
     lines = re.findall(r"^    (\w+(?: --> \w+)+)$", SECTIONS["The packages"], re.MULTILINE)
-    arrows = [pair for line in lines for names in [line.split(" --> ")] for pair in itertools.pairwise(names)]
+    return [pair for line in lines for names in [line.split(" --> ")] for pair in itertools.pairwise(names)]
+
+
+def test_each_arrow_of_the_picture_is_an_import() -> None:
+    arrows = _arrows()
     assert len(arrows) > 15
     assert [(a, b) for a, b in arrows if b not in _packages_imported(a)] == []
     assert {name for pair in arrows for name in pair} <= RULES.keys()
+
+
+def test_each_import_of_a_package_is_on_a_path_of_arrows() -> None:
+    arrows, packages = _arrows(), {path.parent.name for path in (ROOT / "t2t_lite").glob("*/__init__.py")}
+
+    def below(package: str) -> set[str]:
+        return {package}.union(*(below(b) for a, b in arrows if a == package))
+
+    missing = {(a, b) for a in packages for b in (_packages_imported(a) & packages) - below(a)}
+    assert missing == set()
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -134,9 +134,8 @@ class LoadedRun(Loaded):
                 raise UsageError(f"n={n}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
             settings["beam_size"] = n
         hparams = config.replace(self._run.spec.hparams, **settings)
-        key: tuple[Any, ...] = tuple(
-            sorted({name: value for name, value in {**search, **settings}.items() if name != "seed"}.items())
-        )
+        named = {name: repr(value) for name, value in {**search, **settings}.items() if name != "seed"}
+        key: tuple[Any, ...] = tuple(sorted(named.items()))  # as text: a sampler's option may be a list
         if sampling is not None:
             key = (*key, type(sampling.sampler))  # a cell that defines it may run again
         made = self._made.get(key)

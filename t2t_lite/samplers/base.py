@@ -23,9 +23,8 @@ class Sampler(abc.ABC):
     """
 
     def __init__(self, temperature: float = 1.0) -> None:
-        check(
-            "temperature", temperature, 0 < temperature < float("inf"), "above 0 (1 leaves probabilities as they are)"
-        )
+        is_right = 1e-30 <= temperature <= 1e30  # float32 holds logits that are divided by these
+        check("temperature", temperature, is_right, "from 1e-30 to 1e30 (1 leaves probabilities as they are)")
         self.temperature = temperature
 
     @abc.abstractmethod

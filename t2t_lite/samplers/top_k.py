@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from t2t_lite import registry
@@ -19,8 +20,8 @@ class TopK(Sampler):
 
     def __init__(self, top_k: int = 10, temperature: float = 1.0) -> None:
         super().__init__(temperature)
-        check("top_k", top_k, top_k >= 1 and top_k == int(top_k), "a whole number of at least 1")
-        self.top_k = top_k
+        check("top_k", top_k, 1 <= top_k < math.inf and top_k == int(top_k), "a whole number of at least 1")
+        self.top_k = int(top_k)
 
     def restrict(self, logits: Any) -> Any:
         """The k largest."""

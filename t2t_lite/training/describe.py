@@ -72,10 +72,11 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         f"to {length} pieces a side"
     )
     steps, xla = intervals_of(hparams).train_steps, uses_xla(hparams, model)
-    flops = tokens * model.cost.training_flops(_EXAMPLE_LENGTH, _EXAMPLE_LENGTH) / _EXAMPLE_LENGTH  # of an update
+    pieces = min(_EXAMPLE_LENGTH, length)
+    flops = tokens * model.cost.training_flops(pieces, pieces) / pieces  # of an update
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (give --problem and --output_dir)\n"
-        f"  at most {steps * flops:.2e} FLOP, were all batches full, of {_EXAMPLE_LENGTH} + {_EXAMPLE_LENGTH} pieces\n"
+        f"  about {steps * flops:.2e} FLOP, were all batches full, of pairs of {pieces} + {pieces} pieces\n"
         f"  {hours_text(lambda n: n * flops, steps, model.compute_dtype, xla=xla)}{_schedule(hparams, model, steps)}"
     )
     parts = [

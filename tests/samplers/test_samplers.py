@@ -76,9 +76,11 @@ def test_the_sampler_of_the_page_on_contributing(tmp_path: Path, monkeypatch: py
     [
         ("nucleos", {}, "There is no sampler called 'nucleos'. Did you mean 'nucleus'?"),
         ("random", {"top_k": 3}, "The sampler 'random' has no option 'top_k'; it takes temperature."),
-        ("random", {"temperature": 0.0}, "The sampler's option temperature=0 must be above 0"),
-        ("random", {"temperature": float("nan")}, "temperature=nan must be above 0"),
+        ("random", {"temperature": 0.0}, "The sampler's option temperature=0 must be from 1e-30 to 1e30"),
+        ("random", {"temperature": float("nan")}, "temperature=nan must be from"),
         ("random", {"temperature": "0.7"}, "The sampler's option temperature='0.7' must be a number."),
+        ("random", {"temperature": 1e-38}, "temperature=1e-38 must be from"),
+        ("top_k", {"top_k": float("inf")}, "top_k=inf must be a whole number"),
         ("top_k", {"top_k": None}, "top_k=None must be a number"),
         ("top_k", {"top_k": 0}, "top_k=0 must be a whole number of at least 1"),
         ("top_k", {"top_k": 1.5}, "top_k=1.5 must be a whole number"),
@@ -103,6 +105,10 @@ def test_what_is_refused(name: str, options: dict[str, Any], message: str, monke
     with pytest.raises(UsageError) as error:
         make_sampler(name, options)
     assert message in str(error.value)
+
+
+def test_a_whole_number_may_be_a_float() -> None:
+    np.testing.assert_array_equal(_distribution("top_k", top_k=2.0), _distribution("top_k", top_k=2))
 
 
 def test_a_sampler_with_any_options_gets_those_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
