@@ -45,6 +45,7 @@ FLAGS: dict[str, Ours] = {
     "--keep_checkpoint_max": Ours("--hparams=keep_checkpoints=N"),
     "--eval_early_stopping_steps": Ours("--hparams=early_stopping=N", "evaluations, not steps"),
     "--worker_gpu": Ours("--devices", "as many GPUs as can share micro_batches unless given"),
+    "--worker_gpu_memory_fraction": Ours("", "memory grows as it is needed"),
     "--random_seed": Ours("--hparams=seed=N"),
     "--xla_compile": Ours("--hparams=jit=on"),
     "--gpu_automatic_mixed_precision": Ours("--hparams=precision=bfloat16"),
@@ -74,6 +75,7 @@ PROBLEMS: dict[str, Ours] = {
     "text2text_tmpdir": Ours("text2text", "with --source_dir=DIR --languages=en-de"),
     "translate_ende_wmt32k_packed": Ours("wmt14_ende", "with --hparams=packing=true"),
     "translate_enfr_wmt32k_packed": Ours("wmt14_enfr", "with --hparams=packing=true"),
+    "translate_ende_wmt_bpe32k": Ours("wmt14_ende", "text of WMT14, not tokenised, not that of WMT16; 37,000 pieces"),
     "translate_ende_wmt_clean32k": Ours("wmt14_ende", "with --clean"),
     "algorithmic_reverse_binary40": Ours("toy_reverse"),
     "algorithmic_reverse_decimal40": Ours("toy_reverse"),
@@ -81,7 +83,45 @@ PROBLEMS: dict[str, Ours] = {
     "parsing_english_ptb16k": Ours("wsj_parsing", "with --source_dir=DIR, the sections themselves"),
 }
 
+# Set of its Transformer -> number of heads (models/transformer.py at bafdc1b, 1.15.7).
+HEADS = {
+    **dict.fromkeys(("transformer_test", "transformer_teeny"), 2),
+    **dict.fromkeys(
+        (
+            *("transformer_tiny", "transformer_small", "transformer_tiny_tpu", "transformer_small_tpu"),
+            *("transformer_relative_tiny", *(f"transformer_tiny_bs{i}" for i in range(1, 4))),
+        ),
+        4,
+    ),
+    **dict.fromkeys(
+        (
+            *("transformer_base_v1", "transformer_base_v2", "transformer_base_v3", "transformer_base"),
+            *("transformer_base_single_gpu", "transformer_parsing_base", "transformer_tpu", "transformer_packed_tpu"),
+            *("transformer_l2", "transformer_l4", "transformer_l8", "transformer_l10", "transformer_k128"),
+            *("transformer_k256", "transformer_hs256", "transformer_hs1024", "transformer_ff1024"),
+            *("transformer_ff4096", "transformer_dr0", "transformer_dr2", "transformer_ls0", "transformer_ls2"),
+            *("transformer_parsing_ice", "transformer_relative", "transformer_base_multistep8", "transformer_clean"),
+            *("transformer_tpu_bf16_activation", "transformer_supervised_attention"),
+            *("transformer_big_enfr_tpu", "transformer_clean_big", "transformer_clean_big_tpu"),  # though big
+            *(f"transformer_base_bs{i}" for i in range(1, 11)),
+        ),
+        8,
+    ),
+    **dict.fromkeys(
+        (
+            *("transformer_big", "transformer_big_enfr", "transformer_big_single_gpu"),
+            *("transformer_parsing_big", "transformer_cubbitt", "transformer_big_tpu", "transformer_mlperf_tpu"),
+            *("transformer_big_bs1", "transformer_big_dr1", "transformer_big_dr2"),
+            *("transformer_fairseq_fp16_activation_big", "transformer_relative_big"),
+        ),
+        16,
+    ),
+    **dict.fromkeys(("transformer_tall", "transformer_tall_big", "transformer_tall_train_tied"), 12),
+    **{f"transformer_h{heads}": heads for heads in (1, 4, 16, 32)},
+}
+
 HPARAMS_SETS: dict[str, Ours] = {
+    **dict.fromkeys(HEADS, Ours("", "t2t_base or t2t_big with --hparams come nearest")),  # unless named below
     "transformer_base_v1": Ours("base"),
     "transformer_base": Ours("t2t_base", "the paper's: base"),
     "transformer_base_v3": Ours("t2t_base", "the paper's: base"),

@@ -95,7 +95,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "client": ((), ("grpc?", "tensorflow?", "tensorflow_serving?")),
     "importers": (
-        ("config", "registry", "models", "decoding", "text", "files", "runs", "optimizers"),
+        ("config", "registry", "models", "decoding", "text", "files", "runs", "optimizers", "tensor2tensor_names"),
         ("numpy", "tensorflow"),
     ),
     "insights": (

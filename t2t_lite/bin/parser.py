@@ -12,6 +12,9 @@ from typing import Any, NoReturn
 from t2t_lite import __version__, tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
 
+# tensor2tensor's commands need these. Of ours, those that open a run have --trust_run, and that of a server --server.
+_OF_A_RUN = ("--problem", "--model", "--hparams_set", "--hparams", "--data_dir")
+_HOLDERS = {"--trust_run": "the run in --output_dir", "--server": "the model on the server"}
 _PATHS = re.compile("DIR|FILE|RUN|PREFIX")  # in the metavar of each flag that takes a path
 
 
@@ -52,6 +55,9 @@ class Parser(argparse.ArgumentParser):
         """Ends the program as `error` does if there is no flag of this name, such as "--problem"."""
         if name not in self._option_string_actions:
             known = tensor2tensor_names.answer(tensor2tensor_names.FLAGS, name)
+            holder = next((text for flag, text in _HOLDERS.items() if flag in self._option_string_actions), None)
+            if name in _OF_A_RUN and holder:
+                known = f" Leave it out: {holder} has it."
             self.error(f"there is no flag {name}.{known or did_you_mean(name, self._option_string_actions)}")
 
     def error(self, message: str) -> NoReturn:

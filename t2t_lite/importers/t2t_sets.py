@@ -5,42 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Set -> number of heads.
-HEADS = {
-    **dict.fromkeys(("transformer_test", "transformer_teeny"), 2),
-    **dict.fromkeys(
-        (
-            *("transformer_tiny", "transformer_small", "transformer_tiny_tpu", "transformer_small_tpu"),
-            *("transformer_relative_tiny", *(f"transformer_tiny_bs{i}" for i in range(1, 4))),
-        ),
-        4,
-    ),
-    **dict.fromkeys(
-        (
-            *("transformer_base_v1", "transformer_base_v2", "transformer_base_v3", "transformer_base"),
-            *("transformer_base_single_gpu", "transformer_parsing_base", "transformer_tpu", "transformer_packed_tpu"),
-            *("transformer_l2", "transformer_l4", "transformer_l8", "transformer_l10", "transformer_k128"),
-            *("transformer_k256", "transformer_hs256", "transformer_hs1024", "transformer_ff1024"),
-            *("transformer_ff4096", "transformer_dr0", "transformer_dr2", "transformer_ls0", "transformer_ls2"),
-            *("transformer_parsing_ice", "transformer_relative", "transformer_base_multistep8", "transformer_clean"),
-            *("transformer_tpu_bf16_activation", "transformer_supervised_attention"),
-            *("transformer_big_enfr_tpu", "transformer_clean_big", "transformer_clean_big_tpu"),  # though big
-            *(f"transformer_base_bs{i}" for i in range(1, 11)),
-        ),
-        8,
-    ),
-    **dict.fromkeys(
-        (
-            *("transformer_big", "transformer_big_enfr", "transformer_big_single_gpu"),
-            *("transformer_parsing_big", "transformer_cubbitt", "transformer_big_tpu", "transformer_mlperf_tpu"),
-            *("transformer_big_bs1", "transformer_big_dr1", "transformer_big_dr2"),
-            *("transformer_fairseq_fp16_activation_big", "transformer_relative_big"),
-        ),
-        16,
-    ),
-    **dict.fromkeys(("transformer_tall", "transformer_tall_big", "transformer_tall_train_tied"), 12),
-    **{f"transformer_h{heads}": heads for heads in (1, 4, 16, 32)},
-}
+from t2t_lite.tensor2tensor_names import HEADS
+
 ACTIVATIONS = {"transformer_tpu_bf16_activation": "bfloat16", "transformer_fairseq_fp16_activation_big": "float16"}
 
 # Settings of a training, which change no outputs: those of transformer_base, and what other sets have instead.

@@ -92,6 +92,14 @@ def test_version_of_query_still_names_the_models() -> None:
         ("trainer", ["--t2t_usr_dir=x"], "no flag --t2t_usr_dir. tensor2tensor's --t2t_usr_dir is --usr_dir here."),
         ("trainer", ["--schedule=train"], "tensor2tensor's --schedule has no counterpart here: t2t-lite-trainer "),
         ("decoder", ["--decode_from_file=x"], "--decode_from_file is t2t-lite-decoder --input=FILE here."),
+        ("trainer", ["--worker_gpu_memory_fraction=0.9"], "has no counterpart here: memory grows as it is needed."),
+        ("eval", ["--output_dir=x", "--problem=toy_ende"], "no flag --problem. Leave it out: the run in --output_dir "),
+        ("decoder", ["--hparams_set=tiny"], "no flag --hparams_set. Leave it out: the run in --output_dir has it."),
+        ("exporter", ["--output_dir=x", "--model=transformer"], "no flag --model. Leave it out: the run in "),
+        ("insights", ["--output_dir=x", "--sentence=a", "--hparams=a=1"], "no flag --hparams. Leave it out: the run"),
+        ("demo", ["--output_dir=x", "--data_dir=d"], "no flag --data_dir. Leave it out: the run in "),
+        ("query", ["--server=a:1", "--problem=x"], "no flag --problem. Leave it out: the model on the server has it."),
+        ("compare", ["--hparams_set=tiny"], "no flag --hparams_set. Did you mean '--hparams'"),
         ("trainer", ["--problme=x"], "there is no flag --problme. Did you mean '--problem'"),
     ],
 )
@@ -106,6 +114,11 @@ def test_flags_of_tensor2tensor(command: str, flags: list[str], message: str) ->
     [
         (["--problem=translate_ende_wmt32k"], r"translate_ende_wmt32k is wmt14_ende here \(37,000 pieces"),
         (["--problem=translate_enfr_wmt32k_rev"], "translate_enfr_wmt32k_rev is wmt14_enfr_rev here"),
+        (["--problem=translate_ende_wmt_bpe32k"], r"translate_ende_wmt_bpe32k is wmt14_ende here \(text of WMT14, "),
+        (
+            ["--problem=toy_ende", "--hparams_set=transformer_base_v2"],
+            r"transformer_base_v2 has no counterpart here: t2t_base or t2t_big with --hparams come nearest\. Known: ",
+        ),
         (["--problem=toy_ende", "--hparams_set=transformer_base"], "transformer_base is t2t_base here"),
         (["--problem=toy_ende", "--hparams=batch_size=4096"], r"batch_size is batch_tokens here \(over all devices"),
         (["--problem=toy_ende", "--hparams=hidden_size=64"], "hidden_size is d_model here"),
