@@ -16,12 +16,16 @@ CHARACTERS_PER_WORD = {
 }
 
 
-# ISO 639's codes of three letters for the languages above, and for Korean, which has a tokeniser of its own. cn and jp
-# are countries, but often name the languages; kr is left alone, as it is Kanuri, and Korean has spaces.
+# ISO 639's codes of three letters for the languages above, for Korean, which has a tokeniser of its own, and for the
+# languages of BLEU-paper. cn and jp are countries, but often name the languages; kr is left alone, as it is Kanuri, and
+# Korean has spaces.
 _TWO_LETTERS = {
     **dict.fromkeys(("zho", "chi", "cmn", "cn"), "zh"),
     **dict.fromkeys(("jpn", "jp"), "ja"),
     "kor": "ko",
+    **dict.fromkeys(("deu", "ger"), "de"),
+    "eng": "en",
+    **dict.fromkeys(("fra", "fre"), "fr"),
     "tha": "th",
     "lao": "lo",
     "khm": "km",

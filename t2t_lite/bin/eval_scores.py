@@ -23,6 +23,7 @@ def text_metrics(
         metric, bleu_tokenize: the problem's.
         language: of the target side.
     """
+    from t2t_lite.languages import base_language
     from t2t_lite.metrics import bleu, paper_bleu
 
     metrics = []
@@ -36,7 +37,7 @@ def text_metrics(
         metrics.append(bleu.chrf(lowercase=args.lowercase))
     if args.metric == "ter":
         metrics.append(bleu.ter())
-    paper = metric == "bleu_paper" or args.language in paper_bleu.LANGUAGES
+    paper = metric == "bleu_paper" or base_language(args.language or "") in paper_bleu.LANGUAGES
     if args.metric == "bleu_paper" or (args.metric == "all" and paper):
         metrics.append(bleu.metric("bleu_paper", language))
     return metrics

@@ -25,6 +25,7 @@ from importlib.metadata import version
 from sacrebleu.metrics import BLEU
 
 from t2t_lite.errors import UsageError
+from t2t_lite.languages import base_language
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import Score
 
@@ -41,7 +42,7 @@ class PaperBleu(Metric):
     """Tokenised BLEU, with compounds split where the language is German.
 
     Args:
-        language: of the target side, one of LANGUAGES.
+        language: of the target side, one of LANGUAGES, perhaps with a region, as in "de-AT".
 
     Raises:
         UsageError: another language.
@@ -50,9 +51,10 @@ class PaperBleu(Metric):
     kind = "bleu_paper"
 
     def __init__(self, language: str) -> None:
+        given, language = language, base_language(language)
         if language not in LANGUAGES:
             raise UsageError(
-                f"BLEU-paper is not defined for text in {language!r}, only for the languages of the paper's tasks: "
+                f"BLEU-paper is not defined for text in {given!r}, only for the languages of the paper's tasks: "
                 f"{', '.join(LANGUAGES)}. For others there is bleu."
             )
         super().__init__(BLEU(tokenize="none", smooth_method="none", force=True))

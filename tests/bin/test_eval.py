@@ -72,6 +72,7 @@ def test_bleu_of_the_paper_beside_sacrebleus(files: tuple[str, str]) -> None:
     assert paper["name"] == "BLEU-paper (tokenised, compound-split)"
     assert paper["signature"].startswith("nrefs:1|case:mixed|lang:de|tok:moses|compounds:split|")
     assert paper["value"] > first["value"] + 2
+    assert evaluate(*files, "--language=deu_AT", "--json").stdout == done.stdout
     alone = evaluate(*files, "--language=de", "--metric=bleu_paper")
     assert alone.stdout == f"{paper['name']}|{paper['signature']} = {paper['value']:.2f} {paper['detail']}\n"
     french = evaluate(*files, "--language=fr", "--metric=bleu_paper")

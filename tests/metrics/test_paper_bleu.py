@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.paper_bleu import LANGUAGES, PaperBleu
 
@@ -198,6 +198,19 @@ def test_name_and_signature_are_not_sacrebleus(language: str, compounds: str) ->
     assert "|sacrebleu:2." in score.signature
     assert score.format().startswith(f"{score.name}|{start}")
     assert list(LANGUAGES) == ["de", "en", "fr"]
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [("de-AT", "de"), ("DE", "de"), ("deu", "de"), ("ger_Latn", "de"), ("eng", "en"), ("fr_CA", "fr"), ("fre", "fr")],
+)
+def test_a_code_with_a_region_or_of_three_letters_is_that_of_its_language(code: str, language: str) -> None:
+    """The signature is that of the language, as the score is."""
+    text = ["Ein Vor-Ort-Termin."], ["Ein Vor-Ort-Besuch."]
+    assert PaperBleu(code).score(*text) == PaperBleu(language).score(*text)
+    assert f"|lang:{language}|" in PaperBleu(code).score(*text).signature
+    with pytest.raises(UsageError, match="BLEU-paper is not defined for text in 'pt_BR', only for"):
+        PaperBleu("pt_BR")
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,11 @@ def test_wrong_options(options: dict[str, object], message: str) -> None:
         registry.problem("text2text", **{"source_dir": "x", "languages": "en-de", **options})
 
 
+def test_the_region_of_a_code_leaves_bleu_paper_defined() -> None:
+    problem = Text2text("x", "en-de_AT", metric="bleu_paper")
+    assert "|lang:de|" in problem.make_metric().signature
+
+
 def test_options_make_the_problem_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = {"vocab_size": 77, "vocab_type": "unigram", "shared_vocab": False, "metric": "chrf"}
