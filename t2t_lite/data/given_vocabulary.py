@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.data.encode import Pair
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.store import SIDES
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
 from t2t_lite.text import sentencepiece_model, vocabulary_files
+from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import FILES, KINDS, load_pair
 
 _RARE = 0.01  # share of unknown pieces up to which there is no warning
+_LOWER = " A model learns to write the changed text, but references stay as they are, so scores are lower."
 
 _log = logging.getLogger("t2t_lite")
 
@@ -61,3 +65,39 @@ def check_coverage(problem: Problem, splits: dict[str, Any]) -> None:
                 100 * share,
                 side,
             )
+
+
+class NormalisedText:
+    """Counts the training text that given SentencePiece models normalise, as those that t2t-lite trains never do."""
+
+    def __init__(self, given: Vocabularies | None) -> None:
+        self._rules: dict[int, tuple[str, Vocabulary]] = {}
+        for number, vocabulary in enumerate(given or ()):
+            if isinstance(vocabulary, Vocabulary) and (rule := sentencepiece_model.normalisation(vocabulary)):
+                self._rules[number] = rule, vocabulary
+        self._counts = [0] * len(SIDES)
+
+    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """Yields the pairs as they come."""
+        for pair in pairs:
+            for number, (_, vocabulary) in self._rules.items():
+                kept = _without_spaces(pair[number])
+                self._counts[number] += _without_spaces(vocabulary.normalized(pair[number])) != kept
+            yield pair
+
+    def say(self) -> None:
+        """Warns of text in which more than spaces is changed; call it after all pairs have been watched."""
+        for number, (rule, _) in self._rules.items():
+            if self._counts[number]:
+                _log.warning(
+                    "The given vocabulary's normalisation, %s, changes more than spaces in the %s of %s training pairs."
+                    "%s Train it with --normalization_rule_name=identity, or normalise all text likewise.",
+                    rule,
+                    SIDES[number],
+                    f"{self._counts[number]:,}",
+                    _LOWER if SIDES[number] == "target" else "",
+                )
+
+
+def _without_spaces(text: str) -> str:
+    return text.replace(" ", "").replace(WORD_START, "")

@@ -162,10 +162,10 @@ def _write(
     for name, vocabulary in files.items():
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
-    learner = problem.codec.learner()
+    learner, normalised = problem.codec.learner(), given_vocabulary.NormalisedText(given)
     of_sentencepiece = isinstance(vocabularies[0], Vocabulary), isinstance(vocabularies[1], Vocabulary)
     for split in splits:
-        text = small[split] if split in small else learner.watch(train.read())
+        text = small[split] if split in small else normalised.watch(learner.watch(train.read()))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         if split in small:
@@ -175,6 +175,7 @@ def _write(
             train.say_marks(of_sentencepiece)
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
+        normalised.say()
     for name, learned in learner.files(small).items():
         writer.file(name).write(learned.encode())
     writer.finish(

@@ -88,6 +88,12 @@ def kind(vocabulary: Vocabulary) -> str:
     return _KINDS[_parsed(vocabulary.data).trainer_spec.model_type]
 
 
+def normalisation(vocabulary: Vocabulary) -> str:
+    """The rule by which a vocabulary changes characters before it cuts text, such as "nmt_nfkc"; "" if it has none."""
+    spec = _parsed(vocabulary.data).normalizer_spec
+    return (spec.name or "user_defined") if spec.precompiled_charsmap else ""
+
+
 def _reordered(data: bytes) -> bytes:
     """Returns the model with PAD, EOS and UNK first; PAD or EOS is added if it is missing."""
     model = _parsed(data)

@@ -58,6 +58,10 @@ class Vocabulary(AnyVocabulary):
         """Returns a line of text as training and decoding encode it: as it is."""
         return text
 
+    def normalized(self, text: str) -> str:
+        """Returns a line as the model's own normalisation makes it, spaces as SentencePiece's mark."""
+        return str(self._processor.normalize(text))
+
     def encode(self, text: str) -> list[int]:
         """Returns the ids of one line, without EOS. Runs of spaces count as one; unknown characters become UNK."""
         return list(self._processor.encode(text, out_type=int))

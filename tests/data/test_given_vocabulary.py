@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sentencepiece
 
 from t2t_lite import registry
 from t2t_lite.data import given_vocabulary
@@ -96,6 +97,42 @@ def test_the_mark_for_a_space_is_an_ordinary_character_to_other_vocabularies(
     assert "U+2581" not in caplog.text
     prepare(problem, tmp_path / "2", vocabularies=(pieces, tokens), num_workers=1)
     assert "7 training pairs hold \u2581 (U+2581)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rule", "target", "source"),
+    [("nmt_nfkc", 3, 1), ("nmt_nfkc_cf", 5, 3), ("identity", 0, 0)],
+)
+def test_text_that_its_normalisation_changes_is_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rule: str, target: int, source: int
+) -> None:
+    pairs = [
+        ("a", "b\uff0c"),
+        ("a", "b\u00a0c"),
+        ("a\u2026", "\ufb01"),
+        ("A", "B"),
+        ("A b", "B c"),
+        (" a  b", "c \u2581d "),
+    ]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([text for pair in pairs for text in pair] * 9),
+        model_prefix=str(tmp_path / "own"),
+        normalization_rule_name=rule,
+        vocab_size=50,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    problem = Counted()
+    problem.samples = lambda split: iter(pairs)
+    prepare(problem, tmp_path / "data", vocabularies=given_vocabulary.load(tmp_path / "own.model"), num_workers=1)
+    said = [message for message in caplog.messages if "normalisation" in message]
+    counts = {"source": source, "target": target}
+    assert [message.partition(" training pairs.")[0] for message in said] == [
+        f"The given vocabulary's normalisation, {rule}, changes more than spaces in the {side} of {count}"
+        for side, count in counts.items()
+        if count
+    ]
+    assert ["references" in message.partition("Train it")[0] for message in said] == [False, True][: len(said)]
 
 
 def test_what_is_no_vocabulary(tmp_path: Path) -> None:
