@@ -1,7 +1,8 @@
 """wmt14_ende and wmt14_enfr: the paper's data (section 5.1), from TensorFlow Datasets or from files of one's own.
 
---raw_dir=DIR reads the files from the archives of WMT 2014. They may be in DIR or in a folder inside it (training/,
-dev/, test-full/, ...). Both sides of a pair must be in one folder, plain or .gz. For wmt14_enfr read fr instead of de:
+--raw_dir=DIR reads the files from the archives of WMT 2014. They may be in DIR or in one folder inside it (training/,
+dev/, test-full/, ...); DIR itself comes first. Both sides of a pair must be in one folder, plain or .gz. For wmt14_enfr
+read fr instead of de:
 
 train  train.en and train.de; or else all of these that exist, in this order: europarl-v7.de-en.{en,de},
        commoncrawl.de-en.{en,de}, news-commentary-v9.de-en.{en,de}; for French also undoc.2000.fr-en.{en,fr} and
@@ -29,6 +30,9 @@ from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, 
 from t2t_lite.registry import register_problem
 
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+
+# The paper's. WMT's archive test-filtered.tgz has a test set of 2,737 pairs under the same names, in the folder test.
+_PAIRS = {"dev": 3000, "test": 3003}
 
 _log = logging.getLogger("t2t_lite")
 
@@ -73,7 +77,8 @@ class Wmt14(Problem):
         if split not in SPLITS:
             raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLITS)}.")
         if self.raw_dir is not None:
-            return itertools.chain.from_iterable(read_pairs(*files) for files in self._files(split).values())
+            pairs = itertools.chain.from_iterable(read_pairs(*files) for files in self._files(split).values())
+            return self._counted(pairs, split) if split in _PAIRS else pairs
         name = f"wmt14_translate/{self.target_language}-{self.source_language}"
         return read_tfds(name, _TFDS_SPLITS[split], self.source_language, self.target_language)
 
@@ -99,6 +104,22 @@ class Wmt14(Problem):
     def settings(self) -> dict[str, Any]:
         """As in Problem, but without the options, as they are among the other settings."""
         return {**super().settings(), "options": {}}
+
+    def _counted(self, pairs: Iterator[tuple[str, str]], split: str) -> Iterator[tuple[str, str]]:
+        """Yields the pairs, and warns after the last if they are not as many as the paper's."""
+        count = 0
+        for pair in pairs:
+            count += 1
+            yield pair
+        if count != _PAIRS[split]:
+            _log.warning(
+                "%s: the %s set, %s, has %s pairs, but the paper's has %s, so scores do not compare with its scores.",
+                self.name,
+                split,
+                self.source_files(split)[0],
+                f"{count:,}",
+                f"{_PAIRS[split]:,}",
+            )
 
     def _files(self, split: str) -> dict[Names, tuple[Path, Path]]:
         """The files of a split: those of all training corpora found, otherwise those of the first names found."""
@@ -142,17 +163,31 @@ class Wmt14(Problem):
 
 
 def _find(folders: list[Path], names: Names) -> tuple[Path, Path] | None:
-    """The files of the two sides in the first folder that has them; DataError where a folder has one side only."""
+    """The files of the two sides in the one folder that has them, or in the first of `folders`, which comes before all.
+
+    Raises:
+        DataError: several other folders have both sides, or a folder has one side only.
+    """
+    found: list[tuple[Path, Path]] = []
     for folder in folders:
         there = [[path for path in (folder / name, folder / f"{name}.gz") if path.is_file()] for name in names]
         if there[0] and there[1]:
-            return there[0][0], there[1][0]
+            found.append((there[0][0], there[1][0]))
+            if folder == folders[0]:
+                break
         for one, missing in zip(there, reversed(names), strict=True):
-            if one:
+            if one and not found:
                 raise DataError(
                     f"{folder} has {one[0].name} but not {missing} (nor {missing}.gz): both sides are needed."
                 )
-    return None
+    if len(found) > 1:
+        several = ", ".join(source.parent.name for source, _ in found)
+        hint = " The paper's newstest2014 is in test-full of WMT's archives." if "newstest2014" in names[0] else ""
+        raise DataError(
+            f"{folders[0]} has {' and '.join(names)} in several folders, which may differ: {several}.{hint} Move all "
+            f"but one away, or put the two files to use into {folders[0]} itself, which comes first."
+        )
+    return found[0] if found else None
 
 
 @register_problem

@@ -159,6 +159,34 @@ def test_mistakes(tmp_path: Path) -> None:
         registry.problem("wmt14_ende", source_dir="x")
 
 
+def test_the_same_names_in_several_folders(tmp_path: Path) -> None:
+    pair = ("newstest2014-deen-src.en.sgm", "newstest2014-deen-ref.de.sgm")
+    folder = _fill(tmp_path, *_ALL[:4], *(f"{where}/{name}" for where in ("test", "test-full") for name in pair))
+    message = (
+        r"has newstest2014-deen-src\.en\.sgm and newstest2014-deen-ref\.de\.sgm in several folders, which may differ: "
+        r"test, test-full\. The paper's newstest2014 is in test-full of WMT's archives\. Move all but one away, or put"
+    )
+    with pytest.raises(DataError, match=message):
+        _problem(folder).splits()
+    assert _read(_problem(_fill(folder, *pair)), "test") == [pair]
+
+
+def test_sets_of_another_size_than_the_papers_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    problem = _problem(_fill(tmp_path, *_ALL))
+    for split in problem.splits():
+        list(problem.samples(split))
+    assert caplog.messages == [
+        f"wmt14_ende: the {split} set, {tmp_path / name}.en, has 2 pairs, but the paper's has {count}, so scores do "
+        "not compare with its scores."
+        for split, name, count in (("dev", "newstest2013", "3,000"), ("test", "newstest2014", "3,003"))
+    ]
+    caplog.clear()
+    (tmp_path / "newstest2014.en").write_text("2\n" * 3003)
+    (tmp_path / "newstest2014.de").write_text("2\n" * 3003)
+    assert len(list(problem.samples("test"))) == 3003
+    assert caplog.messages == []
+
+
 def test_options_make_the_problem_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     problem = registry.problem("wmt14_ende_rev", raw_dir="raw", vocab_size=99, clean=True)
