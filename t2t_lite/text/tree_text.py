@@ -8,7 +8,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.ids import UNK
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
-from t2t_lite.text.linearize import linearize, repair, restore, sentence, tag_punctuation
+from t2t_lite.text.linearize import ROOT, linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
 from t2t_lite.text.trees import normalize, parse
 from t2t_lite.text.vocabulary import Vocabulary
@@ -41,13 +41,13 @@ class TreeText(Outputs):
     def target(self, text: str, vocabulary: AnyVocabulary) -> str:
         """Returns the symbols of a tree in brackets, or of one that is linearised already; DataError: broken brackets.
 
-        A root that the model does not have is left out, as it is the one that `output` puts above several trees.
+        A root TOP that the model does not have is left out, as it is the one that `output` puts above several trees.
         """
         symbols = [symbol for symbol in re.split("[ \t\r]+", text) if symbol]
         if text.rstrip().endswith(")"):  # in brackets: no symbol ends so
             tree = normalize(parse(text))
             symbols = linearize(tree) if tree else []
-            if symbols and symbols[0] not in self._known:
+            if symbols[:1] == [f"({ROOT}"] and symbols[0] not in self._known:
                 symbols = symbols[1:-1]
         return " ".join(symbols)
 

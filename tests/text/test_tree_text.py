@@ -58,7 +58,13 @@ def test_a_given_target_is_a_tree_or_its_symbols(symbols: Vocabulary, target: st
 
 @pytest.mark.parametrize(
     ("target", "unknown"),
-    [("(S (X (NN cat)))", "(X"), ("(S FW )S", "FW"), ("the cat", "the"), ("(S \u2047 )S", "\u2047")],
+    [
+        ("(S (X (NN cat)))", "(X"),
+        ("(SQ (NP (NN cat)))", "(SQ"),
+        ("(S FW )S", "FW"),
+        ("the cat", "the"),
+        ("(S \u2047 )S", "\u2047"),
+    ],
 )
 def test_a_target_with_symbols_that_the_model_does_not_have(symbols: Vocabulary, target: str, unknown: str) -> None:
     text = TreeText(symbols)
