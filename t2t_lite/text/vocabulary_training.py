@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import sentencepiece
@@ -44,7 +45,8 @@ def train_vocabulary(
     Args:
         size: pieces wanted, PAD, EOS and UNK included.
         kind: "bpe", "unigram"; "char" or "word" for a vocabulary of single characters or of whole words. There are
-            usually fewer than `size`. Words have a piece each, however many there are.
+            usually fewer than `size`. Words have a piece each, however many there are, also those of lines that are cut
+            or not drawn.
         character_coverage: share of the characters that get pieces; 1.0 means all of them.
         max_lines, max_chars: bounds of the sample.
 
@@ -54,7 +56,10 @@ def train_vocabulary(
     """
     if kind not in ("bpe", "unigram", "char", "word"):
         raise UsageError(f"vocab_type={kind!r} is not one of: bpe, unigram, char.")
-    sample = draw_lines(lines, max_lines=max_lines, max_chars=max_chars, seed=seed)
+    words: set[str] = set()
+    watched = _collected(lines, words) if kind == "word" else lines
+    sample = draw_lines(watched, max_lines=max_lines, max_chars=max_chars, seed=seed)
+    sample += sorted(words.difference(itertools.chain.from_iterable(map(_words, sample))))  # one a line, so none is cut
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
     sample, settings = _nothing_passed_over(sample, kind, size)
@@ -81,6 +86,17 @@ def train_vocabulary(
     vocabulary = Vocabulary(model.getvalue())
     _check_size(vocabulary, size, kind)
     return vocabulary
+
+
+def _collected(lines: Iterable[str], words: set[str]) -> Iterator[str]:
+    """Yields the lines as they come, and adds all of their words to `words`."""
+    for line in lines:
+        words.update(_words(line))
+        yield line
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.replace("\0", " ").split(" ") if word.strip()]
 
 
 def _check_size(vocabulary: Vocabulary, size: int, kind: str) -> None:

@@ -163,6 +163,14 @@ def test_a_vocabulary_of_words_has_each_of_them_however_many() -> None:
     assert [few.decode(ids) for ids in few.encode_many(lines)] == lines
 
 
+def test_a_vocabulary_of_words_has_also_those_outside_of_its_sample() -> None:
+    late = " ".join(f"LATE{i}" for i in range(3000))  # longer than a line that SentencePiece trains on
+    lines = [" ".join(["(S"] * MAX_TRAINING_LINE) + f" {late}", *(f"w{i} (S" for i in range(40))]
+    vocabulary = train_vocabulary(lines, size=100, kind="word", max_lines=5)
+    assert sorted(vocabulary.words()[3:]) == sorted({word for line in lines for word in line.split(" ")})
+    assert UNK not in itertools.chain.from_iterable(vocabulary.encode_many(lines))
+
+
 def test_character_coverage_leaves_rare_characters_out() -> None:
     lines = [*["abc"] * 1000, "q"]
     assert UNK in train_vocabulary(lines, size=8, character_coverage=0.999).encode("q")
