@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 
 MAX_NODES = 100_000  # of one tree; it exposes a bracket left open in a file before the tree fills the memory
-ROOTS = ("", "TOP", "ROOT", "S1")  # labels of an outer bracket that says nothing about the sentence in it
+VROOT = "VROOT"  # of TIGER and NEGRA
+ROOTS = ("", "TOP", "ROOT", "S1", VROOT)  # labels of an outer bracket that says nothing about the sentence in it
 TRACE = "-NONE-"
 
 _TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
@@ -219,10 +220,10 @@ class _Reader:
             )
 
 
-def normalize(tree: Tree) -> Tree | None:
+def normalize(tree: Tree, roots: Collection[str] = ROOTS) -> Tree | None:
     """Returns a tree as parsers learn it: no traces, no empty phrases, no function tags and indices.
 
-    Unary chains stay. An outer bracket that says nothing about the sentence in it (ROOTS) is removed if it holds
+    Unary chains stay. An outer bracket that says nothing about the sentence in it (`roots`) is removed if it holds
     exactly one phrase; otherwise it is called TOP.
 
     Returns:
@@ -239,9 +240,9 @@ def normalize(tree: Tree) -> Tree | None:
             nodes.append(node)
     if not nodes:
         return None
-    while nodes[0] in ROOTS and _is_phrase(nodes[1:-1]):
+    while nodes[0] in roots and _is_phrase(nodes[1:-1]):
         nodes = nodes[1:-1]
-    if nodes[0] in ROOTS:
+    if nodes[0] in roots:
         nodes[0] = "TOP"
     elif isinstance(nodes[0], Leaf):
         nodes = ["TOP", *nodes, None]

@@ -1,6 +1,7 @@
 import dataclasses
 import random
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -318,6 +319,24 @@ def test_reads_parameter_files() -> None:
         max_error=3,
         labeled=False,
     )
+
+
+def test_the_example_of_tiger_counts_phrases_only(tmp_path: Path) -> None:
+    """What docs/parsing.md does with files of TIGER: VROOT does not count, and words lose their function tags."""
+    page = Path(__file__).parents[2].joinpath("docs", "parsing.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^    ((?:printf|sed) .*tiger.*)$", page, re.MULTILINE)
+    (tmp_path / "tiger").mkdir()
+    (tmp_path / "tiger.trees").write_text(
+        "(VROOT (S (NP-SB (ART-NK Der) (NN-NK Mann)) (V-HD s-o)) ($. -) (-LRB- -LRB-))\n"
+    )
+    subprocess.run(["bash", "-ec", "\n".join(lines)], cwd=tmp_path, check=True)
+    assert (tmp_path / "tiger" / "train.trees").read_text() == (
+        "(VROOT (S (NP-SB (ART Der) (NN Mann)) (V s-o)) ($. -) (-LRB- -LRB-))\n"
+    )
+    parameters = read_parameters(read_lines(tmp_path / "tiger.prm"), "tiger.prm")
+    gold = "(VROOT (S (NP (ART Der) (NN Mann)) (V s)) ($. .))"
+    test = "(VROOT (S (NP (ART Der)) (NP (NN Mann) (V s))) ($. .))"
+    assert bracketing.evaluate([gold], [test], parameters).score().value == pytest.approx(40)
 
 
 def test_brackets_in_brackets_in_brackets_take_no_longer_than_others() -> None:

@@ -16,6 +16,7 @@ from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem, reverse
+from t2t_lite.problems import parsing
 from t2t_lite.problems.parsing import FolderProblem, Treebank
 from t2t_lite.text.linearize import restore
 from t2t_lite.text.tag_table import WSJ
@@ -355,6 +356,25 @@ def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pyt
     assert prepare(problem, tmp_path / "data").outputs.table is WSJ
     messages = [message for message in caplog.messages if not message.startswith("Data prepared on ")]
     assert [message.partition(" it was")[0] for message in messages] == [f"{store.folder} has no tags.json:"]
+
+
+def test_data_in_which_vroot_is_a_phrase_open(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = "(VROOT (S (NP (ART Der) (NN Mann)) (V s)) ($. .))\n"
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.trees").write_text(tree)
+    problem = registry.problem("treebank", source_dir=str(tmp_path), vocab_size=20)
+    with monkeypatch.context() as before:
+        before.setattr(parsing, "normalize", lambda tree: tree)
+        old = prepare(problem, tmp_path / "data", num_workers=1)
+    caplog.clear()
+    outputs = prepare(problem, tmp_path / "data").outputs
+    assert outputs.reference("Der Mann s .", outputs.target(tree, old.target_vocabulary)) == tree.strip()
+    assert f"{old.folder} was prepared when VROOT, TIGER's root of every sentence, still counted" in caplog.text
+    caplog.clear()
+    assert "(VROOT" not in prepare(problem, tmp_path / "new", num_workers=1).outputs.words
+    assert "VROOT" not in caplog.text
 
 
 def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:

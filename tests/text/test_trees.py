@@ -64,6 +64,8 @@ def test_reads_what_treebanks_hold(text: str, expected: list[str]) -> None:
         ("(TOP (S (NN a)))", "(S (NN a))"),
         ("(ROOT (S1 (S (NN a))))", "(S (NN a))"),
         ("(ROOT (S1 (NN a)))", "(TOP (NN a))"),
+        ("(VROOT (S (NE-SB a)))", "(S (NE-SB a))"),
+        ("(VROOT (S (NN a)) ($. .))", "(TOP (S (NN a)) ($. .))"),
         ("( (NN a))", "(TOP (NN a))"),
         ("( (NP (NN a)) (. .))", "(TOP (NP (NN a)) (. .))"),
         ("( (NP (NN a)) (VP (VB b)))", "(TOP (NP (NN a)) (VP (VB b)))"),
