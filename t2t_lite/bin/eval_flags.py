@@ -81,7 +81,7 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
         "--language",
         metavar="CODE",
         help="language of the files: BLEU has the tokeniser that sacreBLEU chooses for it (zh, ja-mecab, ko-mecab, or "
-        "13a); de, en and fr add BLEU-paper to the scores",
+        "13a), and TER counts characters of Chinese and Japanese; de, en and fr add BLEU-paper to the scores",
     )
 
 
@@ -154,8 +154,8 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
             parser.error("BLEU-paper is cased and has Moses' tokeniser; leave out --lowercase and --tokenize")
     elif args.tokenize and args.metric in ("chrf", "ter"):
         parser.error(f"--tokenize is BLEU's, not for --metric={args.metric}")
-    elif args.language is not None and args.metric not in ("all", "bleu"):
-        parser.error(f"--language is for BLEU, not for --metric={args.metric}")
+    elif args.language is not None and args.metric not in ("all", "bleu", "ter"):
+        parser.error(f"--language is for BLEU and TER, not for --metric={args.metric}")
 
 
 def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

@@ -36,7 +36,7 @@ def text_metrics(
     if args.metric in ("chrf", "all"):
         metrics.append(bleu.chrf(lowercase=args.lowercase))
     if args.metric == "ter":
-        metrics.append(bleu.ter())
+        metrics.append(bleu.ter(language))
     paper = metric == "bleu_paper" or base_language(args.language or "") in paper_bleu.LANGUAGES
     if args.metric == "bleu_paper" or (args.metric == "all" and paper):
         metrics.append(bleu.metric("bleu_paper", language))
@@ -46,9 +46,11 @@ def text_metrics(
 def warn_of_references(
     args: argparse.Namespace, references: Iterable[str], metric: str, language: str, bleu_tokenize: str | None = None
 ) -> None:
-    """Warns where BLEU would take the sentences of the references for single words; other arguments as above."""
+    """Warns where BLEU or TER would take the references' sentences for single words; other arguments as above."""
     from t2t_lite.metrics import bleu
 
+    if args.metric == "ter" and (note := bleu.ter_note(language, references)):
+        print(note, file=sys.stderr)
     if args.metric in ("bleu", "all"):
         _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
         if warning := bleu.text_warning("bleu", language, tokenize, references, "the text of the references"):

@@ -12,6 +12,7 @@ from t2t_lite.languages import CHARACTERS_PER_WORD, TOKENIZERS, base_language, l
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.paper_bleu import PaperBleu
 
+_SPLIT_BY_TER = ("zh", "ja")
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # t2t-lite[ja] has what the tokeniser needs
 
 
@@ -99,9 +100,27 @@ def chrf(*, lowercase: bool = False) -> Metric:
     return Metric(CHRF(lowercase=lowercase))
 
 
-def ter() -> Metric:
-    """Returns TER, edits per reference word in percent, as sacreBLEU computes it by default: without case."""
-    return Metric(TER())
+def ter(language: str = "") -> Metric:
+    """Returns TER, edits per reference word in percent, as sacreBLEU computes it by default: without case.
+
+    Chinese and Japanese are split with sacreBLEU's asian_support, which needs its normalized: each Chinese character
+    and each punctuation mark is a word, and kana between them.
+    """
+    split = base_language(language) in _SPLIT_BY_TER
+    return Metric(TER(normalized=split, asian_support=split))
+
+
+def ter_note(language: str, references: Iterable[str]) -> str:
+    """Returns a sentence if TER splits the target language into characters, or a warning if it should; else ""."""
+    if base_language(language) in _SPLIT_BY_TER:
+        return f"TER counts each Chinese character as a word, as the target language is {language}."
+    if not lacks_spaces(references):
+        return ""
+    return (
+        "warning: TER counts words, and the text of the references has no spaces between them: it takes a sentence for "
+        "one word. With the language code zh or ja TER counts characters (t2t-lite-eval of files: --language=CODE); "
+        "or give --metric=chrf."
+    )
 
 
 def case_and_tokenizer(name: str, tokenize: str | None) -> tuple[bool, str | None]:

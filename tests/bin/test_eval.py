@@ -183,7 +183,7 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
         (["--hypotheses=a", "--references=b", "--metric=bleu_paper"], "needs the files' language, such as --language="),
         (["--output_dir=x", "--metric=bleu_paper", "--lowercase"], "BLEU-paper is cased and has Moses' tokeniser"),
         (["--output_dir=x", "--metric=bleu_paper", "--tokenize=intl"], "leave out --lowercase and --tokenize"),
-        (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU, not"),
+        (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU and TER, not"),
         (["--output_dir=x", "--split=train"], "invalid choice: 'train'"),
         (["--output_dir=x", "--checkpoint=last"], "'last' is neither best, averaged, newest nor a step"),
         (["--output_dir=x", "--beam_size=0"], "'0' is not a whole number of at least 1"),

@@ -1,6 +1,7 @@
 """BLEU of languages without spaces between words: the same as from sacreBLEU's own command with -l."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics import bleu
+from tests.bin.evaluated import evaluate, write
 
 CHINESE = (["我喜欢吃苹果，也喜欢喝茶。", "他昨天去了北京。"], ["我喜欢吃苹果，也喜欢喝咖啡。", "他昨天到了北京市。"])
 JAPANESE = (
@@ -90,6 +92,33 @@ def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], 
     assert found == "" or warned
     quiet = [("bleu", "target", "char"), ("bleu", "zh", None), ("bleu", "th", None), ("chrf", "target", None)]
     assert [bleu.text_warning(*asked, lines, "the text of dev") for asked in quiet] == [""] * 4
+
+
+@pytest.mark.parametrize(("code", "lines"), [("zh", CHINESE), ("zho_Hans", CHINESE), ("ja", JAPANESE)])
+def test_ter_splits_chinese_and_japanese(code: str, lines: tuple[list[str], list[str]], tmp_path: Path) -> None:
+    files = [write(tmp_path / name, text) for name, text in zip(("hyp", "ref"), lines, strict=True)]
+    flags = [f"--hypotheses={files[0]}", f"--references={files[1]}", "--metric=ter", "--json"]
+    done = evaluate(*flags, f"--language={code}")
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"TER counts each Chinese character as a word, as the target language is {code}.\n",
+    )
+    [found] = json.loads(done.stdout)["scores"]
+    command = [sys.executable, "-m", "sacrebleu", files[1], "-i", files[0], "-m", "ter", "-w", "8", "--ter-normalized"]
+    theirs = json.loads(subprocess.run([*command, "--ter-asian-support"], capture_output=True, check=True).stdout)
+    assert "norm:yes" in found["signature"]
+    assert found["signature"].removeprefix("TER|") == theirs["signature"].removeprefix("TER|")
+    assert found["value"] == pytest.approx(theirs["score"], abs=1e-6)
+    assert found["value"] < 50
+    plain = evaluate(*flags, "--language=de")
+    assert plain.stderr.startswith("warning: TER counts words, and the text of the references has no spaces between")
+    assert json.loads(plain.stdout)["scores"][0]["value"] == 100
+
+
+def test_ter_of_other_languages_is_as_before() -> None:
+    for code in ("", "de", "ko", "th"):
+        assert "|norm:no|punct:yes|asian:no|" in bleu.ter(code).score(["a b"], ["a c"]).signature
+        assert bleu.ter_note(code, ["a b c d e f"]) == ""
 
 
 def test_a_tokeniser_without_its_package_says_what_to_install() -> None:
