@@ -93,7 +93,7 @@ def _codec(parameters: Parameters | None) -> TreeCodec:
 
 
 def as_pair(tree: Tree) -> tuple[str, str] | None:
-    """Returns the words of a tree and its symbols, each separated by spaces; None if it holds only traces."""
+    """Returns the words of a tree and its symbols, each separated by spaces; None if it holds no words but traces."""
     normal = normalize(tree)
     return None if normal is None else (" ".join(normal.words), " ".join(linearize(normal)))
 

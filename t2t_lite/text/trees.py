@@ -21,6 +21,7 @@ TRACE = "-NONE-"
 
 _TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
 _LABEL = re.compile(r"[^-=|]+")  # the NP of NP-SBJ-1, NP=2; the ADVP of ADVP|PRT, which the annotators left open
+_EMPTY = "an empty bracket ()"
 _COMMENT = ("#", "%", ";", "*", "<")  # *x* opens the lines of the Penn Treebank's own notices, <S ID=1> those of others
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
@@ -175,8 +176,12 @@ class _Reader:
             self._take(token, number)
             return None
         if self._label == "":
-            raise self.error(number, "an empty bracket ()")
-        if self._label is not None:
+            if self._nodes not in ([], [""]):
+                raise self.error(number, _EMPTY)
+            # () or (()) as a whole is what parsers print for a sentence that they could not parse.
+            self._nodes += ["", None]
+            self._label = None
+        elif self._label is not None:
             # (NP) without a word is an empty element; `normalize` drops it.
             self._nodes += [self._label, None] if self._word is None else [Leaf(self._label, self._word)]
             self._label = self._word = None
@@ -204,6 +209,8 @@ class _Reader:
                 raise self.error(self.start, f"the tree that starts here is not closed after {MAX_NODES:,} brackets")
             self._nodes.append(self._label)
             self._depth += 1
+        elif self._nodes == ["", "", None]:
+            raise self.error(number, _EMPTY)
         self._label = ""
 
     def _take(self, token: str, number: int) -> None:
@@ -227,7 +234,7 @@ def normalize(tree: Tree, roots: Collection[str] = ROOTS) -> Tree | None:
     exactly one phrase; otherwise it is called TOP.
 
     Returns:
-        The tree, or None if it holds only traces.
+        The tree, or None if it holds no words but traces.
     """
     nodes: list[Node] = []
     for node in tree.nodes:

@@ -117,7 +117,7 @@ def test_the_folders_of_the_discs(tmp_path: Path, inside: str) -> None:
 def test_more_trees_come_after_the_sections(wsj: Path, tmp_path: Path) -> None:
     extra = tmp_path / "extra"
     (extra / "deep").mkdir(parents=True)
-    (extra / "b.txt").write_text(_MRG.format("b1") + _MRG.format("b2"))
+    (extra / "b.txt").write_text(_MRG.format("b1") + "(())\n" + _MRG.format("b2"))
     (extra / "deep" / "c.gz").write_bytes(gzip.compress(_MRG.format("c").encode()))
     (extra / ".hidden").write_text("no tree")
     problem = registry.problem("wsj_parsing_semi", source_dir=str(wsj), extra_dir=str(extra))

@@ -48,6 +48,7 @@ def test_a_tree_knows_its_parts() -> None:
         ("(NP (CD 1\u00a0000) (NN a\u2028b\x85))", ["(NP (CD 1\u00a0000) (NN a\u2028b\x85))"]),  # one word each
         ("(S (NP) (VP ) (VB a))", ["(S (NP) (VP) (VB a))"]),
         ("(NN a)", ["(NN a)"]),
+        ("(NN a)\n(())\n()\n( ( ) )\n(NN b)", ["(NN a)", "( ())", "()", "( ())", "(NN b)"]),
     ],
 )
 def test_reads_what_treebanks_hold(text: str, expected: list[str]) -> None:
@@ -73,6 +74,8 @@ def test_reads_what_treebanks_hold(text: str, expected: list[str]) -> None:
         ("(NN a)", "(TOP (NN a))"),
         ("( (S (NP (-NONE- *))))", "None"),
         ("(-NONE- *)", "None"),
+        ("(())", "None"),
+        ("()", "None"),
     ],
 )
 def test_normalize(text: str, expected: str) -> None:
@@ -96,6 +99,11 @@ def test_normalize(text: str, expected: str) -> None:
         ("(A (B c)) d", 1, "'d' stands in no bracket of its own"),
         ("words, not trees", 1, "'words,' stands in no bracket of its own"),
         ("(A ())", 1, "an empty bracket ()"),
+        ("(() (A b))", 1, "an empty bracket ()"),
+        ("((A b) ())", 1, "an empty bracket ()"),
+        ("(()\n d)", 2, "'d' stands in no bracket of its own"),
+        ("((()))", 1, "a bracket without a label within the tree of line 1"),
+        ("(()", 1, "the tree that starts here is not closed by the end of the file"),
         ("(A (\n", 1, "the tree that starts here is not closed"),
     ],
 )
