@@ -190,6 +190,14 @@ def test_long_lines_and_nul_are_part_of_the_training_text() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
+def test_nul_and_the_unit_separator_are_unknown(kind: str) -> None:
+    """As docs/data.md says; the tab and the other separators have pieces."""
+    vocabulary = train_vocabulary(["a\0b a\x1fb", "a\tb a\x1cb a\x1db a\x1eb"] * 5, size=60, kind=kind)
+    for line, unknown in (("a\0b", 1), ("a\x1fb", 1), ("a b", 0), ("\t\x1c\x1d\x1e", 0)):
+        assert vocabulary.encode(line).count(UNK) == unknown
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
 def test_what_sentencepiece_passes_over_in_silence_comes_back(kind: str) -> None:
     """SentencePiece skips two kinds of text without a message; both survive encoding and decoding.
 
