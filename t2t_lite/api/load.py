@@ -7,7 +7,7 @@ import contextlib
 import operator
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,8 +252,9 @@ def _checkpoint(run: Path, path: Path) -> str | None:
 
 
 def _checked(lines: Iterable[str]) -> list[str]:
-    if isinstance(lines, str):
-        raise UsageError("translate takes a list of lines, not one string. Give [line].")
+    if isinstance(lines, str) or not isinstance(lines, Iterable):
+        given = "one string" if isinstance(lines, str) else repr(lines)
+        raise UsageError(f"translate takes a list of lines, not {given:.80}. Give [line].")
     return _without_ends(lines)
 
 
@@ -272,14 +273,21 @@ def _number(n: Any) -> int:
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    pairs = list(pairs)
-    if any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
+    pairs = list(pairs) if isinstance(pairs, Iterable) else [pairs]
+    if any(isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2 for pair in pairs):
         raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
     return _without_ends(source for source, _ in pairs), _without_ends(target for _, target in pairs)
 
 
 def _without_ends(lines: Iterable[str]) -> list[str]:
-    """Returns lines as the commands read them: an open file's end in a line break. UsageError for half a character."""
+    """Returns lines as the commands read them: an open file's end in a line break. UsageError for what is no text."""
+    lines = list(lines)
+    for line in lines:
+        if not isinstance(line, str):
+            raise UsageError(
+                f"{line!r:.80} is of the type {type(line).__name__}, but a line of text is expected: a string, such as "
+                "'ein Haus'."
+            )
     lines = [line.removesuffix("\n").removesuffix("\r") for line in lines]
     check_characters(lines)
     return lines

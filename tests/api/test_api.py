@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,19 @@ def test_the_end_of_a_line_is_not_read(run: LoadedRun, tmp_path: Path, end: str)
         assert run.nbest(lines, 2) == run.nbest(LINES, 2)
     plain, read = (run.attention(*(f"{side}{last}" for side in PAIRS[3])) for last in ("", end))
     assert (read.source, read.translations[0].target) == (plain.source, plain.translations[0].target)
+
+
+@pytest.mark.parametrize("line", [None, 1, b"ein Haus", ["ein Haus"]])
+def test_a_line_that_is_no_string_is_said(run: LoadedRun, line: Any) -> None:
+    calls = [
+        lambda: run.translate(["ein Haus", line]),
+        lambda: run.nbest([line], 2),
+        lambda: run.score([("ein Haus", line)]),
+        lambda: run.attention(line),
+    ]
+    for call in calls + [lambda: run.attention("ein Haus", line)] * (line is not None):  # None: no target
+        with pytest.raises(UsageError, match=rf"of the type {type(line).__name__}, but a line of text is expected"):
+            call()
 
 
 def test_half_a_character_is_said(run: LoadedRun) -> None:
@@ -228,8 +242,11 @@ def test_a_processor_that_would_add_wrongly_is_refused(folder: Path) -> None:
 def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="takes a list of lines, not one string"):
         run.translate("ein Haus")
-    with pytest.raises(UsageError, match="takes a list of pairs"):
-        run.score(["ab"])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="takes a list of lines, not None"):
+        run.translate(None)  # type: ignore[arg-type]
+    for pairs in (["ab"], [1], [None], None, 1):
+        with pytest.raises(UsageError, match="takes a list of pairs"):
+            run.score(pairs)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="The sampler 'random' has no option 'top_k'"):
         run.translate(LINES, sampler="random", top_k=3)
     with pytest.raises(UsageError, match="beam_size is a setting of beam search, and does not go with a sampler"):
