@@ -11,6 +11,7 @@ from t2t_lite.bin import cli
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from t2t_lite.config import HParams
     from t2t_lite.runs.run_dir import RunSpec
 
 
@@ -79,14 +80,22 @@ def check_begun(args: argparse.Namespace) -> None:
         )
 
 
-def check_steps(args: argparse.Namespace, spec: RunSpec) -> None:
-    """Raises UsageError, before anything is written, if --with_optimizer leaves no update to make."""
+def check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
+    """Raises T2TError, before anything is written, if a run without a checkpoint cannot start from what is given."""
     from t2t_lite.runs.run_dir import has_checkpoint
 
-    if not args.with_optimizer or has_checkpoint(args.output_dir):
+    if args.output_dir is not None and has_checkpoint(args.output_dir):
+        return
+    if args.reset_optimizer:
+        raise UsageError(
+            f"{args.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset. Leave the flag out."
+        )
+    if args.warm_start_from is None:
         return
     cli.load_tensorflow()
     from t2t_lite.training.recipe import intervals_of
-    from t2t_lite.training.warm_start import check_steps
+    from t2t_lite.training.warm_start import check_source, check_steps
 
-    check_steps(args.warm_start_from, intervals_of(spec.hparams).train_steps)
+    check_source(args.warm_start_from, model, hparams, args.with_optimizer)
+    if args.with_optimizer:
+        check_steps(args.warm_start_from, intervals_of(hparams).train_steps)

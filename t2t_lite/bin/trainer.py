@@ -122,7 +122,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
     spec = _spec(args)
     _check_metric(spec)
     start_flags.check_ended(args, spec)
-    start_flags.check_steps(args, spec)
+    start_flags.check_start(args, spec.model, spec.hparams)
     from t2t_lite.runs.run_dir import has_checkpoint
     from t2t_lite.signals import Stopped, StopSignals
 

@@ -24,6 +24,7 @@ from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 from t2t_lite.runs.default_weights import read_default
+from t2t_lite.runs.run_dir import has_run
 from t2t_lite.runs.saved_state import SavedState
 from t2t_lite.runs.weight_shapes import check_shapes
 from t2t_lite.schedules.base import Schedule
@@ -286,7 +287,8 @@ def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
     by_name = {name: paths[-1] for name, kind in kinds.items() if (paths := list_checkpoints(output_dir, kind))}
     by_name |= {str(step_of(path)): path for path in list_checkpoints(output_dir)}
     if not by_name:
-        raise DataError(f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}")
+        missing = f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}"
+        raise DataError(missing if has_run(output_dir) else f"There is no run or checkpoint at {output_dir}.")
     if which is None:
         chosen = read_default(output_dir, by_name.get("averaged"), by_name.get("best"))
         return by_name[chosen] if chosen in by_name else next(iter(by_name.values()))

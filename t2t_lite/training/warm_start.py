@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint import READ_ERRORS, Checkpoints, find, list_checkpoints, unreadable, variable_key
@@ -45,21 +46,10 @@ def warm_start(
             settings with which the same weights compute something else.
         DataError: no such checkpoint, or one of another model; or its run's vocabulary is damaged.
     """
-    bare = _is_checkpoint(warm_start_from)
-    run = Path(warm_start_from).absolute().parents[1] if bare else Path(warm_start_from)
-    if with_optimizer:
-        path = _training_of(warm_start_from)
-    elif bare:
-        path = warm_start_from
-    else:
-        path = find(warm_start_from)
-    record = read_record(path)
-    if record is not None:
-        known = record["files"] or {}
-        check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
-        _check_model(record, spec, warm_start_from)
+    path = check_source(warm_start_from, spec.model, spec.hparams, with_optimizer)
+    run = _run_of(warm_start_from)
     if vocabulary_files.is_there(run):
-        _check_vocabularies(str(run) if bare else warm_start_from, store)
+        _check_vocabularies(str(run) if _is_checkpoint(warm_start_from) else warm_start_from, store)
     else:
         say(
             f"{run} holds no vocabulary, so it could not be compared with the data's: the weights of {warm_start_from} "
@@ -71,6 +61,21 @@ def warm_start(
         return step
     say(f"Starting from the weights of {warm_start_from}, step {checkpoints.load_weights(path):,}.")
     return 0
+
+
+def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimizer: bool) -> str:
+    """Returns the path of the checkpoint that a warm start reads; its errors are those that need no data."""
+    run = _run_of(warm_start_from)
+    if with_optimizer:
+        path = _training_of(warm_start_from)
+    else:
+        path = warm_start_from if _is_checkpoint(warm_start_from) else find(warm_start_from)
+    record = read_record(path)
+    if record is not None:
+        known = record["files"] or {}
+        check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
+        _check_model(record, model, hparams, warm_start_from)
+    return path
 
 
 def check_steps(warm_start_from: str, train_steps: int) -> None:
@@ -91,6 +96,10 @@ def _is_checkpoint(path: str) -> bool:
     return os.path.exists(path + ".index")
 
 
+def _run_of(warm_start_from: str) -> Path:
+    return Path(warm_start_from).absolute().parents[1] if _is_checkpoint(warm_start_from) else Path(warm_start_from)
+
+
 def _training_of(warm_start_from: str) -> str:
     """The named checkpoint, or the one from which the run's own training would go on."""
     paths = [warm_start_from] if _is_checkpoint(warm_start_from) else list_checkpoints(warm_start_from)
@@ -103,17 +112,17 @@ def _training_of(warm_start_from: str) -> str:
     return paths[-1]
 
 
-def _check_model(record: Mapping[str, Any], spec: RunSpec, warm_start_from: str) -> None:
+def _check_model(record: Mapping[str, Any], model: str, hparams: HParams, warm_start_from: str) -> None:
     """Compares what both have; the record may be of an earlier version, which had fewer fields."""
-    if record["model"] != spec.model:
+    if record["model"] != model:
         raise UsageError(
-            f"The weights of {warm_start_from} are of the model {record['model']}, and this run's is {spec.model}. "
+            f"The weights of {warm_start_from} are of the model {record['model']}, and this run's is {model}. "
             f"Give --model={record['model']} and a recipe of it, or leave --warm_start_from out."
         )
-    theirs, ours = record["hparams"], config.to_dict(spec.hparams)
+    theirs, ours = record["hparams"], config.to_dict(hparams)
     compared = [
         field.name
-        for field in config.model_fields(type(spec.hparams))
+        for field in config.model_fields(type(hparams))
         if field.meta.resume != "always" and field.name not in (*_OF_TRAINING, *_IN_SHAPES)
         if not field.name.endswith("dropout")
     ]

@@ -14,6 +14,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
+from t2t_lite.runs.run_dir import HPARAMS_FILE
 
 # Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
 OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}
@@ -249,10 +250,12 @@ def test_a_checkpoint_of_another_model_names_the_weight_and_both_shapes(
 
 
 def test_find_takes_averaged_then_best_then_newest_or_what_is_asked_for(setup: Setup, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no checkpoint; train first: t2t-lite-trainer --output_dir="):
+    with pytest.raises(DataError, match=rf"^There is no run or checkpoint at {tmp_path}\.$"):
         find(tmp_path)
-    with pytest.raises(DataError, match="holds no checkpoint"):
-        find(tmp_path, "best")
+    (tmp_path / HPARAMS_FILE).touch()
+    for which in (None, "best"):
+        with pytest.raises(DataError, match="holds no checkpoint; train first: t2t-lite-trainer --output_dir="):
+            find(tmp_path, which)
     setup.checkpoints.save(10)
     newest = setup.checkpoints.save(20)
     assert find(tmp_path) == find(tmp_path, "newest") == find(tmp_path, "20") == newest

@@ -186,7 +186,7 @@ def test_a_start_that_came_to_nothing_may_be_repeated_with_other_settings(
     shutil.copytree(trained[0], tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints", "best", "averaged"))
     flags = [f"--output_dir={tmp_path / 'run'}", "--hparams=d_model=32,num_layers=1,train_steps=2,beam_size=1"]
     done = run("trainer", *flags, f"--warm_start_from={tmp_path / 'nothing'}", status=1)
-    assert f"error: {tmp_path / 'nothing'} holds no checkpoint" in done.stderr
+    assert done.stderr == f"error: There is no run or checkpoint at {tmp_path / 'nothing'}.\n"
     done = run("trainer", flags[0], "--hparams=d_model=16,num_layers=1,num_heads=1,train_steps=2,beam_size=1")
     assert "step 2: dev loss " in done.stdout
     assert '"d_model": 16' in (tmp_path / "run" / "hparams.json").read_text()

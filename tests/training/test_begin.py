@@ -164,6 +164,35 @@ def test_a_warm_start_compares_models(
         trainer.begin(warm_start_from=path)
 
 
+@pytest.mark.parametrize(
+    ("flags", "status", "message"),
+    [
+        (["--warm_start_from=nope"], 1, "There is no run or checkpoint at nope."),
+        (["--warm_start_from=nope", "--with_optimizer"], 1, "There is no run or checkpoint at nope."),
+        (["--warm_start_from=one"], 2, "were trained in another model than this run's: num_layers: 1 -> 2, d_model"),
+        (["--warm_start_from=one", "--hparams_set=rnn_tiny"], 2, "are of the model transformer, and this run's is rnn"),
+        (["--reset_optimizer"], 2, "two has no checkpoint whose optimizer --reset_optimizer could reset. Leave the"),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused_before_the_data_are_prepared(
+    make: Make,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    status: int,
+    message: str,
+) -> None:
+    make(tmp_path / "one").checkpoints.save(7)
+    monkeypatch.chdir(tmp_path)
+    default = ["--problem=toy_ende", "--output_dir=two"]
+    assert bin_trainer.main([*default, *flags]) == status
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+    assert not (tmp_path / "two").exists()
+
+
 @pytest.mark.parametrize("change", [{"warmup_steps": 9}, {"clip_norm": 1.0}, {"adam_beta2": 0.9}])
 def test_settings_of_the_optimizer_change_with_a_reset_only(spec: RunSpec, change: dict[str, float]) -> None:
     new = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **change))
