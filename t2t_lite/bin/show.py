@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from t2t_lite import recipe_text, registry
-from t2t_lite.bin import cli, completion, recipe_flags
+from t2t_lite.bin import cli, completion, device_flags, recipe_flags, start_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 
 if TYPE_CHECKING:
+    from t2t_lite.config import HParams
     from t2t_lite.runs.run_dir import RunSpec
 
 
@@ -85,6 +86,7 @@ def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse
             "--vocab_size=N, to do without data."
         )
     spec = make_spec(args)
+    _check_start(args, spec.model, spec.hparams)
     cli.load_tensorflow()
     from t2t_lite.training.describe import describe
 
@@ -101,7 +103,14 @@ def _described(args: argparse.Namespace) -> str:
         registry.PROBLEMS.check(args.problem)
         default = registry.PROBLEMS.get(args.problem).default_hparams
     recipe = recipe_flags.recipe(args, default)
+    _check_start(args, recipe.model, recipe.hparams)
     cli.load_tensorflow()
     from t2t_lite.training.describe import describe_recipe
 
     return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, args.vocab_size)
+
+
+def _check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
+    """Raises T2TError for what a training with the same flags refuses before it has data."""
+    start_flags.check_start(args, model, hparams)
+    device_flags.check_devices(args, hparams)

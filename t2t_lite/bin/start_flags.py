@@ -88,7 +88,8 @@ def check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
         return
     if args.reset_optimizer:
         raise UsageError(
-            f"{args.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset. Leave the flag out."
+            f"{args.output_dir or 'A new run'} has no checkpoint whose optimizer --reset_optimizer could reset. Leave "
+            "the flag out."
         )
     if args.warm_start_from is None:
         return

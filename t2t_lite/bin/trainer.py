@@ -10,14 +10,12 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, going_on, output, problem_flags, recipe_flags, show, start_flags, streams
+from t2t_lite.bin import cli, device_flags, going_on, output, problem_flags, recipe_flags, show, start_flags, streams
 from t2t_lite.bin.preparation_bar import preparation_bar
-from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, Cluster, read_cluster
-from t2t_lite.distributed.joining import DEFAULT_SECONDS
+from t2t_lite.distributed.cluster import Cluster, read_cluster
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from t2t_lite.distributed.devices import Devices
     from t2t_lite.runs.run_dir import RunSpec
     from t2t_lite.training.trainer import Trainer
 
@@ -68,7 +66,7 @@ def make_parser() -> cli.Parser:
     parser.add_argument("--model", metavar="NAME", help="default: that of the hparams set")
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
-    _add_device_flags(parser)
+    device_flags.add_device_flags(parser)
     start_flags.add_start_flags(parser)
     parser.add_argument(
         "--skip_bad_batches",
@@ -86,52 +84,17 @@ def make_parser() -> cli.Parser:
     return parser
 
 
-def _add_device_flags(parser: cli.Parser) -> None:
-    parser.add_argument(
-        "--devices", type=cli.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs that can be used"
-    )
-    parser.add_argument(
-        "--strategy",
-        choices=STRATEGIES,
-        default="auto",
-        help="default: multi_worker where TF_CONFIG names several machines, mirrored on several devices",
-    )
-    parser.add_argument(
-        "--all_reduce",
-        choices=ALL_REDUCE,
-        default="auto",
-        help="how devices add up gradients; default: TensorFlow's choice",
-    )
-    parser.add_argument(
-        "--fill_micro_batches",
-        action="store_true",
-        help="let some devices idle where their number does not divide the recipe's micro_batches",
-    )
-    parser.add_argument(
-        "--join_timeout",
-        type=cli.positive,
-        default=DEFAULT_SECONDS,
-        metavar="SECONDS",
-        help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; "
-        f"default: {DEFAULT_SECONDS}",
-    )
-
-
 def _train(args: argparse.Namespace, command: str) -> int:
     output.check_tensorflow_folder("output_dir", args.output_dir)
     spec = _spec(args)
     _check_metric(spec)
     start_flags.check_ended(args, spec)
     start_flags.check_start(args, spec.model, spec.hparams)
+    device_flags.check_devices(args, spec.hparams)
     from t2t_lite.runs.run_dir import has_checkpoint
     from t2t_lite.signals import Stopped, StopSignals
 
     cluster = read_cluster(os.environ)
-    if args.devices or cluster or (args.strategy, args.all_reduce) != ("auto", "auto"):
-        cli.load_tensorflow()
-        from t2t_lite.training.recipe import recipe_devices
-
-        recipe_devices(spec.hparams, _devices(args))  # errors first: preparing the data may take long
     trainer = None
     try:
         with StopSignals() as stop, _only_writer(args, cluster):
@@ -155,12 +118,6 @@ def _check_metric(spec: RunSpec) -> None:
     problem_metric.checked_metric(problem)
     if note := problem_metric.tokenizer_note(problem):
         print(note, flush=True)
-
-
-def _devices(args: argparse.Namespace) -> Devices:
-    from t2t_lite.distributed.devices import Devices
-
-    return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches, args.join_timeout)
 
 
 def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextlib.AbstractContextManager[None]:
@@ -262,7 +219,7 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
     from t2t_lite.training.trainer import Trainer
 
     keep_last_bits(args.output_dir)
-    trainer = Trainer(args.output_dir, spec, store, _devices(args))
+    trainer = Trainer(args.output_dir, spec, store, device_flags.devices(args))
     trainer.begin(
         warm_start_from=args.warm_start_from, with_optimizer=args.with_optimizer, reset_optimizer=args.reset_optimizer
     )

@@ -97,6 +97,34 @@ def test_describe_says_what_a_model_cannot_do(
     assert words[asked] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("what", [["--vocab_size=500"], ["--problem=toy_reverse", "--output_dir=run"]])
+@pytest.mark.parametrize(
+    ("flags", "status", "message"),
+    [
+        (["--devices=7"], 2, "7 devices cannot share micro_batches=1 equally."),
+        (["--devices=2", "--strategy=one_device", "--fill_micro_batches"], 2, "--strategy=one_device, but --devices=2"),
+        (["--all_reduce=ring"], 2, "--all_reduce=ring does not go with --strategy=one_device"),
+        (["--warm_start_from=nope"], 1, "There is no run or checkpoint at nope."),
+        (["--reset_optimizer"], 2, "no checkpoint whose optimizer --reset_optimizer could reset"),
+    ],
+)
+def test_describe_refuses_a_start_that_training_refuses(
+    what: list[str],
+    flags: list[str],
+    status: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert trainer.main(["--describe", "--hparams_set=tiny", *what, *flags]) == status
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Path:
     """A run that has been started, and has no checkpoint yet."""

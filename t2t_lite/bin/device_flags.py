@@ -1,0 +1,61 @@
+"""The flags of t2t-lite-trainer that say what a run is trained on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from t2t_lite.bin import cli
+from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, read_cluster
+from t2t_lite.distributed.joining import DEFAULT_SECONDS
+
+if TYPE_CHECKING:
+    from t2t_lite.config import HParams
+    from t2t_lite.distributed.devices import Devices
+
+
+def add_device_flags(parser: cli.Parser) -> None:
+    parser.add_argument(
+        "--devices", type=cli.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs that can be used"
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        default="auto",
+        help="default: multi_worker where TF_CONFIG names several machines, mirrored on several devices",
+    )
+    parser.add_argument(
+        "--all_reduce",
+        choices=ALL_REDUCE,
+        default="auto",
+        help="how devices add up gradients; default: TensorFlow's choice",
+    )
+    parser.add_argument(
+        "--fill_micro_batches",
+        action="store_true",
+        help="let some devices idle where their number does not divide the recipe's micro_batches",
+    )
+    parser.add_argument(
+        "--join_timeout",
+        type=cli.positive,
+        default=DEFAULT_SECONDS,
+        metavar="SECONDS",
+        help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; "
+        f"default: {DEFAULT_SECONDS}",
+    )
+
+
+def devices(args: argparse.Namespace) -> Devices:
+    from t2t_lite.distributed.devices import Devices
+
+    return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches, args.join_timeout)
+
+
+def check_devices(args: argparse.Namespace, hparams: HParams) -> None:
+    """Raises UsageError, before any long work, if the devices that are asked for cannot train a recipe."""
+    if args.devices or read_cluster(os.environ) or (args.strategy, args.all_reduce) != ("auto", "auto"):
+        cli.load_tensorflow()
+        from t2t_lite.training.recipe import recipe_devices
+
+        recipe_devices(hparams, devices(args))
