@@ -30,9 +30,9 @@ from t2t_lite.training.trainer import build_model
 
 _FILE = "runs.json"
 _SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
-# These change no update, but which updates' weights are compared, or how fast they are; a run that is trained keeps
-# those that it has.
-_FIXED = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopping", "jit")
+_OF_SPEED = ("jit", "remat")  # change no update, but how fast it is; remat is a field of some models only
+# These change no update either, but which updates' weights are compared; a run that is trained keeps all that it has.
+_FIXED = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopping", *_OF_SPEED)
 
 
 class Run(NamedTuple):
@@ -187,7 +187,7 @@ class Runs:
         A second measurement would differ, and so would the end of a training that was interrupted.
         """
         name, speeds = cost.entry.variant, self._done.setdefault(_SPEEDS, {})
-        of = {"recipe": _updates_recipe(recipe(cost.entry, self._args).hparams), "data_sha256": cost.data_sha256}
+        of = {"recipe": _timed(recipe(cost.entry, self._args).hparams), "data_sha256": cost.data_sha256}
         kept: dict[str, Any] = speeds.get(name, {})
         if {field: kept.get(field) for field in of} != of:
             print(f"\n{name}: its speed is being measured", flush=True)
@@ -219,12 +219,11 @@ def _read(path: Path) -> dict[str, Any]:
         return dict(found)
 
 
-def _updates_recipe(hparams: config.HParams) -> dict[str, Any]:
-    """Fields of a recipe that its updates depend on: a run may go on with others, and keeps its budget then."""
+def _timed(hparams: config.HParams) -> dict[str, Any]:
+    """Fields of a recipe that its updates or their speed depend on; with others changed, a run keeps its budget."""
     fields, values = config.fields(type(hparams)), config.to_dict(hparams)
-    found: dict[str, Any] = json.loads(
-        json.dumps({name: value for name, value in values.items() if fields[name].meta.resume != "always"})
-    )
+    names = [name for name in values if fields[name].meta.resume != "always" or name in _OF_SPEED]
+    found: dict[str, Any] = json.loads(json.dumps({name: values[name] for name in names}))
     return found
 
 

@@ -244,7 +244,7 @@ def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
         field = other.partition("=")[0]
         said = refused(sizes=re.sub(rf"{field}=\d", other, sizes))
         assert f"{run} holds a run that was started with other settings:\n  {field}: " in said
-    for other in ("eval_lines=7", "save_minutes=7", "early_stopping=7", "jit=on"):
+    for other in ("eval_lines=7", "save_minutes=7", "early_stopping=7", "jit=on", "remat=true"):
         assert " holds a run that was started with other settings:\n" in refused(f"--hparams={other}", sets="tiny")
     kept = registry.hparams("tiny").keep_checkpoints
     said = refused(f"--hparams=average_checkpoints={kept + 1}", sets="tiny")
