@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenRun
@@ -60,6 +61,11 @@ def _run(args: argparse.Namespace) -> int:
         find(args.output_dir, "newest")  # raises an error if there is none
         number = args.last or number_to_average(read_run(args.output_dir, args.usr_dir).hparams)
         paths = list_checkpoints(args.output_dir)[-number:]
+        if args.last and len(paths) < args.last:
+            raise UsageError(
+                f"--last={args.last}, but {args.output_dir} has {len(paths)} checkpoint{'s' * (len(paths) > 1)}. Give "
+                f"--last={len(paths)}, or train on with --hparams=keep_checkpoints={args.last}."
+            )
     run = _open_whole(args, paths)
     paths = run.checkpoints.average(paths)
     path = run.checkpoints.save_weights(AVERAGED, step_of(paths[-1]))
