@@ -63,7 +63,7 @@ def test_sampling_computes_them_one_by_one(translator: Translator, in_blocks: li
 
 
 def test_a_dev_loss_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
-    store: Any = SimpleNamespace(target_vocabulary=translator.target_vocabulary)
+    store: Any = SimpleNamespace(target_vocabulary=translator.target_vocabulary, splits=lambda: ())
     Evaluator(translator.model, store, translator, bleu.metric("bleu"))._sums.get_concrete_function()
     assert not in_blocks
 
