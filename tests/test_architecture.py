@@ -17,8 +17,8 @@ from tests.commands import module_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "t2t_lite"
-MAX_FILE_LINES = 300
-MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 80
 # The most fields of a recipe by group, "model" for each family of models; may only shrink. Of the Transformer's 25,
 # eight (num_decoder_layers, source_vector, max_relative_position, attention_biases; norm_epsilon, source_end,
 # start_vector, output_bias) are needed for weights that tensor2tensor or OpenNMT-tf trained; attention_score is for the
