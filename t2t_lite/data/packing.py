@@ -57,7 +57,7 @@ def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int)
             room[row] -= (source, target)
             continue
         if len(open_rows) == _OPEN_ROWS:
-            fullest = int(room.min(axis=1).argmin())
+            fullest = int(np.argmin(room.min(axis=1)))
             done.append(open_rows.pop(fullest))
             room = np.delete(room, fullest, axis=0)
         open_rows.append([i])
