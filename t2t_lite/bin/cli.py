@@ -84,6 +84,8 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
         # The reader of the output is gone; Python's flush at exit would fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except MemoryError:
+        return _fail("There is not enough memory. Give smaller files, or fewer lines at a time.", 1)
     except OSError as error:
         advice = f" Make room and {again}." if error.errno in _NO_ROOM else ""
         return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.{advice}", 1)

@@ -71,7 +71,7 @@ def _read_files(args: argparse.Namespace) -> tuple[list[str], list[list[str]], l
     from t2t_lite.data.sources import read_lines
 
     paths = [*args.references, args.hypotheses, *(args.baseline or [])]
-    files = [list(read_lines(path)) for path in paths]
+    files = [list(read_lines(path, sgml=True)) for path in paths]
     first = paths[0]
     if args.sgm:
         references = sgm.parse(files[0], first)

@@ -52,8 +52,8 @@ def read_file(args: argparse.Namespace) -> RecipeFile:
 @functools.cache  # a pipe, such as a shell's <(...), can be read only once
 def _read(path: str) -> RecipeFile:
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file, object_pairs_hook=_each_once)
+        with open(path, "rb") as file:  # json finds out whether it is UTF-8 or UTF-16, with or without a mark
+            content = json.loads(file.read(), object_pairs_hook=_each_once)
     except UsageError as error:
         raise UsageError(f"--hparams_file={path}: {error}") from None
     except (ValueError, RecursionError) as error:

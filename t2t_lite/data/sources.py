@@ -8,37 +8,76 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from t2t_lite.data.compressed import open_binary, split_suffix
+from t2t_lite.data.compressed import open_binary, refuse_packed, split_suffix
 from t2t_lite.errors import DataError
 
+MAX_LINE = 64_000_000  # bytes; a packed file of 1 MB may hold a line of 6 GB
+_CHUNK = 1 << 16  # bytes
 _BOM = b"\xef\xbb\xbf"
 _ZEROS = 3, 0.05  # at least so many, and this share, in a first line of UTF-16: one in each ASCII letter and blank
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_RETURN = re.compile(rb"\r(?=[^\r\n])")  # that has text after it in its line
+_RETURNS_PER_LINE = 5  # with more of them, carriage returns are the line ends
+_SGML = re.compile(rb"\s*<(?:\?xml\s|!doctype\s+(?:mteval|src|ref|tst)|(?:src|ref|tst)set\b|mteval\b)", re.IGNORECASE)
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[str]:
+def read_lines(path: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[str]:
     """Yields the lines of a UTF-8 file, without line ends and byte order mark; .gz, .bz2, .xz and .zst are unpacked.
 
+    Args:
+        sgml: whether the lines may be of WMT's SGML.
+
     Raises:
-        DataError: no such file, a damaged one, or bytes that are not UTF-8 (the message has file and line).
+        DataError: no such file, a damaged one, or one that is not text of lines in UTF-8 (the message has file and
+            line): other encodings, packed files with other names, lines that end in CR alone or of more than MAX_LINE.
         UsageError: a .zst file, and zstandard is not installed.
     """
     with open_binary(path) as file:
-        yield from decode_lines(file, path)
+        yield from decode_lines(file, path, sgml=sgml)
 
 
-def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[str]:
     """Yields the lines of an open binary file, as `read_lines`; messages call the file `name`."""
-    # Iterating over a binary file cuts at b"\n" only.
-    for number, raw in enumerate(file, start=1):
-        if number == 1:
-            _refuse_utf16(raw, name)
-            raw = raw.removeprefix(_BOM)
-        yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
+    count = returns = 0
+    for raw in _raw_lines(file, name):
+        count += 1
+        line = raw.removesuffix(b"\r")
+        if count == 1:
+            _refuse_start(raw, name, sgml)
+            line = line.removeprefix(_BOM)
+        if b"\r" in line:
+            returns += len(_RETURN.findall(line))
+        yield _decode(line, name, count)
+    _refuse_returns(count, returns, name)
+
+
+def _raw_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yields the lines without b"\\n"; DataError for one of more than MAX_LINE bytes, of which the rest is not read."""
+    parts: list[bytes] = []  # of a line that has not ended
+    count = size = 0
+    while chunk := file.read1(_CHUNK):  # type: ignore[attr-defined]
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            yield b"".join([*parts, lines[0]])
+            yield from lines[1:]
+            parts, size, count = [], 0, count + len(lines)
+        parts.append(rest)
+        size += len(rest)
+        if size > MAX_LINE:
+            line = b"".join(parts)
+            _refuse_start(line, name, sgml=True)
+            _refuse_returns(count + 1, line.count(b"\r"), name)
+            raise DataError(
+                f"{name}, line {count + 1:,}: the line has more than {MAX_LINE // 1_000_000} MB; text should have one "
+                "sentence per line. Break it into lines, or correct the file."
+            )
+    if size:
+        yield b"".join(parts)
 
 
 def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
@@ -96,8 +135,29 @@ def _read_segments(
 ) -> Iterator[tuple[str, str]]:
     from t2t_lite.data import sgm  # seldom needed
 
-    source, target = (sgm.parse(list(read_lines(path)), path) for path in (source_path, target_path))
+    source, target = (sgm.parse(list(read_lines(path, sgml=True)), path) for path in (source_path, target_path))
     return zip(source.values(), sgm.in_order(target, source, target_path, source_path), strict=True)
+
+
+def _refuse_start(start: bytes, name: str | os.PathLike[str], sgml: bool) -> None:
+    """Raises DataError if the first line shows that a file is no text of lines in UTF-8."""
+    refuse_packed(start, name)
+    _refuse_utf16(start, name)
+    if not sgml and _SGML.match(start.removeprefix(_BOM)):
+        raise DataError(
+            f"{name} is not plain text but SGML or XML. Write the text between <seg ...> and </seg> to a file, one "
+            "segment per line; t2t-lite-eval reads WMT's SGML with --sgm."
+        )
+
+
+def _refuse_returns(count: int, returns: int, name: str | os.PathLike[str]) -> None:
+    """Raises DataError if a file of `count` lines has so many carriage returns in them that these end its lines."""
+    if returns > 1 and returns > _RETURNS_PER_LINE * (count - 1):
+        lines = "one line" if count == 1 else f"{count:,} lines"
+        raise DataError(
+            f"{name} has {lines} and {returns:,} carriage returns in {'it' if count == 1 else 'them'}: its lines end "
+            r"in CR. Convert it: tr '\r' '\n' < OLD > NEW."
+        )
 
 
 def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:

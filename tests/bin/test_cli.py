@@ -57,3 +57,10 @@ def test_what_standard_output_cannot_hold_is_escaped(encoding: str, said: bytes)
     script = "from t2t_lite.bin import cli; raise SystemExit(cli.run(lambda: print('\\xfc \\u732b') or 0))"
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     assert subprocess.check_output([sys.executable, "-c", script], env=environment) == said
+
+
+def test_what_the_memory_cannot_hold_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(lambda: len(bytearray(1 << 62))) == 1
+    assert capsys.readouterr().err == (
+        "error: There is not enough memory. Give smaller files, or fewer lines at a time.\n"
+    )

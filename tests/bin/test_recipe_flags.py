@@ -49,6 +49,13 @@ def test_the_order_is_set_file_hparams_train_steps(tmp_path: Path) -> None:
     assert recipe(*flags, "--train_steps=70")[1].train_steps == 70
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_files_of_windows_editors_are_read(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "recipe.json"
+    path.write_bytes('{"dropout": 0.2}\r\n'.encode(encoding))
+    assert recipe(f"--hparams_file={path}")[1].dropout == 0.2
+
+
 def test_the_hparams_json_of_a_run_is_its_whole_recipe(tmp_path: Path) -> None:
     hparams = config.replace(registry.hparams("small"), seed=99)
     content = {"hparams_set": "small", "model": "transformer", "hparams": config.to_dict(hparams)}

@@ -2,8 +2,10 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import sys
+import tarfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 import zstandard
 
 from t2t_lite.data.compressed import open_binary
-from t2t_lite.data.sources import read_lines
+from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import DataError, UsageError
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -61,7 +63,7 @@ def test_a_zst_file_that_unpacks_to_much_is_not_copied_at_each_read(tmp_path: Pa
 
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-20], lambda data: data[: len(data) // 2], lambda data: b"text" * 9]
+    "damage", [lambda data: data[:-20], lambda data: data[: len(data) // 2], lambda data: b"\0text" * 9]
 )
 def test_damaged_files(tmp_path: Path, suffix: str, damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / f"a.de{suffix}"
@@ -96,3 +98,87 @@ def test_other_encodings_are_named(tmp_path: Path, encoding: str, order: str) ->
     path.write_bytes(gzip.compress("\ufeffGrüße\n".encode(f"{encoding}-{order}")))
     with pytest.raises(DataError, match=rf"is {encoding} by its first bytes.*iconv -f {encoding} -t UTF-8 OLD > NEW"):
         list(read_lines(path))
+
+
+OTHERS = {
+    "zip": b"PK\x03\x04\x14\0\x08\x08" + TEXT,
+    "7z": b"7z\xbc\xaf\x27\x1c\0\4",
+    "rar": b"Rar!\x1a\x07\1\0",
+    "compress": b"\x1f\x9d\x90a",
+}
+NAMES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_packed_files_without_their_suffix(tmp_path: Path, suffix: str) -> None:
+    packed, known = PACK[suffix](TEXT), rf"is packed by {NAMES[suffix]} \(its first bytes say so\)"
+    (tmp_path / "train.de").write_bytes(packed)
+    with pytest.raises(DataError, match=rf"train\.de {known}; call it train\.de\{suffix}\.$"):
+        list(read_lines(tmp_path / "train.de"))
+    with pytest.raises(
+        DataError, match=rf"standard input {known}\. Unpack it first, or give a file .* ends in \{suffix}"
+    ):
+        list(decode_lines(io.BytesIO(packed), "standard input"))
+    (tmp_path / "b.de.gz").write_bytes(gzip.compress(packed))
+    with pytest.raises(DataError, match=rf"b\.de\.gz is packed twice: .* by {NAMES[suffix]}, too\. Unpack it once"):
+        list(read_lines(tmp_path / "b.de.gz"))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.parametrize("other", [*PACK, *OTHERS])
+def test_packed_files_with_the_suffix_of_another_format(tmp_path: Path, suffix: str, other: str) -> None:
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(PACK[other](TEXT) if other in PACK else OTHERS[other])
+    if other == suffix:
+        assert list(read_lines(path)) == LINES
+        return
+    advice = rf"call it a\.de\{other}\." if other in PACK else "unpack it"
+    with pytest.raises(DataError, match=rf"packed by {NAMES.get(other, other)} .*, not by {NAMES[suffix]}; {advice}"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_text_with_the_suffix_of_packed_files(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.de{suffix}"
+    for text in ("Zeile\n" * 9_000, "Füße 世界\u2028\r\n" * 9_000, "\ufeffa"):
+        path.write_text(text, "utf-8")
+        with pytest.raises(
+            DataError, match=rf"a\.de\{suffix} is not packed; it looks like plain text: call it a\.de\.$"
+        ):
+            list(read_lines(path))
+    for page in ("<!DOCTYPE html>\n<p>404", " \n<html lang='en'>", "<HTML>"):
+        path.write_text(page)
+        with pytest.raises(DataError, match=rf"a\.de\{suffix} is a web page, not a file packed by {NAMES[suffix]}"):
+            list(read_lines(path))
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_archives_that_are_not_read(tmp_path: Path, other: str) -> None:
+    (tmp_path / "a.de").write_bytes(OTHERS[other])
+    with pytest.raises(DataError, match=rf"a\.de is packed by {other} .*, which is not read here\. Unpack it"):
+        list(read_lines(tmp_path / "a.de"))
+
+
+def test_a_tar_archive(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    with tarfile.open(tmp_path / "a.de.gz", "w:gz") as archive:
+        archive.add(tmp_path / "a.txt", "a.txt")
+    with pytest.raises(DataError, match=r"a\.de\.gz is a tar archive, not a text\. Unpack it \(tar -xf\)"):
+        list(read_lines(tmp_path / "a.de.gz"))
+
+
+def test_text_that_begins_like_a_packed_file(tmp_path: Path) -> None:
+    (tmp_path / "a.de").write_text("BZh9 ist ein Name.\nPK\n")
+    assert list(read_lines(tmp_path / "a.de")) == ["BZh9 ist ein Name.", "PK"]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_a_line_that_would_fill_the_memory(tmp_path: Path, suffix: str) -> None:
+    """90 kB of .gz hold it; at bbf9e70 it was read into the memory, however long it was."""
+    pack = {"": bytes, ".gz": lambda data: gzip.compress(data, 1), ".xz": lambda data: lzma.compress(data, preset=0)}
+    path = tmp_path / f"a.de{suffix}"
+    path.write_bytes(pack[suffix](b"kurz\n" + b"a" * 64_000_001))
+    lines = read_lines(path)
+    assert next(lines) == "kurz"
+    with pytest.raises(DataError, match=r"a\.de\S*, line 2: the line has more than 64 MB; text should have one"):
+        next(lines)

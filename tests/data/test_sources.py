@@ -37,6 +37,49 @@ def test_lines(tmp_path: Path, name: str, data: bytes, lines: list[str]) -> None
     assert list(read_lines(_write(tmp_path / name, data))) == lines
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"one\rtwo\rthree\r", "one line and 2 carriage returns in it"),
+        (b"\xef\xbb\xbfone\rtwo\r\rthree\n", "one line and 2 carriage returns in it"),
+        (b"header\n" + b"x\r" * 40, "2 lines and 39 carriage returns in them"),
+    ],
+)
+def test_lines_that_end_in_cr_alone(tmp_path: Path, suffix: str, data: bytes, found: str) -> None:
+    path = _write(tmp_path / f"a.en{suffix}", data)
+    message = rf"a\.en{suffix} has {found}: its lines end in CR\. Convert it: tr '\\r' '\\n' < OLD > NEW\."
+    with pytest.raises(DataError, match=message):
+        list(read_lines(path))
+    other = _write(tmp_path / "a.de", b"eins\nzwei\ndrei\n")
+    for pair in ((path, other), (other, path)):
+        with pytest.raises(DataError, match=message):
+            list(read_pairs(*pair))
+
+
+def test_a_large_file_that_ends_its_lines_in_cr_alone(tmp_path: Path) -> None:
+    path = _write(tmp_path / "a.en", b"x" * 1_000_000 + b"\r" + b"x\r" * 32_000_000)  # more than a line may have
+    with pytest.raises(
+        DataError, match=r"a\.en has one line and 31,\d{3},\d{3} carriage returns in it: its lines end in"
+    ):
+        list(read_lines(path))
+
+
+def test_sgml_is_no_text(tmp_path: Path) -> None:
+    for text in (
+        '<refset setid="x">\n',
+        '<?xml version="1.0"?>',
+        "\ufeff <!DOCTYPE mteval SYSTEM>",
+        "<tstset x>\n<doc>",
+    ):
+        path = _write(tmp_path / "a.en", text.encode())
+        with pytest.raises(DataError, match=r"a\.en is not plain text but SGML or XML\. Write the text between <seg"):
+            list(read_lines(path))
+        assert list(read_lines(path, sgml=True)) == text.removeprefix("\ufeff").removesuffix("\n").split("\n")
+    text = "<b>source</b> is <html>\n<refset>\n"
+    assert list(read_lines(_write(tmp_path / "a.en", text.encode()))) == text.split("\n")[:-1]
+
+
 def test_a_line_of_a_megabyte(tmp_path: Path) -> None:
     long = "ä b" * 350_000
     assert list(read_lines(_write(tmp_path / "a.en", f"x\n{long}\ny\n".encode()))) == ["x", long, "y"]
