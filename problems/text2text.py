@@ -12,10 +12,9 @@ from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, pars
 from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
 from t2t_lite.errors import DataError, UsageError, did_you_mean
+from t2t_lite.metrics.names import NAMES, canonical
 from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
 from t2t_lite.registry import register_problem
-
-_METRICS = ("bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper")
 
 _log = logging.getLogger("t2t_lite")
 
@@ -34,7 +33,7 @@ class Text2text(Problem):
         dev_lines: if there is no dev set, this many training pairs are held out as one; with `clean`, of those that
             cleaning keeps.
         clean_max_words, clean_max_ratio: limits of `clean`, as in Problem.
-        bleu_tokenize: BLEU's tokeniser, as in Problem.
+        bleu_tokenize, bleu_effective_order: BLEU's options, as in Problem.
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
 
     Raises:
@@ -56,12 +55,12 @@ class Text2text(Problem):
         clean_max_words: int | None = None,
         clean_max_ratio: float | None = None,
         bleu_tokenize: str | None = None,
+        bleu_effective_order: bool = False,
     ) -> None:
         check_vocab_size(vocab_size)
         check_vocab_type(vocab_type)
-        if metric is not None and metric not in _METRICS:
-            known = ", ".join(_METRICS)
-            raise UsageError(f"--metric={metric} is not one of: {known}.{did_you_mean(metric, _METRICS)}")
+        if metric is not None and canonical(metric) not in NAMES:
+            raise UsageError(f"--metric={metric} is not one of: {', '.join(NAMES)}.{did_you_mean(metric, NAMES)}")
         if dev_lines is not None and dev_lines < 1:
             raise UsageError(f"--dev_lines={dev_lines} must be at least 1; it counts the pairs that are held out.")
         self._corpora = parse_corpora(source_dir)
@@ -77,9 +76,11 @@ class Text2text(Problem):
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
         self._said: set[str] = set()
-        given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab, "metric": metric}
+        given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab}
+        given["metric"] = None if metric is None else canonical(metric)
         limits = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio}
-        self._added = {**limits, "bleu_tokenize": bleu_tokenize}
+        bleu_options = {"bleu_tokenize": bleu_tokenize, "bleu_effective_order": bleu_effective_order or None}
+        self._added = {**limits, **bleu_options}
         for name, value in (given | self._added).items():
             if value is not None:
                 setattr(self, name, value)

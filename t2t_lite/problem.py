@@ -49,11 +49,13 @@ class Problem:
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
-            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf" or "bleu_paper" (as the paper's
-            authors computed BLEU; target_language must be "de", "en" or "fr"). `make_metric` makes it.
+            "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "chrf2" (chrF++), "accuracy" (share of
+            outputs that are entirely right) or "bleu_paper" (as the paper's authors computed BLEU; target_language
+            must be "de", "en" or "fr"). `make_metric` makes it.
         clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
         clean_max_words: cleaning's limit on the words of a side.
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
+        bleu_effective_order: whether BLEU leaves out the orders of n-grams that no output is long enough for.
         clean_max_ratio: cleaning's limit on the ratio of words, longer side to shorter side.
         without_data: why there is nothing to prepare, and what to do instead; "": there are data.
         path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
@@ -75,6 +77,7 @@ class Problem:
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
     bleu_tokenize: str | None = None
+    bleu_effective_order: bool = False
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
@@ -102,7 +105,19 @@ class Problem:
         """Returns the metric by its name; UsageError where it cannot be computed."""
         from t2t_lite.metrics import bleu
 
-        return bleu.metric(self.metric, self.target_language, self.bleu_tokenize)
+        options = (self.metric, self.target_language, self.bleu_tokenize)
+        return bleu.metric(*options, effective_order=self.bleu_effective_order)
+
+    def metric_warnings(self, references: Sequence[str]) -> list[str]:
+        """Returns what is wrong with scoring dev's `references` by the metric; nothing about a metric of one's own."""
+        if self.has_own_metric:
+            return []
+        from t2t_lite.metrics.reference_warnings import reference_warnings, tokenised_warning
+
+        asked, text = (self.metric, self.target_language, self.bleu_tokenize), (references, "the text of dev")
+        found = reference_warnings(*asked, *text, effective_order=self.bleu_effective_order)
+        tokenised = tokenised_warning(self.metric, self.bleu_tokenize, *text)
+        return [*found, *([tokenised] if tokenised else [])]
 
     @property
     def has_own_metric(self) -> bool:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite import config
 from t2t_lite.bin import cli, output, problem_flags, recipe_flags
 from t2t_lite.bin.preparation_bar import preparation_bar
+from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
+    from t2t_lite.problem import Problem
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -71,6 +73,8 @@ def _run(args: argparse.Namespace) -> int:
     )
     for name in store.splits():
         _print_split(name, store.manifest["splits"][name])
+    for warning in _metric_warnings(problem, store):
+        print(warning, file=sys.stderr)
     if args.describe:
         named = ", ".join(filter(None, [recipe.hparams_set, args.hparams_file, *(args.hparams or [])]))
         _describe(store, named, recipe.hparams)
@@ -84,6 +88,14 @@ def _print_split(name: str, facts: dict[str, Any]) -> None:
     if "cleaned" in facts:
         counts = ", ".join(f"{reason} {count:,}" for reason, count in facts["cleaned"].items())
         print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs: {counts}")
+
+
+def _metric_warnings(problem: Problem, store: Store) -> list[str]:
+    """Returns what is wrong with scoring dev by the problem's metric, also that it cannot be computed here."""
+    try:
+        return problem.metric_warnings(store.text("dev")[1])
+    except UsageError as error:  # another machine may train
+        return [f"warning: {error}"]
 
 
 def _describe(store: Store, recipe: str, hparams: config.HParams) -> None:

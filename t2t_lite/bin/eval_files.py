@@ -30,7 +30,7 @@ def score_files(args: argparse.Namespace) -> int:
     asked = ("bleu", args.language or "")
     metrics = eval_scores.text_metrics(args, *asked)
     hypotheses, references, baselines = _read_files(args)
-    eval_scores.warn_of_references(args, references[0], *asked)
+    eval_scores.warn_of_text(args, hypotheses, references[0], *asked)
     if baselines:
         _compare(args, metrics, hypotheses, references, baselines)
     else:

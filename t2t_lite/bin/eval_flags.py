@@ -6,6 +6,7 @@ import argparse
 
 from t2t_lite.bin import cli, eval_trees
 from t2t_lite.languages import TOKENIZERS
+from t2t_lite.metrics.names import canonical
 
 _RUN_FLAGS = (
     *("split", "checkpoint", "precision", "beam_size", "length_penalty", "max_source_length"),
@@ -14,6 +15,7 @@ _RUN_FLAGS = (
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
 _TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
 _PAIR_FLAGS = ("sources", "targets")
+_SCORE_SWITCHES = ("lowercase", "effective_order")
 
 
 def make_parser() -> cli.Parser:
@@ -81,7 +83,7 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
         "--language",
         metavar="CODE",
         help="language of the files: BLEU has the tokeniser that sacreBLEU chooses for it (zh, ja-mecab, ko-mecab, or "
-        "13a), and TER counts characters of Chinese and Japanese; de, en and fr add BLEU-paper to the scores",
+        "13a), and TER counts characters of Chinese and kanji of Japanese; de, en and fr add BLEU-paper to the scores",
     )
 
 
@@ -104,12 +106,14 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
     scores = parser.add_argument_group("scores")
     scores.add_argument(
         "--metric",
-        choices=("bleu", "bleu_paper", "chrf", "ter", "evalb", "all"),
+        type=canonical,
+        choices=("bleu", "bleu_paper", "chrf", "chrf2", "accuracy", "ter", "evalb", "all"),
         default="all",
         help="bleu_paper: as the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable "
-        "with sacreBLEU's; ter: translation edit rate, without case, lower is better; evalb: labelled bracketing F1 "
-        "of parse trees; default: all, that is BLEU and chrF, bleu_paper where --language or the run's problem asks "
-        "for it, and a metric that the run's problem brings along",
+        "with sacreBLEU's; chrf2: chrF++, with words and pairs of words; accuracy: share of outputs that are entirely "
+        "right; ter: translation edit rate, without case, lower is better; evalb: labelled bracketing F1 of parse "
+        "trees; default: all, that is BLEU and chrF, bleu_paper where --language or the run's problem asks for it, and "
+        "the metric of the run's problem",
     )
     scores.add_argument("--lowercase", action="store_true", help="compare without case")
     scores.add_argument(
@@ -117,6 +121,12 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
         choices=TOKENIZERS,
         help="BLEU's tokeniser; default: 13a, or as --language or a run's problem asks for; none: split at spaces, for "
         "text that is tokenised already",
+    )
+    scores.add_argument(
+        "--effective_order",
+        action="store_true",
+        help="BLEU leaves out the orders of n-grams that no output is long enough for (sacreBLEU's eff:yes); default: "
+        "as a run's problem asks for",
     )
     scores.add_argument(
         "--json", action="store_true", help="print one JSON object instead of lines; of --score one a line"
@@ -150,10 +160,14 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
     if args.metric == "bleu_paper":
         if files and args.language is None:
             parser.error("--metric=bleu_paper needs the files' language, such as --language=de")
-        if args.lowercase or args.tokenize:
-            parser.error("BLEU-paper is cased and has Moses' tokeniser; leave out --lowercase and --tokenize")
-    elif args.tokenize and args.metric in ("chrf", "ter"):
-        parser.error(f"--tokenize is BLEU's, not for --metric={args.metric}")
+        if args.lowercase or args.tokenize or args.effective_order:
+            parser.error(
+                "BLEU-paper is cased and has Moses' tokeniser and all orders; leave out --lowercase, --tokenize and "
+                "--effective_order"
+            )
+    elif (args.tokenize or args.effective_order) and args.metric not in ("all", "bleu"):
+        flag = "--tokenize" if args.tokenize else "--effective_order"
+        parser.error(f"{flag} is BLEU's, not for --metric={args.metric}")
     elif args.language is not None and args.metric not in ("all", "bleu", "ter"):
         parser.error(f"--language is for BLEU and TER, not for --metric={args.metric}")
 
@@ -163,7 +177,11 @@ def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace)
         parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
     others = ("hypotheses references tokenize split beam_size length_penalty".split(), _FILE_FLAGS, _TREE_FLAGS)
     given = [flag for flags in others for flag in flags if getattr(args, flag) is not None]
-    given += ["lowercase"] * args.lowercase + ["metric"] * (args.metric != "all")
+    given += (
+        ["lowercase"] * args.lowercase
+        + ["effective_order"] * args.effective_order
+        + ["metric"] * (args.metric != "all")
+    )
     if given:
         parser.error(f"--{given[0]} does not go with --score: a log-probability is of the text as it is given")
 
@@ -173,7 +191,7 @@ def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace)
     if not run and (args.gold is None or args.test is None):
         parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE; or --output_dir=RUN")
     others = ("hypotheses", "references", "tokenize", *_FILE_FLAGS, *(("gold", "test") if run else _RUN_FLAGS))
-    for flag in (*others, *(["lowercase"] if args.lowercase else [])):
+    for flag in (*others, *(name for name in _SCORE_SWITCHES if getattr(args, name))):
         if getattr(args, flag) is not None:
             parser.error(f"--{flag} does not go with --metric=evalb of {'a run' if run else 'two files of trees'}")
     if args.columns and args.json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from t2t_lite.bin import cli, eval_scores, eval_trees, problem_metric, run_scores
 from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.errors import UsageError
+from t2t_lite.metrics.names import canonical
 from t2t_lite.ops import threads
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def score_run(args: argparse.Namespace) -> int:
         run_scores.save_scores(folders, run, store, split, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
-    eval_scores.warn_of_references(args, found.references, *_of_problem(problem))
+    eval_scores.warn_of_text(args, found.hypotheses, found.references, *_of_problem(problem))
     scores = [scored(metric, found.hypotheses, found.references) for metric in metrics]
     run_scores.save_scores(folders, run, store, split, found, scores)
     eval_scores.print_scores(args, facts, scores)
@@ -66,13 +67,13 @@ def _metrics(args: argparse.Namespace, problem: Problem) -> list[CorpusMetric]:
     return [*own, *eval_scores.text_metrics(args, *_of_problem(problem))]
 
 
-def _of_problem(problem: Problem) -> tuple[str, str, str | None]:
-    return problem.metric, problem.target_language, problem.bleu_tokenize
+def _of_problem(problem: Problem) -> tuple[str, str, str | None, bool]:
+    return canonical(problem.metric), problem.target_language, problem.bleu_tokenize, problem.bleu_effective_order
 
 
 def _check_kind(args: argparse.Namespace, trees: bool) -> None:
     """Raises UsageError if the flags ask for text scores of a parser's run, or for F1 of a translator's run."""
     if args.metric == "evalb" and not trees:
         raise UsageError(f"--metric=evalb scores trees, and {args.output_dir} writes text; leave the flag out.")
-    if trees and (args.metric not in ("all", "evalb") or args.lowercase or args.tokenize):
+    if trees and (args.metric not in ("all", "evalb") or args.lowercase or args.tokenize or args.effective_order):
         raise UsageError(f"{args.output_dir} writes trees: they are scored with --metric=evalb, not as text.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,26 +15,36 @@ if TYPE_CHECKING:
 
 
 def text_metrics(
-    args: argparse.Namespace, metric: str, language: str, bleu_tokenize: str | None = None
+    args: argparse.Namespace,
+    metric: str,
+    language: str,
+    bleu_tokenize: str | None = None,
+    effective_order: bool = False,
 ) -> list[Metric]:
-    """Returns the metrics asked for; what no flag says about BLEU, its case or its tokeniser, the problem does.
+    """Returns the metrics asked for; what no flag says about BLEU, its case or its options, the problem does.
 
     Args:
-        metric, bleu_tokenize: the problem's.
+        metric, bleu_tokenize, effective_order: the problem's.
         language: of the target side.
     """
     from t2t_lite.languages import base_language
-    from t2t_lite.metrics import bleu, paper_bleu
+    from t2t_lite.metrics import accuracy, bleu, paper_bleu
 
-    metrics = []
+    metrics: list[Metric] = []
     if args.metric in ("bleu", "all"):
         lowercase, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
-        metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language))
+        order = args.effective_order or effective_order
+        metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language, effective_order=order))
         note = "" if args.tokenize else bleu.tokenizer_note(metric, language, bleu_tokenize)
         if note:
             print(note, file=sys.stderr)
     if args.metric in ("chrf", "all"):
         metrics.append(bleu.chrf(lowercase=args.lowercase))
+    wanted = metric if args.metric == "all" else args.metric  # besides BLEU and chrF
+    if wanted == "chrf2":
+        metrics.append(bleu.chrf(lowercase=args.lowercase, word_order=2))
+    if wanted == "accuracy":
+        metrics.append(accuracy.SequenceAccuracy(lowercase=args.lowercase))
     if args.metric == "ter":
         metrics.append(bleu.ter(language))
     paper = metric == "bleu_paper" or base_language(args.language or "") in paper_bleu.LANGUAGES
@@ -43,18 +53,41 @@ def text_metrics(
     return metrics
 
 
-def warn_of_references(
-    args: argparse.Namespace, references: Iterable[str], metric: str, language: str, bleu_tokenize: str | None = None
+def warn_of_text(
+    args: argparse.Namespace,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metric: str,
+    language: str,
+    bleu_tokenize: str | None = None,
+    effective_order: bool = False,
 ) -> None:
-    """Warns where BLEU or TER would take the references' sentences for single words; other arguments as above."""
-    from t2t_lite.metrics import bleu
+    """Warns, once each, of text that the metrics asked for say little about; other arguments as above.
 
-    if args.metric == "ter" and (note := bleu.ter_note(language, references)):
-        print(note, file=sys.stderr)
+    That is text without spaces, of very short lines, tokenised, or prepared for another tool.
+    """
+    from t2t_lite.metrics import bleu
+    from t2t_lite.metrics.reference_warnings import reference_warnings, tokenised_warning
+    from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
+
+    names = "the references", "the translations"
+    prepared = {name: PreparedText(lines) for name, lines in zip(names, (references, hypotheses), strict=True)}
+    found = prepared_warnings(prepared)
+    if args.metric == "ter":
+        found.append(bleu.ter_note(language, references))
+    if args.metric == "bleu_paper":
+        found += reference_warnings("bleu_paper", language, None, references, "the text of the references")
     if args.metric in ("bleu", "all"):
         _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
-        if warning := bleu.text_warning("bleu", language, tokenize, references, "the text of the references"):
-            print(warning, file=sys.stderr)
+        order = args.effective_order or effective_order
+        if not found:  # one warning about how the text was prepared
+            texts = {"the text of the references": references, "the text of the translations": hypotheses}
+            tokenised = [tokenised_warning("bleu", tokenize, lines, name) for name, lines in texts.items()]
+            found += list(filter(None, tokenised))[:1]
+        about = (references, "the text of the references")
+        found += reference_warnings("bleu", language, tokenize, *about, effective_order=order)
+    for warning in filter(None, found):
+        print(warning, file=sys.stderr)
 
 
 def _case_and_tokenizer(args: argparse.Namespace, metric: str, bleu_tokenize: str | None) -> tuple[bool, str | None]:

@@ -12,7 +12,7 @@ from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 
 _PROBLEM_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
-    *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize dev_lines".split()),
+    *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize bleu_effective_order dev_lines".split()),
 )
 
 
@@ -78,13 +78,20 @@ def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--metric",
         metavar="NAME",
-        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf or bleu_paper; default: bleu",
+        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf, chrf2 (chrF++), bleu_paper or accuracy (share of "
+        "outputs that are entirely right); default: bleu",
     )
     group.add_argument(
         "--bleu_tokenize",
         metavar="NAME",
         help="text2text: BLEU's tokeniser: 13a, zh, ja-mecab, ko-mecab, char, flores200, intl or none; default: as "
         "sacreBLEU chooses by the target language",
+    )
+    group.add_argument(
+        "--bleu_effective_order",
+        action="store_true",
+        default=None,
+        help="text2text: BLEU leaves out the orders of n-grams that no output is long enough for (sacreBLEU's eff:yes)",
     )
     group.add_argument(
         "--clean",

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacreBLEU, and BLEU as the paper's authors computed it; METRICS: those a problem may name."""
+"""BLEU, chrF, TER and accuracy, and BLEU as the paper's authors computed it; METRICS: those a problem may name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.languages import CHARACTERS_PER_WORD, TOKENIZERS, base_language, lacks_spaces
+from t2t_lite.metrics.accuracy import SequenceAccuracy
 from t2t_lite.metrics.metric import Metric
+from t2t_lite.metrics.names import OF_SACREBLEU, canonical
 from t2t_lite.metrics.paper_bleu import PaperBleu
 
-_SPLIT_BY_TER = ("zh", "ja")
+_SPLIT_BY_TER = {  # what TER takes for words
+    "zh": "each Chinese character as a word",
+    "ja": "each kanji as a word, and each run of kana between them",
+}
 _EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # t2t-lite[ja] has what the tokeniser needs
 
 
-def bleu(*, lowercase: bool = False, tokenize: str | None = None, language: str = "") -> Metric:
+def bleu(
+    *, lowercase: bool = False, tokenize: str | None = None, language: str = "", effective_order: bool = False
+) -> Metric:
     """Returns BLEU as sacreBLEU computes it, by default of detokenised text.
 
     Args:
@@ -25,6 +32,7 @@ def bleu(*, lowercase: bool = False, tokenize: str | None = None, language: str 
             tokenised already, split at spaces), "char", "zh", "ja-mecab", "ko-mecab" or "flores200". None: sacreBLEU
             chooses by language: "zh", "ja-mecab" and "ko-mecab" for Chinese, Japanese and Korean, else "13a".
         language: code of the target language.
+        effective_order: leave out the orders of n-grams that no output is long enough for.
 
     Raises:
         UsageError: an unknown tokeniser, or one whose package or model is missing.
@@ -34,12 +42,19 @@ def bleu(*, lowercase: bool = False, tokenize: str | None = None, language: str 
             f"BLEU: there is no tokeniser {tokenize!r}; known: {', '.join(TOKENIZERS)}."
             f"{did_you_mean(tokenize, TOKENIZERS)}"
         )
-    # force: if "none" was asked for, text that is already tokenised is intended, not a mistake.
-    force = tokenize == "none"
     code = base_language(language)
     try:
-        # The language decides if no tokeniser is given; if one is given, sacreBLEU would warn about the language.
-        return Metric(BLEU(lowercase=lowercase, tokenize=tokenize, force=force, trg_lang="" if tokenize else code))
+        # force: sacreBLEU prints no message about tokenised text; reference_warnings.py has one. The language decides
+        # if no tokeniser is given; if one is given, sacreBLEU would warn about the language.
+        return Metric(
+            BLEU(
+                lowercase=lowercase,
+                tokenize=tokenize,
+                force=True,
+                trg_lang="" if tokenize else code,
+                effective_order=effective_order,
+            )
+        )
     except (RuntimeError, OSError, ImportError) as error:
         raise _missing(tokenize or f"{code}-mecab", error) from error
 
@@ -95,16 +110,16 @@ def _no_spaces(language: str) -> str:
     )
 
 
-def chrf(*, lowercase: bool = False) -> Metric:
-    """Returns chrF2 (character 6-grams, beta 2, no word n-grams) as sacreBLEU computes it."""
-    return Metric(CHRF(lowercase=lowercase))
+def chrf(*, lowercase: bool = False, word_order: int = 0) -> Metric:
+    """Returns chrF2 (character 6-grams, beta 2, no word n-grams) as sacreBLEU computes it; chrF2++ has word_order 2."""
+    return Metric(CHRF(lowercase=lowercase, word_order=word_order))
 
 
 def ter(language: str = "") -> Metric:
     """Returns TER, edits per reference word in percent, as sacreBLEU computes it by default: without case.
 
     Chinese and Japanese are split with sacreBLEU's asian_support, which needs its normalized: each Chinese character
-    and each punctuation mark is a word, and kana between them.
+    (kanji) and each punctuation mark is a word, and so is each run of kana between them.
     """
     split = base_language(language) in _SPLIT_BY_TER
     return Metric(TER(normalized=split, asian_support=split))
@@ -112,8 +127,8 @@ def ter(language: str = "") -> Metric:
 
 def ter_note(language: str, references: Iterable[str]) -> str:
     """Returns a sentence if TER splits the target language into characters, or a warning if it should; else ""."""
-    if base_language(language) in _SPLIT_BY_TER:
-        return f"TER counts each Chinese character as a word, as the target language is {language}."
+    if split := _SPLIT_BY_TER.get(base_language(language)):
+        return f"TER counts {split}, as the target language is {language}."
     if not lacks_spaces(references):
         return ""
     return (
@@ -128,32 +143,37 @@ def case_and_tokenizer(name: str, tokenize: str | None) -> tuple[bool, str | Non
     return name in ("bleu_lc", "bleu_tok_lc"), "none" if name == "bleu_tok_lc" else tokenize
 
 
-def _named(name: str, language: str, tokenize: str | None) -> Metric:
+def _named(name: str, language: str, tokenize: str | None, effective_order: bool) -> Metric:
     lowercase, tokenize = case_and_tokenizer(name, tokenize)
-    return bleu(lowercase=lowercase, tokenize=tokenize, language=language)
+    return bleu(lowercase=lowercase, tokenize=tokenize, language=language, effective_order=effective_order)
 
 
-METRICS: dict[str, Callable[[str, str | None], Metric]] = {  # of the target language and BLEU's tokeniser
-    **{name: functools.partial(_named, name) for name in ("bleu", "bleu_lc", "bleu_tok_lc")},
-    "chrf": lambda _, __: chrf(),
-    "bleu_paper": lambda language, _: PaperBleu(language),
+# Of the target language, BLEU's tokeniser and whether it has an effective order.
+METRICS: dict[str, Callable[[str, str | None, bool], Metric]] = {
+    **{name: functools.partial(_named, name) for name in OF_SACREBLEU},
+    "chrf": lambda *_: chrf(),
+    "chrf2": lambda *_: chrf(word_order=2),
+    "bleu_paper": lambda language, *_: PaperBleu(language),
+    "accuracy": lambda *_: SequenceAccuracy(),
 }
 
 
-def metric(name: str, language: str = "", tokenize: str | None = None) -> Metric:
-    """Returns the metric `name`, one of METRICS, for a target language such as "de".
+def metric(name: str, language: str = "", tokenize: str | None = None, *, effective_order: bool = False) -> Metric:
+    """Returns the metric `name`, one of METRICS or another spelling of it, for a target language such as "de".
 
     Args:
-        tokenize: BLEU's tokeniser, as in `bleu`.
+        tokenize, effective_order: BLEU's options, as in `bleu`.
 
     Raises:
-        UsageError: another name, a language for which the metric is not defined, or a tokeniser for a metric that has
-            its own.
+        UsageError: another name, a language for which the metric is not defined, or an option that is not the metric's.
     """
+    name = canonical(name)
     if tokenize is not None and name not in ("bleu", "bleu_lc"):
         raise UsageError(f"--bleu_tokenize={tokenize} goes with --metric=bleu or bleu_lc, not with {name}.")
+    if effective_order and name not in OF_SACREBLEU:
+        raise UsageError(f"--bleu_effective_order goes with --metric={', '.join(OF_SACREBLEU)}, not with {name}.")
     if name not in METRICS:
         raise UsageError(
             f"There is no metric called {name!r}; known: {', '.join(METRICS)}.{did_you_mean(name, METRICS)}"
         )
-    return METRICS[name](language, tokenize)
+    return METRICS[name](language, tokenize, effective_order)

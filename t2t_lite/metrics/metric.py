@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sacrebleu
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics import base
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.score import CorpusMetric, Score
@@ -18,7 +18,7 @@ class Metric:
         counter: sacreBLEU's metric, which counts n-grams and computes the score from the counts.
     """
 
-    def __init__(self, counter: BLEU | CHRF | TER) -> None:
+    def __init__(self, counter: base.Metric) -> None:
         self.counter = counter
 
     @property

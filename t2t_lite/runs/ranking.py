@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 from t2t_lite.runs.report import read_comparable
 
-SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_score")  # how the score entries of an evaluation line begin
+# How the score entries of an evaluation line begin.
+SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_accuracy_per_sequence", "dev_score")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,6 @@ import tensorflow as tf
 from t2t_lite.cpus import available_cpus
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
-from t2t_lite.metrics.bleu import text_warning
 from t2t_lite.ops import threads
 from t2t_lite.runs.report import BOARD_FOLDER, METRICS_FILE
 from t2t_lite.runs.run_dir import RunSpec
@@ -49,7 +48,7 @@ def start_warnings(spec: RunSpec, store: Store, plan: Plan, schedule: Schedule, 
     """Returns what is unusual about a training of `steps` updates in all."""
     found = (
         _length_warning(store, plan),
-        _words_warning(spec, store),
+        *spec.make_problem().metric_warnings(store.text("dev")[1]),
         _epochs_warning(spec, store, plan, steps),
         schedule_warning(schedule, steps),
     )
@@ -65,15 +64,6 @@ def _length_warning(store: Store, plan: Plan) -> str | None:
         f"warning: {plan.left_out:,} of {pairs:,} training pairs ({plan.left_out / pairs:.2%}) have a side longer than "
         f"max_length={plan.max_length} pieces, and are left out. If they matter, raise max_length."
     )
-
-
-def _words_warning(spec: RunSpec, store: Store) -> str | None:
-    """Returns a warning if BLEU would take the sentences of dev for single words, which the language's code hides."""
-    problem = spec.make_problem()
-    if problem.has_own_metric:
-        return None
-    asked = (problem.metric, problem.target_language, problem.bleu_tokenize)
-    return text_warning(*asked, store.text("dev")[1], "the text of dev") or None
 
 
 def _epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:

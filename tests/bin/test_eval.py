@@ -182,7 +182,10 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
         (["--baseline=a"], "give --output_dir=RUN, or --hypotheses=FILE and --references=FILE"),
         (["--hypotheses=a", "--references=b", "--metric=bleu_paper"], "needs the files' language, such as --language="),
         (["--output_dir=x", "--metric=bleu_paper", "--lowercase"], "BLEU-paper is cased and has Moses' tokeniser"),
-        (["--output_dir=x", "--metric=bleu_paper", "--tokenize=intl"], "leave out --lowercase and --tokenize"),
+        (
+            ["--output_dir=x", "--metric=bleu_paper", "--tokenize=intl"],
+            "leave out --lowercase, --tokenize and --effective_order",
+        ),
         (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU and TER, not"),
         (["--output_dir=x", "--split=train"], "invalid choice: 'train'"),
         (["--output_dir=x", "--checkpoint=last"], "'last' is neither best, averaged, newest nor a step"),
@@ -233,3 +236,66 @@ def test_a_flag_changes_only_its_part_of_the_problems_bleu(
     args = eval_flags.make_parser().parse(["--output_dir=run", "--metric=bleu", *flags])
     [bleu] = eval_scores.text_metrics(args, metric, "en", bleu_tokenize)
     assert f"|{computed}|" in bleu.signature
+
+
+@pytest.mark.parametrize("flags", [[], ["--metric=bleu"], ["--metric=chrf++"], ["--metric=ter"], ["--metric=accuracy"]])
+def test_text_cut_by_subword_nmt_has_one_warning(tmp_path: Path, flags: list[str]) -> None:
+    cut = write(tmp_path / "cut", ["ein Leh@@ rer fin@@ det das Haus .", "die Kat@@ ze sah den Hund heute ."])
+    plain = write(tmp_path / "plain", ["ein Lehrer findet das Haus .", "die Katze sah den Hund heute ."])
+    both = evaluate(f"--hypotheses={cut}", f"--references={cut}", *flags)
+    assert both.stderr == (
+        "warning: 19% of the words of the references and 19% of the words of the translations end in @@, the joint of "
+        "subword-nmt: scores are of pieces, not of words. Undo it in the files: sed -r 's/(@@ )|(@@ ?$)//g'\n"
+    )
+    one = evaluate(f"--hypotheses={cut}", f"--references={plain}", *flags)
+    assert one.stderr.startswith("warning: 19% of the words of the translations end in @@")
+    undo = one.stderr.partition("Undo it in the files: ")[2].strip()
+    done = subprocess.run(f"{undo} {cut}", shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout == plain.read_text(encoding="utf-8")
+
+
+def test_tokenised_text_has_one_sentence_that_names_flags_of_this_command(tmp_path: Path) -> None:
+    lines = write(tmp_path / "lines", ["der Hund sieht ein Auto ."] * 120)
+    done = evaluate(f"--hypotheses={lines}", f"--references={lines}", f"--baseline={lines}")
+    assert done.stderr == (
+        'warning: the text of the references is tokenised: 120 of 120 lines end in " .". Its BLEU does not compare '
+        "with that of plain text. --bleu_tokenize=none or --metric=bleu_tok_lc (of t2t-lite-eval --tokenize=none) "
+        "scores it as it is.\n"
+    )
+    assert evaluate(f"--hypotheses={lines}", f"--references={lines}", "--tokenize=none").stderr == ""
+    plain = write(tmp_path / "plain", ["der Hund sieht ein Auto."] * 120)
+    mixed = evaluate(f"--hypotheses={lines}", f"--references={plain}")
+    assert mixed.stderr.startswith("warning: the text of the translations is tokenised")
+
+
+def test_short_lines_are_scored_as_wholes(tmp_path: Path) -> None:
+    references = write(tmp_path / "references", ["Save", "Open file", "Cancel", "Größe ändern"])
+    hypotheses = write(tmp_path / "hypotheses", ["Save", "Open file", "Stop", "Größe ändern"])
+    flags = f"--hypotheses={hypotheses}", f"--references={references}"
+    bleu = evaluate(*flags, "--metric=bleu")
+    assert "= 0.00 " in bleu.stdout
+    assert bleu.stderr.startswith("warning: 0% of the lines in the text of the references have 4 tokens or more")
+    order = evaluate(*flags, "--metric=bleu", "--effective_order", "--json")
+    assert order.stderr == ""
+    assert json.loads(order.stdout)["scores"][0]["value"] > 50
+    accuracy = evaluate(*flags, "--metric=accuracy")
+    assert accuracy.stdout == "accuracy|nrefs:1|case:mixed|space:folded = 75.00 (3 of 4 outputs right)\n"
+    assert accuracy.stderr == ""
+    refused = evaluate(*flags, "--metric=accuracy", "--effective_order")
+    assert refused.returncode == 2
+    assert "--effective_order is BLEU's, not for --metric=accuracy" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("metric", "names"),
+    [
+        ("bleu", ["BLEU", "chrF2"]),
+        ("chrf2", ["BLEU", "chrF2", "chrF2++"]),
+        ("accuracy", ["BLEU", "chrF2", "accuracy"]),
+    ],
+)
+def test_the_scores_of_a_run_hold_its_dev_score(metric: str, names: list[str]) -> None:
+    args = eval_flags.make_parser().parse(["--output_dir=run"])
+    scores = [each.score(REFERENCES, REFERENCES) for each in eval_scores.text_metrics(args, metric, "de", None, True)]
+    assert [score.name for score in scores] == names
+    assert "|eff:yes|" in scores[0].signature

@@ -12,6 +12,7 @@ import pytest
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics import bleu
+from t2t_lite.metrics.names import NAMES
 
 REFERENCES = ["The cat sat on the mat.", "A dog, small and brown, runs.", "Hello World!", "„Hallo“, sagt er."]
 HYPOTHESES = ["The cat is on the mat.", "The dog, small and Brown, runs.", "hello world!", '"Hallo", sagt er .']
@@ -62,7 +63,27 @@ def test_score_by_name(metric: str, value: float) -> None:
 
 
 def test_metrics_are_those_a_problem_may_name() -> None:
-    assert list(bleu.METRICS) == ["bleu", "bleu_lc", "bleu_tok_lc", "chrf", "bleu_paper"]
+    assert tuple(bleu.METRICS) == NAMES == ("bleu", "bleu_lc", "bleu_tok_lc", "chrf", "chrf2", "bleu_paper", "accuracy")
+
+
+@pytest.mark.parametrize("name", ["chrf2", "chrf++", "chrF++", "chrF2++", "chrfpp"])
+def test_chrf_with_words_is_what_sacrebleu_prints(name: str) -> None:
+    """`-m chrf --chrf-word-order 2`."""
+    score = bleu.metric(name).score(HYPOTHESES, REFERENCES)
+    assert (score.name, score.value) == ("chrF2++", pytest.approx(66.168087, abs=1e-6))
+    assert score.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:")
+
+
+def test_an_effective_order_leaves_out_orders_that_no_output_reaches() -> None:
+    short = ["Save", "Open file", "Copy it"]
+    assert bleu.metric("bleu").score(short, short).value == 0
+    score = bleu.metric("bleu", effective_order=True).score(short, short)
+    assert score.value == pytest.approx(100)
+    assert "|eff:yes|" in score.signature
+    assert bleu.metric("bleu", effective_order=True).score(HYPOTHESES, REFERENCES).value == pytest.approx(42.118134)
+    for name in ("chrf", "chrf2", "accuracy", "bleu_paper"):
+        with pytest.raises(UsageError, match="--bleu_effective_order goes with --metric=bleu, bleu_lc, bleu_tok_lc"):
+            bleu.metric(name, "de", effective_order=True)
 
 
 def test_format_is_one_line_as_sacrebleu_prints_it() -> None:

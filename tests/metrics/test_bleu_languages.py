@@ -99,9 +99,11 @@ def test_ter_splits_chinese_and_japanese(code: str, lines: tuple[list[str], list
     files = [write(tmp_path / name, text) for name, text in zip(("hyp", "ref"), lines, strict=True)]
     flags = [f"--hypotheses={files[0]}", f"--references={files[1]}", "--metric=ter", "--json"]
     done = evaluate(*flags, f"--language={code}")
+    characters = "each kanji as a word, and each run of kana between them"
+    words = characters if code == "ja" else "each Chinese character as a word"
     assert (done.returncode, done.stderr) == (
         0,
-        f"TER counts each Chinese character as a word, as the target language is {code}.\n",
+        f"TER counts {words}, as the target language is {code}.\n",
     )
     [found] = json.loads(done.stdout)["scores"]
     command = [sys.executable, "-m", "sacrebleu", files[1], "-i", files[0], "-m", "ter", "-w", "8", "--ter-normalized"]

@@ -25,7 +25,7 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import Score
 from t2t_lite.ops import threads
-from t2t_lite.runs.ranking import DevScore, past_scores
+from t2t_lite.runs.ranking import SCORES, DevScore, past_scores
 from t2t_lite.training import evaluate
 from t2t_lite.training.evaluate import Evaluator, Scores
 
@@ -189,13 +189,22 @@ def test_a_score_of_another_counter_is_found_again_by_a_run_that_goes_on(
     ("metric", "kind"),
     [
         *((bleu.metric(name), "bleu") for name in ("bleu", "bleu_lc", "bleu_tok_lc")),
-        (bleu.metric("chrf"), "chrf"),
+        *((bleu.metric(name), "chrf") for name in ("chrf", "chrf2")),
+        (bleu.metric("accuracy"), "accuracy_per_sequence"),
         (bleu.metric("bleu_paper", "de"), "bleu_paper"),
         (Bracketing(), "f1"),
     ],
 )
 def test_metrics_jsonl_calls_scores_by_their_metric(metric: Any, kind: str) -> None:
     assert metric.kind == kind
+    assert f"dev_{kind}".startswith(SCORES)  # a run that goes on finds it again
+
+
+def test_accuracy_of_outputs_stands_beside_that_of_pieces() -> None:
+    accuracy = bleu.metric("accuracy")
+    scores = Scores(1.0, 0.9, accuracy.score(["a", "b"], ["a", "c"]), ["a", "b"], ["a", "c"], 0, kind=accuracy.kind)
+    metrics = scores.as_metrics("dev")
+    assert (metrics["dev_accuracy"], metrics["dev_accuracy_per_sequence"]) == (0.9, 50.0)
 
 
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:

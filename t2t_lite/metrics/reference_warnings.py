@@ -1,0 +1,69 @@
+"""Warnings about the text that a metric is to score: what makes BLEU say little about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from t2t_lite.metrics import bleu
+from t2t_lite.metrics.names import OF_SACREBLEU
+
+_FEW = 0.2  # share of the references with _ORDER tokens, below which BLEU says little
+_ORDER = 4  # of BLEU's n-grams
+# Lines that end in " .", from which a text is tokenised: their share of all lines and of those that end in a full stop,
+# or their number, as sacreBLEU's.
+_OF_LINES, _OF_STOPS, _NUMBER = 0.1, 0.5, 100
+
+
+def reference_warnings(
+    name: str,
+    language: str,
+    tokenize: str | None,
+    references: Sequence[str],
+    what: str,
+    *,
+    effective_order: bool = False,
+) -> list[str]:
+    """Returns what is wrong with scoring these references by the metric `name`; nothing for metrics that are not BLEU.
+
+    Args:
+        language: of the target side.
+        tokenize, effective_order: BLEU's options, as in `bleu.bleu`.
+        what: the references' name in the warnings, such as "the text of dev".
+    """
+    spaces = bleu.text_warning(name, language, tokenize, references, what)
+    one_word = spaces or bleu.tokenizer_note(name, language, tokenize).startswith("warning")
+    short = "" if effective_order or one_word else _short_warning(name, language, tokenize, references, what)
+    return [warning for warning in (spaces, short) if warning]
+
+
+def _short_warning(name: str, language: str, tokenize: str | None, references: Sequence[str], what: str) -> str:
+    """Returns a warning if few references have as many tokens as BLEU's longest n-gram; else ""."""
+    if not name.startswith("bleu") or not references:
+        return ""
+    metric = bleu.metric(name, language, tokenize)
+    tokenizer: Callable[[str], str] = vars(metric.counter)["tokenizer"]
+    tokens = (tokenizer(metric.reference(line).rstrip()) for line in references)
+    share = sum(len(line.split()) >= _ORDER for line in tokens) / len(references)
+    if share >= _FEW:
+        return ""
+    order = " (or --bleu_effective_order, of t2t-lite-eval --effective_order)" if name in OF_SACREBLEU else ""
+    return (
+        f"warning: {share:.0%} of the lines in {what} have {_ORDER} tokens or more: BLEU counts sequences of {_ORDER} "
+        "tokens, so it is 0.00 or hangs on these few lines, however good the outputs are. Give --metric=chrf, or "
+        f"--metric=accuracy for the share of outputs that are entirely right{order}."
+    )
+
+
+def tokenised_warning(name: str, tokenize: str | None, lines: Sequence[str], what: str) -> str:
+    """Returns a warning if a text that BLEU tokenises is tokenised already; else ""."""
+    if name not in ("bleu", "bleu_lc") or tokenize == "none":
+        return ""
+    stops = [line.rstrip() for line in lines if line.rstrip().endswith(".")]
+    count = sum(line.endswith(" .") for line in stops)
+    if count < _NUMBER and (count <= _OF_STOPS * len(stops) or count < _OF_LINES * len(lines)):
+        return ""
+    return (
+        f'warning: {what} is tokenised: {count:,} of {len(lines):,} lines end in " .". Its BLEU does not compare with '
+        "that of plain text. --bleu_tokenize=none or --metric=bleu_tok_lc (of t2t-lite-eval --tokenize=none) scores it "
+        "as it is."
+    )
