@@ -4,7 +4,7 @@
 `t2t_lite.hparams`. In the tree `t2t_lite/__init__.py` finds them under those names, too.
 """
 
-import re
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -35,12 +35,8 @@ ZSTD = ["zstandard>=0.25,<0.26"]  # source files that end in .zst
 
 
 def _version() -> str:
-    """Returns __version__ by reading the file: an import would need what is not installed yet."""
-    text = (HERE / "t2t_lite" / "__init__.py").read_text(encoding="utf-8")
-    found = re.search(r'^__version__ = "([^"]+)"$', text, re.MULTILINE)
-    if found is None:
-        raise RuntimeError('t2t_lite/__init__.py has no line of the form __version__ = "1.2.3".')
-    return found.group(1)
+    """Returns the version with the commit; the file is run by its path, as the package is not installed yet."""
+    return str(runpy.run_path(str(HERE / "t2t_lite" / "version.py"))["local_version"]())
 
 
 def _description() -> str:

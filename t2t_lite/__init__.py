@@ -8,8 +8,6 @@ import os as _os
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-__version__ = "0.1.0"
-
 # An installed package holds problems/ and hparams/. In a checkout both are beside the package.
 _package = _os.path.dirname(__file__)
 if not _os.path.isdir(_os.path.join(_package, "problems")):
@@ -24,6 +22,8 @@ if _TYPE_CHECKING:
     from t2t_lite.registry import register_model as register_model
     from t2t_lite.registry import register_problem as register_problem
 
+    __version__: str
+
 # The public names of this package, and the module that defines each. A module is imported on first use.
 _PUBLIC = {
     "load": "api.load",
@@ -37,10 +37,12 @@ _PUBLIC = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":  # asks git in a checkout
+        return _import_module(f"{__name__}.version").local_version()
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_import_module(f"{__name__}.{_PUBLIC[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted([*globals(), *_PUBLIC, "__version__"])

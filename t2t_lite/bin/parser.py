@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from t2t_lite import __version__, tensor2tensor_names
+from t2t_lite import tensor2tensor_names
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.version import local_version
 
 # tensor2tensor's commands need these. Of ours, those that open a run have --trust_run, and that of a server --server.
 _OF_A_RUN = ("--problem", "--model", "--hparams_set", "--hparams", "--data_dir")
@@ -108,7 +109,7 @@ class ShowVersion(argparse.Action):
 
 def version_line() -> str:
     """Returns the versions of this package, TensorFlow and Keras; imports none of them."""
-    return f"t2t-lite {__version__} (TensorFlow {_installed('tensorflow')}, Keras {_installed('keras')})"
+    return f"t2t-lite {local_version()} (TensorFlow {_installed('tensorflow')}, Keras {_installed('keras')})"
 
 
 def _installed(package: str) -> str:

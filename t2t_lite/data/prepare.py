@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from t2t_lite import __version__
 from t2t_lite.cpus import available_cpus
 from t2t_lite.data import given_vocabulary, identity
 from t2t_lite.data.encode import Pair, Side, encode_pairs
@@ -26,6 +25,7 @@ from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.text.vocabulary_training import train_vocabulary
+from t2t_lite.version import local_version
 
 _SEED = 1  # of the sample that the vocabulary is trained on
 
@@ -180,7 +180,7 @@ def _write(
         writer.file(name).write(learned.encode())
     writer.finish(
         {
-            "made_by": f"t2t-lite {__version__}",
+            "made_by": f"t2t-lite {local_version()}",
             "settings": identity.data_settings(problem, given),
             "vocabularies": dict(zip(SIDES, [*files] * (2 // len(files)), strict=True)),
             "splits": facts,

@@ -14,13 +14,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_lite import __version__, config
+from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
 from t2t_lite.text.codec import Outputs
+from t2t_lite.version import local_version
 
 _LICENCE = (
     "t2t-lite is licensed under Apache-2.0; it lays no claim to models made with it. What may be done with this model "
@@ -69,7 +70,7 @@ def model_card(
     shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
     languages = {"source_language": problem.source_language, "target_language": problem.target_language}
     return {
-        "made_by": f"t2t-lite {__version__}",
+        "made_by": f"t2t-lite {local_version()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "problem": {"name": problem.name, "description": _first_line(problem), **languages},
         "model": model,

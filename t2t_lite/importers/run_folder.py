@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite import __version__, config
+from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
 from t2t_lite.importers import t2t_model, t2t_training
@@ -27,6 +27,7 @@ from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary_files import by_file
+from t2t_lite.version import local_version
 
 IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
@@ -194,7 +195,7 @@ def _record(found: Import) -> dict[str, Any]:
     of_t2t = imported.toolkit == "tensor2tensor"
     training = t2t_training.assumed(imported.hparams, config.to_dict(found.hparams)) if of_t2t else {}
     return {
-        "made_by": f"t2t-lite {__version__}",
+        "made_by": f"t2t-lite {local_version()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "toolkit": imported.toolkit,
         "checkpoints": [{"path": prefix, "sha256": _checksums(prefix)} for prefix in imported.checkpoints],

@@ -21,10 +21,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_lite import __version__
 from t2t_lite.errors import T2TError
 from t2t_lite.files import json_text, replace_file
 from t2t_lite.signals import Stopped
+from t2t_lite.version import local_version
 
 RUN_FILE = "run.json"
 RUNNING, KILLED = "running", "killed"
@@ -59,7 +59,7 @@ def recorded(
     path = Path(output_dir) / RUN_FILE
     entry = {
         "command": command,
-        "version": __version__,
+        "version": local_version(),
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
         "keras": keras.__version__,

@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite import __version__
 from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
 from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
 from t2t_lite.runs.verify import read_record
+from t2t_lite.version import local_version
 
 SPLITS = ("test", "dev")
 
@@ -62,7 +62,7 @@ def write_scores(
         "data_sha256": data,
         "hypotheses": file.name if file.is_file() and file.read_bytes() == text.encode("utf-8") else None,
         "date": utc(),
-        "version": __version__,
+        "version": local_version(),
     }
     path = scores_path(folder, split)
     replace_file(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")

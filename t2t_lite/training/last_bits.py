@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from t2t_lite.cpus import available_cpus
@@ -21,6 +22,7 @@ from t2t_lite.distributed.workers import Workers
 from t2t_lite.ops import threads
 from t2t_lite.runs.checkpoint_files import NEWEST, list_whole, step_of
 from t2t_lite.runs.run_log import read_starts
+from t2t_lite.version import local_version
 
 _CPUINFO = Path("/proc/cpuinfo")
 _UNEQUAL = "unequal"  # not the same in all workers
@@ -79,7 +81,8 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
 
     An empty list if nothing has changed.
     """
-    before = _until(output_dir, first_step - 1).get("computed")
+    start = _until(output_dir, first_step - 1)
+    before = start.get("computed")
     may = "the last bits of the weights may differ from those of a run that was never stopped"
     if not isinstance(before, dict):
         return [
@@ -90,6 +93,11 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
         f"{words} {before.get(name)} -> {now[name]}"
         for name, words in _IN_WORDS.items()
         if before.get(name) != now[name] or now[name] == _UNEQUAL
+    ]
+    changes += [
+        f"{words} {start.get(name)} -> {current}"
+        for name, words, current in (("keras", "Keras", keras.__version__), ("version", "t2t-lite", local_version()))
+        if start.get(name) != current
     ]
     if changes:
         return [f"From step {first_step:,} on {may}: {', '.join(changes)}."]

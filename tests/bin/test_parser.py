@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import t2t_lite
 from t2t_lite.bin import parser
+from t2t_lite.version import local_version
 from tests.commands import call
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def test_version(command: str) -> None:
     done = call(command, "--version")
     assert done.returncode == 0, done.stderr
     engines = f"TensorFlow {metadata.version('tensorflow')}, Keras {metadata.version('keras')}"
-    assert done.stdout == f"t2t-lite {t2t_lite.__version__} ({engines})\n"
+    assert done.stdout == f"t2t-lite {local_version()} ({engines})\n"
     assert done.stderr == ""
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +14,7 @@ import tensorflow as tf
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.training.last_bits import keep_last_bits, remarks
+from t2t_lite.version import local_version
 from tests import commands
 
 HPARAMS = (
@@ -114,7 +116,8 @@ def test_so_it_does_where_operations_have_several_threads(tmp_path: Path) -> Non
 
 
 def _note(folder: Path, *starts: dict[str, Any]) -> Path:
-    (folder / "run.json").write_text(json.dumps({"starts": starts}))
+    here = {"version": local_version(), "keras": keras.__version__}
+    (folder / "run.json").write_text(json.dumps({"starts": [{**here, **start} for start in starts]}))
     return folder
 
 
@@ -124,6 +127,14 @@ def test_what_has_changed_is_said(tmp_path: Path) -> None:
     assert remarks(run, 11, now) == [
         f"From step 11 on {MAY_DIFFER}: devices 1 -> 2, operations side by side 2 -> 1, threads of an operation "
         "1 -> 8, TensorFlow 2.21.0 -> 2.22.0."
+    ]
+
+
+def test_other_code_is_said(tmp_path: Path) -> None:
+    run = _note(tmp_path, {"first_step": 1, "computed": COMPUTED, "version": "0.1.0+g1234567", "keras": "3.12.0"})
+    assert remarks(run, 11, COMPUTED) == [
+        f"From step 11 on {MAY_DIFFER}: Keras 3.12.0 -> {keras.__version__}, t2t-lite 0.1.0+g1234567 -> "
+        f"{local_version()}."
     ]
 
 

@@ -18,6 +18,7 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.runs.checkpoint import find
+from t2t_lite.version import local_version
 from tests import commands
 from tests.checkpoints import assert_same_bits, tensors
 
@@ -26,6 +27,7 @@ HPARAMS = (
     "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,micro_batches=2,train_steps=20,"
     "log_every=1,eval_every=15,save_every=10,average_checkpoints=2,beam_size=1,extra_length=2"
 )
+OTHER_CODE = "0.1.0+g0000000"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +109,8 @@ def killed(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> Runs:
     first.kill_after(15)
     updates = _updates(first.folder)
     checkpoints = {path.stem for path in (first.folder / "checkpoints").glob("*.index")}
+    record = first.folder / "run.json"
+    record.write_text(record.read_text(encoding="utf-8").replace(local_version(), OTHER_CODE), encoding="utf-8")
     second = Command.start(first.folder, "--devices=2")
     for command in (whole, second):
         command.finish()
@@ -152,7 +156,13 @@ def test_what_the_command_says(runs: Runs) -> None:
         assert "\nOn all of dev: averaged " in out
         assert f"\nweights:      {find(folder)}\n" in out
         assert (folder / "averaged" / "model-20.index").is_file()
-    assert out.startswith("Going on from step 10 of 20.\nmodel:    ")
+    other_code = (
+        "From step 11 on the last bits of the weights may differ from those of a run that was never stopped: "
+        f"t2t-lite {OTHER_CODE} -> {local_version()}.\n"
+    )
+    remark, after = out.split("Going on from step 10 of 20.\n")
+    assert remark == (other_code if runs.killed_updates else "")
+    assert after.startswith("model:    ")
     assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
 
 
