@@ -11,6 +11,7 @@ from t2t_lite.data.cleaning import fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
 from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
+from t2t_lite.data.tables import OnDamaged
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.metrics.names import NAMES, canonical
 from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
@@ -75,6 +76,7 @@ class Text2text(Problem):
         self.clean = clean
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
+        self.left_out: dict[str, dict[str, int]] = {}
         self._said: set[str] = set()
         given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab}
         given["metric"] = None if metric is None else canonical(metric)
@@ -95,8 +97,9 @@ class Text2text(Problem):
         elif held_out is not None and split == "dev":
             yield from held_out.pairs
         else:
+            self.left_out.pop(split, None)
             for part in self._parts(split):
-                yield from read_part(part, self._languages)
+                yield from read_part(part, self._languages, self._leave_out(split))
 
     def splits(self) -> tuple[str, ...]:
         """The splits that the folders have; DataError unless train and dev are among them."""
@@ -161,12 +164,22 @@ class Text2text(Problem):
     def _is_clean(self, pair: tuple[str, str]) -> bool:
         return fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages) is None
 
+    def _leave_out(self, split: str) -> OnDamaged | None:
+        """What is done about damaged rows: with `clean` they are counted, else they are an error."""
+
+        def leave_out(sentence: str, count: int) -> None:
+            self._say(sentence)
+            self.left_out[split] = {"damaged rows": self.left_out.get(split, {}).get("damaged rows", 0) + count}
+
+        return leave_out if self.clean else None
+
     def _training_pairs(self) -> Iterator[tuple[str, str]]:
+        self.left_out.pop("train", None)
         for corpus in self._corpora:
             count = 0
             for _ in range(corpus.weight):
                 for part in self._train_parts(corpus):
-                    for pair in read_part(part, self._languages):
+                    for pair in read_part(part, self._languages, self._leave_out("train")):
                         count += 1
                         yield pair
             if len(self._corpora) > 1 or corpus.weight > 1:
@@ -187,7 +200,7 @@ class Text2text(Problem):
         return find_files(corpus.folder, split, self._languages)
 
     def _first_with(self, split: str) -> Corpus | None:
-        return next((c for c in self._corpora if find_files(c.folder, split, self._languages)), None)
+        return next((c for c in self._corpora if find_files(c.folder, split, self._languages, self._say)), None)
 
     def _say(self, message: str) -> None:
         """Says something once, however often the text is read."""

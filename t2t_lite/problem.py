@@ -60,10 +60,15 @@ class Problem:
         without_data: why there is nothing to prepare, and what to do instead; "": there are data.
         path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
             they are.
+
+    Attributes:
+        left_out: by split, what `samples` left out when it was last read to its end, and how many, such as
+            {"dev": {"damaged rows": 2}}.
     """
 
     name: ClassVar[str] = ""  # set by register_problem
     given_options: Mapping[str, Any] = MappingProxyType({})  # set by registry.problem
+    left_out: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     default_hparams: ClassVar[str] = "base"
     source_language: str = "source"
     target_language: str = "target"

@@ -72,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
         f"vocabulary: {sizes[0]:,} pieces, shared" if shared else f"vocabularies: {sizes[0]:,} and {sizes[1]:,} pieces"
     )
     for name in store.splits():
-        _print_split(name, store.manifest["splits"][name])
+        _print_split(name, store.manifest["splits"][name], "pairs" if problem.codec.is_text else "trees")
     for warning in _metric_warnings(problem, store):
         print(warning, file=sys.stderr)
     if args.describe:
@@ -81,10 +81,12 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_split(name: str, facts: dict[str, Any]) -> None:
-    dropped = f" ({facts['dropped']:,} with an empty side left out)" if facts["dropped"] else ""
+def _print_split(name: str, facts: dict[str, Any], kind: str) -> None:
+    dropped = {"with an empty side": facts["dropped"], **facts.get("left_out", {})}
+    listed = ", ".join(f"{count:,} {what}" for what, count in dropped.items() if count)
+    left_out = f" ({listed} left out)" if listed else ""
     ids = " + ".join(f"{facts[side]['ids']:,}" for side in ("source", "target"))
-    print(f"{name}: {facts['pairs']:,} pairs{dropped}, {ids} pieces")
+    print(f"{name}: {facts['pairs']:,} {kind}{left_out}, {ids} pieces")
     if "cleaned" in facts:
         counts = ", ".join(f"{reason} {count:,}" for reason, count in facts["cleaned"].items())
         print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs: {counts}")

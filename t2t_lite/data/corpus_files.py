@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.data import compressed, tables
-from t2t_lite.data.sources import list_names, read_pairs
+from t2t_lite.data.sources import list_names, read_lines, read_pairs
 from t2t_lite.errors import DataError, UsageError
 
-_NAMES = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
-_TABLES = "|".join(map(re.escape, tables.SUFFIXES))
+SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
 # Words of a corpus' name that say dev or test data; ELRC-Regional_development and latest do not.
 _EVALUATION = re.compile(r"(?i:(?:news(?:discuss)?)?(?:dev|test|valid|devel|devset|testset|devtest|validation))")
 _WORD_END = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
@@ -21,9 +20,9 @@ Languages = tuple[str, str]
 Part = tuple[Path, ...]  # one table, or two files of lines: source and target
 
 
-def read_part(part: Part, languages: Languages) -> Iterator[tuple[str, str]]:
-    """Yields the pairs of a table or of two files of lines."""
-    return tables.read_table(part[0], languages) if len(part) == 1 else read_pairs(*part)
+def read_part(part: Part, languages: Languages, leave_out: tables.OnDamaged | None = None) -> Iterator[tuple[str, str]]:
+    """Yields the pairs of a table or of two files of lines; `leave_out`: as of tables.read_table."""
+    return tables.read_table(part[0], languages, leave_out) if len(part) == 1 else read_pairs(*part)
 
 
 def find_files(
@@ -32,31 +31,63 @@ def find_files(
     """Returns the files of a split; several parts only if the training data are several corpora with OPUS names.
 
     Args:
-        say: is called with a sentence on which corpora were taken by OPUS names, and which were not.
+        say: is called with a sentence on which corpora were taken by OPUS names, and which were not, and on a test set
+            with one side only, which is no test set.
 
     Raises:
-        DataError: no such folder, one side only, or several files that could be meant.
+        DataError: no such folder, one side only of train or dev, or several files that could be meant.
         UsageError: no such split.
     """
-    if split not in _NAMES:
-        raise UsageError(f"There is no split {split!r}; there are {', '.join(_NAMES)}.")
+    if split not in SPLIT_NAMES:
+        raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLIT_NAMES)}.")
     if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your text files.")
-    stems = _stems(folder, rf"(?:{'|'.join(_NAMES[split])})(?:[_.].*)?", languages)
+    name = rf"(?:{'|'.join(SPLIT_NAMES[split])})(?:[_.].*)?"
+    stems = _stems(folder, name, languages)
     whole = {stem: parts for stem, files in stems.items() if (parts := _parts(files, languages))}
     if whole:
         # Plain names, such as train.en, take precedence over longer ones, such as train.clean.en.
-        chosen = {stem: parts for stem, parts in whole.items() if stem in _NAMES[split]} or whole
+        chosen = {stem: parts for stem, parts in whole.items() if stem in SPLIT_NAMES[split]} or whole
         found = [part for parts in chosen.values() for part in parts]
         advice = (
             ""
-            if chosen.keys() & {*_NAMES[split]}  # a further pair with a plain name would also be one of several
+            if chosen.keys() & {*SPLIT_NAMES[split]}  # a further pair with a plain name would also be one of several
             else f", or call the pair that you mean {split}.{languages[0]} and {split}.{languages[1]}"
         )
-        return [_only(found, folder, split, advice)]
+        return _with_targets(_only(found, folder, split, advice), folder, split, languages, say)
+    if stems and split == "test":
+        there, other = _sides(stems, languages)
+        say(_no_test_set(folder, there, other, decodes=other.endswith(languages[1])))
+        return []
     if stems:
         raise _one_side_only(folder, stems, languages)
-    return _opus_files(folder, languages, say) if split == "train" else []
+    opus = _opus_files(folder, languages, say) if split == "train" else []
+    if opus or not (part := _json_file(folder, split, _stems(folder, name, languages, (tables.JSON,)), languages)):
+        return opus
+    return _with_targets(part, folder, split, languages, say)
+
+
+def _with_targets(part: Part, folder: str, split: str, languages: Languages, say: Callable[[str], None]) -> list[Part]:
+    """Returns the part; none for a test set without references, as shared tasks hand them out."""
+    if split != "test":
+        return [part]
+    if tables.has_targets(part[0], languages) if len(part) == 1 else any(map(str.strip, read_lines(part[1]))):
+        return [part]
+    say(_no_test_set(folder, part[0].name, "targets", decodes=len(part) > 1))
+    return []
+
+
+def _no_test_set(folder: str, there: str, missing: str, decodes: bool) -> str:
+    advice = f"t2t-lite-decoder --input={Path(folder, there)} translates it" if decodes else "the training needs none"
+    return f"{folder}: {there} has no {missing}, so there is no test set; {advice}."
+
+
+def _json_file(folder: str, split: str, stems: dict[str, dict[str, list[Path]]], languages: Languages) -> Part | None:
+    """The .json file of a split, as other scripts call files with an object a line; files of settings are no data."""
+    paths = {stem: path for stem, files in stems.items() for paths in files.values() for path in paths}
+    plain = [path for stem, path in paths.items() if stem in SPLIT_NAMES[split]]
+    found: list[Part] = [(path,) for path in plain or paths.values() if plain or tables.has_objects(path, languages)]
+    return _only(found, folder, split) if found else None
 
 
 def has_language(folder: str, language: str) -> bool:
@@ -70,22 +101,24 @@ def has_language(folder: str, language: str) -> bool:
 
 def missing(folder: str, split: str, languages: Languages) -> DataError:
     """The error about a folder without files of a split; it says what would work."""
-    wanted = " or ".join(" and ".join(f"{name}.{language}" for language in languages) for name in _NAMES[split])
+    wanted = " or ".join(" and ".join(f"{name}.{language}" for language in languages) for name in SPLIT_NAMES[split])
     opus = (
         f", for files with OPUS names (NAME.{'-'.join(sorted(languages))}.{languages[0]})" if split == "train" else ""
     )
     held_out = " --dev_lines=1000 would hold 1000 pairs out of the training data instead." if split == "dev" else ""
     found = list_names(path.name for path in Path(folder).iterdir() if path.is_file())
     return DataError(
-        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {_NAMES[split][0]}.tsv, .csv or "
-        f".jsonl{opus}, plain or compressed ({_COMPRESSED}); found {found}.{held_out}"
+        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {SPLIT_NAMES[split][0]}.tsv, .csv, "
+        f".jsonl or .json{opus}, plain or compressed ({_COMPRESSED}); found {found}.{held_out}"
     )
 
 
-def _stems(folder: str, stem: str, languages: Languages) -> dict[str, dict[str, list[Path]]]:
+def _stems(
+    folder: str, stem: str, languages: Languages, suffixes: Sequence[str] = tables.SUFFIXES
+) -> dict[str, dict[str, list[Path]]]:
     """Returns the files by stem (the name before the language or .tsv), then by language or .tsv."""
-    codes = "|".join(map(re.escape, languages))
-    pattern = re.compile(rf"({stem})(?:\.({codes})(?:\.txt)?|({_TABLES}))")
+    codes, suffix = ("|".join(map(re.escape, names)) for names in (languages, suffixes))
+    pattern = re.compile(rf"({stem})(?:\.({codes})(?:\.txt)?|({suffix}))")
     stems: dict[str, dict[str, list[Path]]] = {}
     for path in sorted(Path(folder).iterdir()):
         match = pattern.fullmatch(compressed.split_suffix(path.name)[0])
@@ -129,10 +162,15 @@ def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -
     return [_only(_parts(files, languages), folder, "train") for files in stems.values()]
 
 
-def _one_side_only(folder: str, stems: dict[str, dict[str, list[Path]]], languages: Languages) -> DataError:
+def _sides(stems: dict[str, dict[str, list[Path]]], languages: Languages) -> tuple[str, str]:
+    """Returns the name of a file that is there, and the name of its other side, which is not."""
     stem, sides = next(iter(stems.items()))
     there = next(iter(sides.values()))[0].name
-    other = f"{stem}.{languages[1] if languages[0] in sides else languages[0]}"
+    return there, f"{stem}.{languages[1] if languages[0] in sides else languages[0]}"
+
+
+def _one_side_only(folder: str, stems: dict[str, dict[str, list[Path]]], languages: Languages) -> DataError:
+    there, other = _sides(stems, languages)
     found = ", ".join(sorted(path.name for sides in stems.values() for side in sides.values() for path in side))
     return DataError(
         f"{folder} has {there} but not {other} (nor {other}.gz): both sides are needed, with equal names before "

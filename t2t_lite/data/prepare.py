@@ -168,6 +168,7 @@ def _write(
         text = small[split] if split in small else normalised.watch(learner.watch(train.read()))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
+        facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
         if split in small:
             facts[split] |= {"text": True, "dropped": 0, "text_sha256": text_checksum(small[split]).hexdigest()}
         else:

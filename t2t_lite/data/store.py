@@ -170,7 +170,11 @@ class Store:
 
     def _facts(self, name: str) -> dict[str, Any]:
         if name not in self.manifest["splits"]:
-            raise DataError(f"{self.folder} has no split {name!r}; it has {', '.join(self.splits())}.")
+            raise DataError(
+                f"{self.folder} has no split {name!r}; it has {', '.join(self.splits())}. Other text is translated by "
+                "t2t-lite-decoder --input=FILE --output=OUT, and scored by t2t-lite-eval --hypotheses=OUT "
+                "--references=FILE."
+            )
         facts: dict[str, Any] = self.manifest["splits"][name]
         return facts
 
@@ -244,7 +248,9 @@ def _check_form(manifest: dict[str, Any]) -> None:
     fits &= isinstance(manifest["settings"].get("options", {}), dict)
     for name, facts in splits.items():
         fits &= type(facts["pairs"]) is type(facts["dropped"]) is int and type(facts["text"]) is bool
-        fits &= facts["pairs"] > 0 and all(type(count) is int for count in facts.get("cleaned", {}).values())
+        fits &= facts["pairs"] > 0
+        for counts in ("cleaned", "left_out"):
+            fits &= all(type(count) is int for count in facts.get(counts, {}).values())
         for side in SIDES:
             width = {"<u2": 2, "<u4": 4}[facts[side]["dtype"]]
             fits &= sizes[f"{name}.{side}.ids"] == facts[side]["ids"] * width

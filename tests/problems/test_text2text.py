@@ -1,6 +1,7 @@
 """text2text: which files are taken, the messages for wrong files, and that real folders work as they are."""
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,6 +139,71 @@ def test_one_side_only(tmp_path: Path, names: tuple[str, ...], there: str, missi
     problem = Text2text(str(_fill(tmp_path, *names, *_PLAIN[2:])), "en-de")
     with pytest.raises(DataError, match=rf"has {there} but not {missing} \(nor {missing}\.gz\).*Found: {names[0]}"):
         problem.splits()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "test.en",
+            "one\n",
+            r"test\.en has no test\.de, so there is no test set; t2t-lite-decoder --input=.*/test\.en tr",
+        ),
+        (
+            "test.tok.en.gz",
+            "",
+            r"test\.tok\.en\.gz has no test\.tok\.de, so there is no test set; t2t-lite-decoder --input",
+        ),
+        ("test.de", "eins\n", r"test\.de has no test\.en, so there is no test set; the training needs none"),
+        ("test.tsv", "one\n", r"test\.tsv has no targets, so there is no test set; the training needs none"),
+        ("test.json", '{"en": "one"}\n', r"test\.json has no targets, so there is no test set"),
+    ],
+)
+def test_a_test_set_with_one_side_stops_nothing(
+    tmp_path: Path, name: str, text: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "t2t_lite")
+    (_fill(tmp_path, *_PLAIN[:4]) / name).write_text(text)
+    problem = Text2text(str(tmp_path), "en-de")
+    assert problem.splits() == problem.splits() == ("train", "dev")
+    assert [bool(re.search(said, message)) for message in caplog.messages] == [True]  # once
+
+
+def test_a_test_set_with_empty_references_stops_nothing(tmp_path: Path) -> None:
+    _fill(tmp_path, *_PLAIN)
+    for references, splits in (("\n \n", 2), ("", 2), ("\nzwei\n", 3)):
+        (tmp_path / "test.de").write_text(references)
+        assert len(Text2text(str(tmp_path), "en-de").splits()) == splits
+
+
+def test_files_with_an_object_a_line_are_called_json_too(tmp_path: Path) -> None:
+    row = '{"translation": {"en": "a", "de": "b"}}\n'
+    for name in ("train.json", "validation.en-de.json", "test.json"):
+        (tmp_path / name).write_text(row * 2)
+    for name in ("train.settings.json", "validation.x.json", "train_state.json"):
+        (tmp_path / name).write_text('{\n"seed": 1}\n')
+    problem = Text2text(str(tmp_path), "en-de")
+    assert problem.splits() == ("train", "dev", "test")
+    assert [list(problem.samples(split)) for split in problem.splits()] == [[("a", "b")] * 2] * 3
+    _fill(tmp_path, *_PLAIN[:2], "test.en", "test.de")  # other files come first
+    assert next(problem.samples("train")) == ("train.en", "train.de")
+    assert next(problem.samples("test")) == ("test.en", "test.de")
+
+
+def test_clean_leaves_damaged_rows_out_and_counts_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "t2t_lite")
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / name).write_text("a\tb\nc\td\te\ne\tf\n" + "g\n" * (name == "train.tsv"))
+    problem = Text2text(str(tmp_path), "en-de", clean=True)
+    for split, count in {"dev": 1, "train": 2, "train again": 2}.items():
+        split = split.removesuffix(" again")
+        assert list(problem.samples(split)) == [("a", "b"), ("e", "f")]
+        assert problem.left_out[split] == {"damaged rows": count}
+    said = [message for message in caplog.messages if "left out" in message]
+    assert len(said) == 2
+    assert "train.tsv: 2 damaged rows left out, the first is row 2: it has 3 columns" in said[1]
+    with pytest.raises(DataError, match=r"row 2: .* 1 more of 4 rows is damaged: row 4\."):
+        list(Text2text(str(tmp_path), "en-de").samples("train"))
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
