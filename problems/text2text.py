@@ -9,9 +9,8 @@ from typing import Any
 
 from t2t_lite.data.cleaning import fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
-from t2t_lite.data.corpus_files import Part, find_files, missing, read_part
+from t2t_lite.data.corpus_files import OnDamaged, Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
-from t2t_lite.data.tables import OnDamaged
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.metrics.names import NAMES, canonical
 from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type

@@ -17,10 +17,11 @@ _WORD_END = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
 _COMPRESSED = ", ".join(compressed.SUFFIXES)
 
 Languages = tuple[str, str]
+OnDamaged = tables.OnDamaged
 Part = tuple[Path, ...]  # one table, or two files of lines: source and target
 
 
-def read_part(part: Part, languages: Languages, leave_out: tables.OnDamaged | None = None) -> Iterator[tuple[str, str]]:
+def read_part(part: Part, languages: Languages, leave_out: OnDamaged | None = None) -> Iterator[tuple[str, str]]:
     """Yields the pairs of a table or of two files of lines; `leave_out`: as of tables.read_table."""
     return tables.read_table(part[0], languages, leave_out) if len(part) == 1 else read_pairs(*part)
 
