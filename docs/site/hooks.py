@@ -22,6 +22,15 @@ PAGES = (  # outside docs/; files that a page links to come by themselves
     "examples/serving/README.md",
 )
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")  # of Markdown, to a file and not to a picture
+_SEARCH = {  # page -> its weight in the site's search, 1 if absent; None: not searched
+    "CHANGELOG.md": None,
+    "benchmarks/notebook.md": None,
+    "multi30k.md": 0.5,
+    "results.md": 0.5,
+    "reference/commands.md": 2,
+    "reference/hparams.md": 4,
+}
+_CODE = re.compile(r"`[^`\n]+`")
 _PICTURE = re.compile(r"(!\[[^\]]*\])\(([^)\s#:]+)()\)")
 
 
@@ -39,10 +48,17 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turns links between files of the repository into links within the site; a folder is named without a link."""
+    """Turns links between files of the repository into links within the site; a folder is named without a link.
+
+    GitHub needs a backslash before a bar in a table's code, and Python-Markdown would show it: it is taken out.
+    """
     here = page.file.src_uri
+    if here in _SEARCH:
+        weight = _SEARCH[here]
+        page.meta["search"] = {"exclude": True} if weight is None else {"boost": weight}
     if here.startswith("reference/"):
         return markdown
+    markdown = _CODE.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
     path = "README.md" if here == "index.md" else here if here in PAGES else f"docs/{here}"
 
     def turned(match: re.Match[str]) -> str:

@@ -20,6 +20,9 @@ _RESUME = {
     "always": "yes",
 }
 
+_CODE_OR_BAR = re.compile(r"(`[^`]+`)|\|")
+_CODE_OR_MARKUP = re.compile(r"(`[^`]+`)|[\\*_<>\[\]]")
+
 _MEMBERS = {  # heading -> what mkdocstrings describes
     "Opening and using a model": ["t2t_lite.api.load.load", "t2t_lite.api.load.Loaded"],
     "Training": ["t2t_lite.api.train.train"],
@@ -139,9 +142,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+        yield f"| {' | '.join(_CODE_OR_BAR.sub(lambda found: found[1] or '&#124;', cell) for cell in row)} |"
 
 
 def _text(text: str | None) -> str:
-    """Plain text as Markdown: what would be markup stands for itself, and names keep their underscores."""
-    return re.sub(r"([\\*_<>\[\]])", r"\\\1", text or "")
+    """Plain text as Markdown: markup outside of code spans stands for itself, and names keep their underscores."""
+    return _CODE_OR_MARKUP.sub(lambda found: found[1] or f"\\{found[0]}", text or "")
