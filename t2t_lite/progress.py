@@ -8,6 +8,7 @@ from typing import Any
 
 _QUIET_SECONDS = 10.0  # shorter work needs no line
 _SECONDS_BETWEEN = 30.0
+_MEASURED_SECONDS = 3.0  # the least time from which the time left is estimated
 _LONG = 600.0  # from here on people plan by the clock
 
 
@@ -16,6 +17,10 @@ class Progress:
 
     On a terminal this is a bar. Elsewhere it is a line every half minute, once the work has taken ten seconds, and a
     last line at the end if there were others. It writes no carriage returns.
+
+    The time left is estimated from what was done since the first call, whose time holds the start of the work, such as
+    tracing a graph. If items take unequal time, also pass what those of the call weigh; all weights together are
+    `total`.
 
     Args:
         total: items to do.
@@ -26,13 +31,18 @@ class Progress:
 
     def __init__(self, total: int, unit: str, task: str = "", *, quiet: bool = False) -> None:
         self._total, self._unit, self._task, self._quiet = total, unit, task, quiet
-        self._done, self._start = 0, time.monotonic()
+        self._done, self._weight, self._start = 0, 0.0, time.monotonic()
+        self._first: tuple[float, float] | None = None  # the time of the first call, and the weight of its items
         self._next_line, self._lines = self._start + _QUIET_SECONDS, 0
         self._bar = None if quiet or not sys.stderr.isatty() else _bar(total, unit, task)
 
-    def __call__(self, number: int) -> None:
+    def __call__(self, number: int, weight: float | None = None) -> None:
         self._done += number
+        self._weight += number if weight is None else weight
+        if self._first is None:
+            self._first = (time.monotonic(), self._weight)
         if self._bar is not None:
+            self._bar.set_postfix_str(self._left(), refresh=False)
             self._bar.update(number)
         elif not self._quiet and time.monotonic() >= self._next_line and self._done < self._total:
             self._line()
@@ -54,12 +64,20 @@ class Progress:
         self._lines = 0
 
     def _line(self) -> None:
-        now = time.monotonic()
-        seconds = now - self._start
-        left = seconds / max(self._done, 1) * (self._total - self._done)
+        left = self._left()
         share = self._done / self._total
-        self._print(f"{self._done:,} of {self._total:,}{self._unit} ({share:.0%}), about {time_left(left)}")
-        self._next_line, self._lines = now + _SECONDS_BETWEEN, self._lines + 1
+        self._print(f"{self._done:,} of {self._total:,}{self._unit} ({share:.0%})" + (f", {left}" if left else ""))
+        self._next_line = time.monotonic() + (_SECONDS_BETWEEN if left else _QUIET_SECONDS)
+        self._lines += 1
+
+    def _left(self) -> str:
+        """Returns the time left as text; "" as long as too little was measured."""
+        then, weight = self._first or (self._start, 0.0)
+        seconds = time.monotonic() - then
+        if seconds < _MEASURED_SECONDS or self._weight <= weight:
+            return ""
+        left = seconds / (self._weight - weight) * max(self._total - self._weight, 0.0)
+        return f"about {time_left(left)}"
 
     def _print(self, text: str) -> None:
         print(f"{self._task}: {text}" if self._task else text, file=sys.stderr, flush=True)
@@ -68,7 +86,9 @@ class Progress:
 def _bar(total: int, unit: str, task: str) -> Any:
     import tqdm
 
-    return tqdm.tqdm(total=total, unit=unit, desc=task or None, leave=False)
+    # tqdm's own estimate knows neither the start of the work nor weights.
+    shape = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+    return tqdm.tqdm(total=total, unit=unit, desc=task or None, leave=False, bar_format=shape)
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,8 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP: the terminal has gone
-_LAST = "this step is the last, and is saved; a second signal ends at once."
+LAST_STEP = "this step is the last, and is saved; a second signal ends at once."
+BEFORE_FIRST_STEP = "the run ends before its first step; what was saved before is there. A second signal ends at once."
 _INTERRUPTED = "interrupted; what was saved before is there."
 
 
@@ -39,10 +40,12 @@ class StopSignals:
 
     Attributes:
         received: the number of the first signal; 0: there was none.
+        notice: what is printed when a signal comes in `deferred`.
     """
 
     def __init__(self) -> None:
         self.received = 0
+        self.notice = LAST_STEP
         self._deferred = False
         self._before: dict[int, Any] = {}  # handlers; empty until the context is entered
         self._other_writer: int | None = None  # of a pipe as ours, such as asyncio's; -1: there was none
@@ -118,5 +121,5 @@ class StopSignals:
             if self._deferred:
                 name = signal.Signals(number[0]).name
                 with contextlib.suppress(OSError):  # the terminal may have gone
-                    print(f"{name}: {_LAST}", file=sys.stderr)
+                    print(f"{name}: {self.notice}", file=sys.stderr)
         os.close(reader)

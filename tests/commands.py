@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-_PROGRESS = re.compile(r"^(?:.*: )?[\d,]+ of [\d,]+ \w+ (?:\(\d+%\), about |in \d).*\n", re.MULTILINE)
+_PROGRESS = re.compile(r"^(?:.*: )?[\d,]+ of [\d,]+ \w+ (?:\(\d+%\)(?:, about |$)|in \d).*\n", re.MULTILINE)
 HEAVY = ("tensorflow", "keras", "tensorflow_text", "jax")
 _server = multiprocessing.get_context("forkserver")
 _server.set_forkserver_preload([*HEAVY, "sacrebleu", "sentencepiece"])

@@ -56,7 +56,7 @@ def test_long_work_says_the_time_of_day_when_it_ends(clock: list[float]) -> None
     lines = _lines(Progress(100, " lines"), clock, seconds=360, items=1, times=2)
     assert without_progress("".join(f"{line}\n" for line in lines)) == ""
     assert lines == [
-        "1 of 100 lines (1%), about 9 h 54 min left, until Tue 00:00",
+        "1 of 100 lines (1%)",
         "2 of 100 lines (2%), about 9 h 48 min left, until Tue 00:00",
     ]
 
@@ -74,14 +74,31 @@ def test_work_that_ends_early_says_how_far_it_came(clock: list[float]) -> None:
     assert err.getvalue().split("\n")[1:] == ["3 of 10 lines in 24 s", ""]
 
 
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_start_of_the_work_and_long_items_first_do_not_raise_the_estimate(clock: list[float]) -> None:
+    """Half a minute to trace a graph, then batches of a second each: of 1, 2, ..., 40 lines, as they get shorter."""
+    work = Progress(820, " lines")
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        clock[0] += 30
+        for number in range(1, 41):
+            clock[0] += 1
+            work(number, 820 / 40)
+    assert err.getvalue().split("\n")[:-1] == [
+        "1 of 820 lines (0%)",
+        "66 of 820 lines (8%), about 29 s left",
+        "820 of 820 lines in 1 min 10 s",
+    ]
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with open(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         with Progress(4, " lines", "dev") as work:
-            for _ in range(4):
+            for _ in range(3):
+                clock[0] += 4
                 work(1)
+            work(1)
         assert select.select([ours], [], [], 5)[0]
         text = os.read(ours, 65536).decode()
     os.close(ours)

@@ -166,10 +166,10 @@ def _translate(
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
     show = Progress(total - out.done, " lines") if total else None
 
-    def batch_is_done(number: int) -> None:
+    def batch_is_done(number: int, weight: float) -> None:
         interrupts.check()
         if show is not None:
-            show(number)
+            show(number, weight)
 
     try:
         for lines, results in translator.translate_blocks(blocks, nbest=args.nbest or 1, progress=batch_is_done):

@@ -67,7 +67,7 @@ class LineTranslator(abc.ABC):
         """The `nbest` best outputs of each line of a batch; `ids` are the lines' pieces, cut, ended by EOS."""
 
     def translate(
-        self, lines: Sequence[str], *, nbest: int = 1, progress: Callable[[int], None] | None = None
+        self, lines: Sequence[str], *, nbest: int = 1, progress: Callable[[int, float], None] | None = None
     ) -> list[list[Hypothesis]]:
         """Returns the `nbest` best outputs of each line, in the lines' order.
 
@@ -75,7 +75,8 @@ class LineTranslator(abc.ABC):
 
         Args:
             nbest: at most beam_size.
-            progress: called with the number of lines of each finished batch.
+            progress: called with the number of lines of each finished batch, and their share of the work: the weights
+                of all lines add up to their number.
 
         Raises:
             T2TError: the device has too little memory.
@@ -85,7 +86,7 @@ class LineTranslator(abc.ABC):
         return results
 
     def translate_blocks(
-        self, blocks: Iterable[Sequence[str]], *, nbest: int = 1, progress: Callable[[int], None] | None = None
+        self, blocks: Iterable[Sequence[str]], *, nbest: int = 1, progress: Callable[[int, float], None] | None = None
     ) -> Iterator[tuple[Sequence[str], list[list[Hypothesis]]]]:
         """Yields each block of lines with its outputs as soon as they are there; as `translate`.
 
@@ -105,7 +106,7 @@ class LineTranslator(abc.ABC):
             self._warn(cut, lines)
 
     def _translated(
-        self, lines: Sequence[str], nbest: int, progress: Callable[[int], None] | None
+        self, lines: Sequence[str], nbest: int, progress: Callable[[int, float], None] | None
     ) -> tuple[list[list[Hypothesis]], int]:
         """Returns the outputs, and how many lines were cut."""
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
@@ -120,12 +121,13 @@ class LineTranslator(abc.ABC):
 
         blank = len(lines) - sum(map(len, batches))
         if progress and blank:
-            progress(blank)
-        for rows, outputs in zip(batches, threads.parallel_map(decoded, batches), strict=True):
+            progress(blank, 0.0 if batches else blank)
+        weights = _weights(batches, encoded, len(lines))
+        for rows, weight, outputs in zip(batches, weights, threads.parallel_map(decoded, batches), strict=True):
             for i, hypotheses in zip(rows, outputs, strict=True):
                 results[i] = hypotheses
             if progress:
-                progress(len(rows))
+                progress(len(rows), weight)
         return results, cut
 
     def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int]:
@@ -158,6 +160,12 @@ class LineTranslator(abc.ABC):
             rows = max(min(whole // num_parallel, -(-len(order) // num_parallel)), min(whole, FEW), 1)
             yield order[start : start + rows]
             start += rows
+
+
+def _weights(batches: Sequence[Sequence[int]], encoded: Sequence[Sequence[int]], total: int) -> list[float]:
+    """Returns what each batch weighs, by its padded pieces; the sum is `total`."""
+    pieces = [len(rows) * len(encoded[rows[0]]) for rows in batches]
+    return [total * each / sum(pieces) for each in pieces]
 
 
 class Translator(LineTranslator):

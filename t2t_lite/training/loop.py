@@ -16,7 +16,7 @@ from t2t_lite.runs.checkpoint_files import BEST
 from t2t_lite.runs.ranking import DevScore, evaluations_without_progress
 from t2t_lite.runs.report import Report
 from t2t_lite.schedules.base import Schedule
-from t2t_lite.signals import Stopped, StopSignals
+from t2t_lite.signals import LAST_STEP, Stopped, StopSignals
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.updates import Updates
 
@@ -154,6 +154,7 @@ class Loop:
         if self.evaluations.stale():
             self.report.say(_STOPPED_BEFORE)
             return
+        self.stop.notice = LAST_STEP
         for step in range(first_step, self.intervals.train_steps + 1):
             self.updates.make(step, stop=self.stop.received > 0)
             last, stopping = self._evaluate(step, self._stopping(step))

@@ -29,7 +29,7 @@ from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.runs.verify import verify_resumed
-from t2t_lite.signals import StopSignals
+from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
 from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
@@ -179,6 +179,7 @@ class Trainer:
             self._announce(report, plan, intervals.train_steps)
             step_function = make_step(hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
             compilations = Compilations(report, plan.statistics().shapes if uses_xla(hparams, self.model) else 0)
+            stop.notice = BEFORE_FIRST_STEP  # the loop changes it
             with stop.deferred():
                 with compilations.watch(*self._largest(plan)):
                     step_function.warm_up(*self._largest(plan))

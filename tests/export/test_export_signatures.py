@@ -261,7 +261,7 @@ def test_lines_through_an_export_are_lines_through_the_run(exported: Exported) -
     assert translator.folder == exported.version
     for nbest in (1, 2):
         done: list[int] = []
-        theirs = translator.translate(lines, nbest=nbest, progress=done.append)
+        theirs = translator.translate(lines, nbest=nbest, progress=lambda number, _: done.append(number))
         ours = exported.translator.translate(lines, nbest=nbest)
         assert len(done) > 1
         assert [[h.text for h in row] for row in theirs] == [[h.text for h in row] for row in ours]

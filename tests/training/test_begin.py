@@ -1,7 +1,9 @@
 """How a run begins: from its newest checkpoint, with its optimizer reset, or from the weights of another run."""
 
 import dataclasses
+import os
 import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.runs.run_log import recorded
+from t2t_lite.signals import Stopped, StopSignals
 from t2t_lite.text.vocabulary_training import train_vocabulary
+from t2t_lite.training.step import TrainStep
 from t2t_lite.training.trainer import Trainer
 
 Make = Callable[[Path], Trainer]
@@ -55,6 +59,24 @@ def test_a_reset_is_kept_and_reported(make: Make, tmp_path: Path, capsys: pytest
     assert trainer.optimizer.start == 7
     assert all((moment.numpy() == 0).all() for moment in (*trainer.optimizer.m, *trainer.optimizer.v))
     assert all((variable.numpy() == 1).all() for variable in trainer.optimizer.variables)
+
+
+def test_a_signal_before_the_first_step_is_not_called_one_in_a_step(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    warm_up = TrainStep.warm_up
+
+    def signalled(step: TrainStep, *shape: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        warm_up(step, *shape)
+
+    monkeypatch.setattr(TrainStep, "warm_up", signalled)
+    trainer = make(tmp_path)
+    trainer.begin()
+    with StopSignals() as stop, pytest.raises(Stopped, match="interrupted; what was saved before is there"):
+        trainer.run(stop)
+    assert "SIGTERM: the run ends before its first step; what was saved before is there. " in capfd.readouterr().err
+    assert not list(tmp_path.glob("checkpoints/*"))
 
 
 def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(

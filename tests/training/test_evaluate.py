@@ -231,13 +231,14 @@ def test_n_lines_in_are_n_lines_out_in_their_order(
 
 def test_empty_lines_stay_in_their_places(translator: Translator, lines: list[str]) -> None:
     odd = ["", lines[0], " ", "\t\u3000\u2028", lines[1], ""]
-    done: list[int] = []
-    results = translator.translate(odd, nbest=2, progress=done.append)
+    done: list[tuple[int, float]] = []
+    results = translator.translate(odd, nbest=2, progress=lambda number, weight: done.append((number, weight)))
     assert [len(hypotheses) for hypotheses in results] == [2] * 6
     for i in (0, 2, 3, 5):
         assert results[i] == [Hypothesis("", 0.0)] * 2
     assert [results[i][0].text for i in (1, 4)] == _texts(translator.translate(lines[:2]))
-    assert sum(done) == 6
+    assert sum(number for number, _ in done) == 6
+    assert sum(weight for _, weight in done) == pytest.approx(6)
     assert translator.translate(["", " "]) == [[Hypothesis("", 0.0)]] * 2
 
 
@@ -249,7 +250,7 @@ def test_the_size_of_a_batch_does_not_change_the_results(
     assert OPTIONS["batch_tokens"] < 4 * longest  # `translations` were made with a few lines at a time
     batches: list[int] = []
     together = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
-    results = together.translate(lines, nbest=3, progress=batches.append)
+    results = together.translate(lines, nbest=3, progress=lambda number, _: batches.append(number))
     assert batches == [len(lines)]
     for before, now in zip(translations, results, strict=True):
         assert [h.text for h in now] == [h.text for h in before]
@@ -278,7 +279,7 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
 
 def _sizes(translator: Translator, lines: list[str]) -> list[int]:
     batches: list[int] = []
-    translator.translate(lines, progress=batches.append)
+    translator.translate(lines, progress=lambda number, _: batches.append(number))
     return batches
 
 
