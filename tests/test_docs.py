@@ -64,7 +64,7 @@ def test_tests_that_the_page_on_security_names_exist() -> None:
         assert not inside or inside in _names(ROOT / path), name
 
 
-@pytest.mark.parametrize("page", ["reliability.md", "security.md"])
+@pytest.mark.parametrize("page", ["keeping.md", "reliability.md", "security.md"])
 def test_files_that_a_page_names_exist(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     for name in set(re.findall(r"`((?:tests|examples|t2t_lite)/[\w/]+\.py)", text)):

@@ -259,8 +259,9 @@ def test_lines_through_an_export_are_lines_through_the_run(exported: Exported) -
     lines = [*exported.lines, *BLANK, "日本 🌍", exported.lines[0]]
     translator = ExportedTranslator(exported.version.parent, batch_tokens=60)
     assert translator.folder == exported.version
+    done: list[int] = []
     for nbest in (1, 2):
-        done: list[int] = []
+        done.clear()
         theirs = translator.translate(lines, nbest=nbest, progress=lambda number, _: done.append(number))
         ours = exported.translator.translate(lines, nbest=nbest)
         assert len(done) > 1
