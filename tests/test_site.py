@@ -91,13 +91,13 @@ def test_code_with_bars_is_shown_as_it_is_written(site: Path) -> None:
     ("query", "page"),
     [
         ("early stopping", "reference/hparams/#the-run"),
-        ("beam size", "reference/hparams/#decoding"),
-        ("warm_start_from", "finetuning/"),
+        ("beam size", "reference/commands/#t2t-lite-decoder"),
+        ("warm_start_from", "reference/commands/#t2t-lite-trainer"),
     ],
 )
 def test_the_search_finds_fields_by_their_words(search: Callable[[str], list[str]], query: str, page: str) -> None:
     found = search(query)
-    assert any(page in link for link in found[:5]), found
+    assert any(link.endswith(page) for link in found[:8]), found
     assert not any("CHANGELOG" in link for link in found)
 
 
@@ -114,7 +114,8 @@ def search(site: Path) -> Iterator[Callable[[str], list[str]]]:
             page.click(".md-search__input")
             page.keyboard.type(query)
             page.wait_for_selector(".md-search-result__link", state="attached")
-            return [link.get_attribute("href") for link in page.query_selector_all(".md-search-result__link")]
+            links = [link.get_attribute("href") for link in page.query_selector_all(".md-search-result__link")]
+            return [re.sub(r"\?h=[^#]*", "", link) for link in links]
 
     with chromium() as browser:
         yield find

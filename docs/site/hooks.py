@@ -27,7 +27,8 @@ _SEARCH = {  # page -> its weight in the site's search, 1 if absent; None: not s
     "benchmarks/notebook.md": None,
     "multi30k.md": 0.5,
     "results.md": 0.5,
-    "reference/commands.md": 2,
+    "benchmarks/README.md": 0.5,
+    "reference/commands.md": 4,
     "reference/hparams.md": 4,
 }
 _CODE = re.compile(r"`[^`\n]+`")
