@@ -44,11 +44,18 @@ HTTP_STATUS = {
     "DEADLINE_EXCEEDED": 504,
 }  # every other code: 500
 
-# The server's words after it has batched a request with another client's of another shape; a retry may succeed.
-_FOREIGN_SHAPE = "from different tasks have different shapes and padding is turned off"
+# The server's words after it has batched a request with another client's that does not fit; a retry may succeed. Over
+# REST only a wrong shape gets that far. Over gRPC a wrong type does, too, and then the status is 500.
+_SPOILT = {
+    "from different tasks have different shapes and padding is turned off": "shape",
+    "Cannot concatenate tensors that have different data types": "type",
+}
 # Advice by a phrase in the server's words; the first phrase that is found counts.
 _BY_WORDS = (
-    (_FOREIGN_SHAPE, "Another client's request has a wrong shape, and spoils those it is batched with."),
+    *(
+        (words, f"Another client's request has a wrong {what}, and spoils those it is batched with.")
+        for words, what in _SPOILT.items()
+    ),
     (
         "waiting in batching queue",
         "Its time ran out in the server's queue: lower --concurrency of t2t-lite-query, or raise the limit.",
@@ -86,7 +93,7 @@ def failure(status: int, said: str, target: Target) -> T2TError:
     message = f"The {target} answered {status}: {words}. {advice}"
     if status == 404:
         return UnknownModelError(message)
-    if _FOREIGN_SHAPE in said:
+    if any(spoilt in said for spoilt in _SPOILT):
         return BusyError(message)
     if status == 400:
         return UsageError(message)

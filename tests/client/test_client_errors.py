@@ -53,15 +53,25 @@ def test_refusals_of_the_running_model(
     assert type(caught.value) is error
 
 
-FOREIGN = (
+# The words of TensorFlow Serving's batching session, whole.
+FOREIGN_SHAPE = (
+    "FAILED_PRECONDITION",
     "Tensors with name 'serving_default_inputs:0' from different tasks have different shapes and padding is turned off."
     "Set pad_variable_length_inputs to true, or ensure that all tensors with the same name have equal dimensions "
-    "starting with the first dim."
+    "starting with the first dim.",
+)
+FOREIGN_TYPE = (
+    "INTERNAL",
+    "Tensor concat operation failed: INVALID_ARGUMENT: Cannot concatenate tensors that have different data types. Got "
+    "int32 and string.",
 )
 
 
-def test_a_batch_that_another_client_has_spoilt_is_asked_again(server: Server, protocol: str) -> None:
-    server.model.faults.extend([Fault(code="FAILED_PRECONDITION", message=FOREIGN)] * 2)
+@pytest.mark.parametrize("foreign", [FOREIGN_SHAPE, FOREIGN_TYPE], ids=["shape", "type"])
+def test_a_batch_that_another_client_has_spoilt_is_asked_again(
+    server: Server, protocol: str, foreign: tuple[str, str]
+) -> None:
+    server.model.faults.extend([Fault(*foreign)] * 2)
     with ServerTranslator(server.address(protocol), "toy", protocol) as translator:
         assert translator.translate(["a b"])[0][0].text.startswith("b a")
     assert server.model.requests[:3] == [None, None, 1]
@@ -148,6 +158,8 @@ def test_a_model_without_the_signature(tmp_path: Path) -> None:
         ("CANCELLED", "x", ServerError, "log"),
         ("UNIMPLEMENTED", "x", ServerError, "log"),
         ("INTERNAL", "XLA compilation disabled", ServerError, "jit_compile"),
+        (*FOREIGN_SHAPE, BusyError, "Another client's request has a wrong shape"),
+        (*FOREIGN_TYPE, BusyError, "Another client's request has a wrong type"),
         ("DATA_LOSS", "x", ServerError, "log"),
         ("UNKNOWN", "x", ServerError, "log"),
     ],
