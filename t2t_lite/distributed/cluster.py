@@ -1,7 +1,8 @@
-"""Cluster: the machines that train together, from the environment variable TF_CONFIG, read strictly."""
+"""Cluster: the machines that train together, from the environment variable TF_CONFIG, as TensorFlow reads it."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -59,34 +60,63 @@ def read_cluster(environment: Mapping[str, str]) -> Cluster | None:
     task = config.get("task")
     if not isinstance(task, dict):
         raise _wrong("has no task, which says which process of the cluster this one is")
-    kind, index = task.get("type"), task.get("index")
+    kind = task.get("type")
     if kind not in tuple(jobs):
         raise _wrong(f"has the task's type {kind!r}, of which the cluster has none")
-    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(jobs[kind]):
-        raise _wrong(f"has the task's index {index!r}; {kind} has {len(jobs[kind])}, counted from 0")
+    index = _index(task.get("index"), "the task's", f"{kind} has {len(jobs[kind])}, counted from 0")
+    if not 0 <= index < len(jobs[kind]):
+        raise _wrong(f"has the task's index {index!s:.80}; {kind} has {len(jobs[kind])}, counted from 0")
     before = len(jobs.get("chief", ())) if kind == "worker" else 0
     return Cluster(tuple(address for job in _JOBS for address in jobs.get(job, ())), before + index)
 
 
+def _index(value: Any, whose: str, there_are: str) -> int:
+    """Returns an index; schedulers' templates also write it as text ("0"), and some languages as 0.0."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):  # words, or thousands of digits
+            return int(value)
+    elif type(value) is int or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    raise _wrong(f"has {whose} index {value!r:.80}, which is no whole number; {there_are}")
+
+
 def _jobs(cluster: Any) -> dict[str, list[str]]:
+    """Returns the addresses of each job; a job without any counts as not named."""
     if not isinstance(cluster, dict):
         raise _wrong("has a cluster that is no JSON object")
-    for job, addresses in cluster.items():
+    for job in cluster:
         if job not in _JOBS:
             raise _wrong(
                 f"has a job {job!r}; all processes that train here are workers (one of them perhaps the chief)"
             )
-        if not isinstance(addresses, list) or not addresses:
-            raise _wrong(f"has no list of addresses for {job}")
-        for address in addresses:
-            if not (isinstance(address, str) and re.fullmatch(r"\S+:\d{1,5}", address) and 0 < _port(address) < 65536):
-                raise _wrong(f"has the address {address!r}, which is not host:port")
-    every = [address for addresses in cluster.values() for address in addresses]
+    jobs = {job: _addresses(job, addresses) for job, addresses in cluster.items()}
+    jobs = {job: addresses for job, addresses in jobs.items() if addresses}
+    every = [address for addresses in jobs.values() for address in addresses]
+    if not every:
+        raise _wrong("has a cluster without addresses")
     if twice := next((address for address in every if every.count(address) > 1), None):
         raise _wrong(f"has the address {twice} twice")
-    if len(cluster.get("chief", ())) > 1:
+    if len(jobs.get("chief", ())) > 1:
         raise _wrong("has more than one chief")
-    return cluster
+    return jobs
+
+
+def _addresses(job: str, given: Any) -> list[str]:
+    """Returns a job's addresses, from a list or from a table {"0": address, "1": address, ...}."""
+    if isinstance(given, dict):
+        numbered = {_index(index, f"in {job}'s table the", "they count from 0"): given[index] for index in given}
+        if sorted(numbered) != list(range(len(given))):
+            raise _wrong(
+                f"has a table of addresses for {job} with the indexes {', '.join(map(str, given))}; they count from 0, "
+                "without a gap"
+            )
+        given = [numbered[index] for index in range(len(numbered))]
+    if not isinstance(given, list):
+        raise _wrong(f"has no list of addresses for {job}")
+    for address in given:
+        if not (isinstance(address, str) and re.fullmatch(r"\S+:[0-9]{1,5}", address) and 0 < _port(address) < 65536):
+            raise _wrong(f"has the address {address!r:.80}, which is not host:port")
+    return given
 
 
 def _port(address: str) -> int:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 from tensorflow.python.eager import context
 
-from t2t_lite.distributed.cluster import VARIABLE, read_cluster
+from t2t_lite.distributed.cluster import VARIABLE, Cluster, read_cluster
 from t2t_lite.distributed.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.ops import threads
@@ -70,9 +70,10 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
     if kind == "multi_worker":
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
-        if cluster := read_cluster(os.environ):
-            join(cluster, number, devices.join_timeout)
-        return _multi_worker(0 if gpus else number, all_reduce)
+        cluster = read_cluster(os.environ)
+        assert cluster is not None  # `_kind` has seen to it
+        join(cluster, number, devices.join_timeout)
+        return _multi_worker(cluster, 0 if gpus else number, all_reduce)
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":
         return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
@@ -222,8 +223,8 @@ def _cross_device_ops(all_reduce: str) -> tf.distribute.CrossDeviceOps | None:
     return tf.distribute.HierarchicalCopyAllReduce() if all_reduce == "hierarchical" else None
 
 
-def _multi_worker(cpus: int, all_reduce: str) -> tf.distribute.Strategy:
-    """Joins the cluster of TF_CONFIG; without GPUs, with `cpus` logical CPUs in this process in their place."""
+def _multi_worker(cluster: Cluster, cpus: int, all_reduce: str) -> tf.distribute.Strategy:
+    """Connects the workers; without GPUs, with `cpus` logical CPUs in this process in their place."""
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[all_reduce.upper()]
     )
@@ -233,13 +234,17 @@ def _multi_worker(cpus: int, all_reduce: str) -> tf.distribute.Strategy:
             return tuple(f"{worker_device}/device:CPU:{i}" for i in range(cpus)), "CPU"
 
         CollectiveAllReduceExtended._initialize_local_devices = local_devices
+    # What `read_cluster` has understood, instead of TensorFlow's own reading of TF_CONFIG: the chief is worker 0.
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": cluster.addresses}), task_type="worker", task_id=cluster.index, rpc_layer="grpc"
+    )
     runtime = context.context()
     # The others wait for the chief, which starts last. By default TensorFlow would wait for an hour.
     runtime.configure_coordination_service = functools.partial(
         runtime.configure_coordination_service, cluster_register_timeout_in_ms=2 * CONNECT_SECONDS * 1000
     )
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except tf.errors.OpError as error:
         reason = str(error.message).partition("\n")[0]
         raise TrainingError(

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from t2t_lite.distributed.cluster import Cluster, read_cluster
 from t2t_lite.distributed.devices import Devices, choose_devices, make_strategy, micro_batches_per_device
@@ -27,6 +28,11 @@ def _task(cluster: Any, kind: Any = "worker", index: Any = 0) -> dict[str, str]:
         (_task(TWO, index=1), Cluster(("a:1", "b:22222"), 1)),
         (_task({"chief": ["c:3"], **TWO}, "chief"), Cluster(("c:3", "a:1", "b:22222"), 0)),
         (_task({**TWO, "chief": ["c:3"]}, index=1), Cluster(("c:3", "a:1", "b:22222"), 2)),
+        (_task(TWO, index="1"), Cluster(("a:1", "b:22222"), 1)),
+        (_task(TWO, index=1.0), Cluster(("a:1", "b:22222"), 1)),
+        (_task({"chief": [], **TWO}, index=1), Cluster(("a:1", "b:22222"), 1)),
+        (_task({"worker": {"1": "b:22222", "0": "a:1"}}, index="0"), Cluster(("a:1", "b:22222"), 0)),
+        (_task({"worker": {"0": "b:1"}, "chief": {"0": "a:1"}}), Cluster(("a:1", "b:1"), 1)),
     ],
 )
 def test_read(environment: dict[str, str], expected: Cluster | None) -> None:
@@ -34,6 +40,22 @@ def test_read(environment: dict[str, str], expected: Cluster | None) -> None:
     assert found == expected
     if found is not None:
         assert found.is_chief == (found.index == 0)
+        assert _read_by_tensorflow(environment) == found
+
+
+def _read_by_tensorflow(environment: dict[str, str]) -> Cluster:
+    """What TensorFlow's own resolver understands, the chief first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TF_CONFIG", environment["TF_CONFIG"])
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        jobs, kind, index = _tasks(resolver.cluster_spec()), resolver.task_type, resolver.task_id
+    chief = [jobs["chief"][index] for index in sorted(jobs.get("chief", {}))]
+    workers = [jobs["worker"][index] for index in sorted(jobs["worker"])]
+    return Cluster((*chief, *workers), index + (len(chief) if kind == "worker" else 0))
+
+
+def _tasks(spec: tf.train.ClusterSpec) -> dict[str, dict[int, str]]:
+    return {job: {index: spec.task_address(job, index) for index in spec.task_indices(job)} for job in spec.jobs}
 
 
 @pytest.mark.parametrize(
@@ -52,8 +74,19 @@ def test_read(environment: dict[str, str], expected: Cluster | None) -> None:
         (_task(TWO, "chief"), "the task's type 'chief', of which the cluster has none"),
         (_task(TWO, ["worker"]), r"the task's type \['worker'\]"),
         (_task(TWO, index=2), "the task's index 2; worker has 2, counted from 0"),
-        (_task(TWO, index="0"), "the task's index '0'"),
+        (_task(TWO, index="2"), "the task's index 2; worker has 2, counted from 0"),
+        (_task(TWO, index=-1), "the task's index -1; worker has 2"),
+        (_task(TWO, index="first"), "the task's index 'first', which is no whole number; worker has 2, counted from 0"),
+        (_task(TWO, index=0.5), "the task's index 0.5, which is no whole number"),
+        (_task(TWO, index=float("inf")), "the task's index inf, which is no whole number"),
+        (_task(TWO, index=float("nan")), "the task's index nan, which is no whole number"),
+        (_task(TWO, index=10**400), "the task's index 1000"),
+        (_task(TWO, index=None), "the task's index None"),
         (_task(TWO, index=True), "the task's index True"),
+        (_task({"worker": []}), "a cluster without addresses"),
+        (_task({"worker": ["a:\u0661"]}), "which is not host:port"),
+        (_task({"worker": {"1": "a:1", "2": "b:1"}}), "the indexes 1, 2; they count from 0, without a gap"),
+        (_task({"worker": {"a": "b:1"}}), "worker's table the index 'a', which is no whole number"),
     ],
 )
 def test_what_is_wrong_is_said(environment: dict[str, str], message: str) -> None:
