@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -43,10 +44,13 @@ class Devices:
     join_timeout: float = DEFAULT_SECONDS
 
 
-def make_strategy(devices: Devices) -> tf.distribute.Strategy:
+def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.Strategy:
     """Returns a strategy over GPUs, or over as many logical CPUs if there is no GPU.
 
     Logical CPUs can only be made before TensorFlow has touched its devices.
+
+    Args:
+        output_dir: the run's folder, by which the workers of a cluster know each other.
 
     Raises:
         UsageError: fewer GPUs than asked for, settings that do not go together, or too late for logical CPUs.
@@ -72,7 +76,7 @@ def make_strategy(devices: Devices) -> tf.distribute.Strategy:
             tf.config.set_visible_devices(gpus[:number], "GPU")
         cluster = read_cluster(os.environ)
         assert cluster is not None  # `_kind` has seen to it
-        join(cluster, number, devices.join_timeout)
+        join(cluster, number, output_dir, devices.join_timeout)
         return _multi_worker(cluster, 0 if gpus else number, all_reduce)
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":

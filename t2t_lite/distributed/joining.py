@@ -12,9 +12,11 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from t2t_lite.distributed.cluster import VARIABLE, Cluster
 from t2t_lite.distributed.meeting import PAUSE, Chief, Member, Party, split
+from t2t_lite.distributed.seals import new_key
 from t2t_lite.errors import TrainingError
 
 DEFAULT_SECONDS = 600
@@ -26,19 +28,21 @@ _MOST_NAMED = 5
 _log = logging.getLogger("t2t_lite")
 
 
-def join(cluster: Cluster, devices: int, seconds: float = DEFAULT_SECONDS) -> None:
+def join(cluster: Cluster, devices: int, folder: Path, seconds: float = DEFAULT_SECONDS) -> None:
     """Returns when all workers of the cluster are there. Signals raise what their handlers raise, at once.
 
     Args:
         devices: of this worker; with unequal numbers, sums would wait for ever.
+        folder: the run's, which all workers see: by what lies in it they know each other.
         seconds: how long to wait for the others.
 
     Raises:
         TrainingError: this worker's port is in use, or a worker has not come in time.
         UsageError: the workers have different clusters or numbers of devices, or two of them the same index.
     """
-    with contextlib.closing(_listen(cluster)) as listener:
-        party = Chief(cluster, devices, listener) if cluster.is_chief else Member(cluster, devices, listener)
+    key = new_key(folder) if cluster.is_chief else contextlib.nullcontext()
+    with key, contextlib.closing(_listen(cluster)) as listener:
+        party = (Chief if cluster.is_chief else Member)(cluster, devices, listener, folder)
         # A thread: the system's look-up of a name cannot be interrupted.
         thread = threading.Thread(target=party.run, daemon=True, name="t2t-lite-join")
         thread.start()

@@ -76,7 +76,7 @@ class Trainer:
         hparams = spec.hparams
         devices, unused = recipe_devices(hparams, devices)
         prepare_processors(hparams)
-        self.strategy = make_strategy(devices)
+        self.strategy = make_strategy(devices, self.output_dir)
         self.workers = Workers(self.strategy)
         if unused:
             self._say(unused)
