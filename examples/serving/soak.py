@@ -3,8 +3,9 @@
     python soak.py --server=localhost:8501 --model=ende --minutes=10 --clients=16 --pid=$(pidof tensorflow_model_server)
     python soak.py --server=localhost:8500 --model=ende --protocol=grpc
 
-It first asks for each line alone, before other traffic. Then all clients send batches of one to eight lines; over REST
-they also send requests that the server must refuse. A row is wrong if its text differs from the single answer's. Rows
+It first asks for each line alone, before other traffic. Then all clients send batches of one to eight lines. Over REST
+another client sends requests that the server must refuse, and one of these is poison: its wrong rank makes a batching
+server refuse all requests that it is batched with. A row is wrong if its text differs from the single answer's. Rows
 that differ while their scores are within `CLOSE` are counted apart, as rounding may cause that. Use it on a server of
 your own: it sends as much as the server takes. `--protocol=grpc` needs t2t-lite[grpc].
 """
@@ -127,7 +128,11 @@ class Soak:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the soak; returns its exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        epilog="For a server of your own only. It sends as much as the server takes and, over REST, poison: requests "
+        "of a wrong rank, which spoil the batches of other clients.",
+    )
     parser.add_argument("--server", required=True, metavar="HOST:PORT")
     parser.add_argument("--model", required=True)
     parser.add_argument("--protocol", choices=("rest", "grpc"), default="rest")

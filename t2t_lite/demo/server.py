@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from typing import Any
@@ -10,7 +11,8 @@ from t2t_lite.errors import UsageError
 
 _MAX_BYTES = 1 << 20  # of a request
 _THREADS = 4  # the model answers one request at a time; other threads serve files or wait
-# For a whole request, or the next one, to arrive. Then the connection is closed, because connections are limited.
+# For a whole request, or the next one, to arrive, and for an answer to be taken. Then the connection is closed, because
+# connections are limited.
 _SECONDS = 5
 
 
@@ -33,18 +35,37 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(app: Any, listener: socket.socket) -> None:
     """Serves until Ctrl-C, which raises KeyboardInterrupt as elsewhere."""
+    make_server(app, listener).run()
+    raise KeyboardInterrupt
+
+
+def make_server(app: Any, listener: socket.socket) -> Any:
+    """Returns a server of Waitress, with `run`."""
     import waitress
     from waitress.channel import HTTPChannel
 
     class Channel(HTTPChannel):
-        """A connection; further parts of a request do not extend the time limit for the whole request."""
+        """A connection; further parts of a request or an answer do not extend the time limit for the whole."""
 
         last_activity: float
+        socket: socket.socket
 
         def handle_read(self) -> None:
             activity, begun = self.last_activity, self.request is not None
             super().handle_read()
             if begun and self.request is not None:
+                self.last_activity = activity
+
+        def writable(self) -> bool:
+            if self.will_close:  # Waitress would wait until a client that takes nothing takes something
+                with contextlib.suppress(OSError):
+                    self.socket.shutdown(socket.SHUT_RDWR)
+            return bool(super().writable())
+
+        def handle_write(self) -> None:
+            activity = self.last_activity
+            super().handle_write()
+            if self.total_outbufs_len:
                 self.last_activity = activity
 
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # requests may wait for the model
@@ -57,5 +78,4 @@ def serve(app: Any, listener: socket.socket) -> None:
         cleanup_interval=1,
     )
     server.channel_class = Channel
-    server.run()
-    raise KeyboardInterrupt
+    return server

@@ -6,14 +6,16 @@ import os
 import random
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from t2t_lite.demo import server
 from tests import commands
 
 _HALF = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
@@ -104,3 +106,26 @@ def test_nested_json_is_refused_without_a_traceback(page: tuple[str, Path], path
     assert caught.value.code == 400
     assert "nested too deeply" in json.load(caught.value)["error"]
     assert "Traceback" not in err.read_text("utf-8")
+
+
+def test_a_client_that_takes_no_answer_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_SECONDS", 1)
+
+    def app(environment: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        start("200 OK", [("Content-Length", "8000000")])
+        return [b" " * 8_000_000]  # more than the system holds for both ends
+
+    running = server.make_server(app, server.listen("127.0.0.1", 0))
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        connection.connect(("127.0.0.1", int(running.effective_port)))
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        start = time.monotonic()
+        while running.active_channels and time.monotonic() - start < 20:
+            time.sleep(0.1)
+        assert time.monotonic() - start < 8
+    running.trigger.pull_trigger(lambda: running.asyncore.close_all(running._map))
+    thread.join(30)

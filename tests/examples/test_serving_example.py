@@ -47,7 +47,7 @@ def _config(name: str) -> str:
 MANIFESTS = {document["kind"]: document for name in KUSTOMIZATION["resources"] for document in _yaml(name)}
 SERVING = COMPOSE["services"]["serving"]
 POD = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
-[CONTAINER] = POD["containers"]
+[CONTAINER, GATE] = POD["containers"]
 
 
 def _message(name: str, fields: dict[str, str]) -> Any:
@@ -199,7 +199,7 @@ def test_docker_and_kubernetes_run_the_same_server() -> None:
     assert CONTAINER["args"] == [*SERVING["command"], *own]
     assert CONTAINER["image"] == SERVING["image"]
     configs = {flag.split("=/config/")[1] for flag in SERVING["command"] if "=/config/" in flag}
-    [generator] = KUSTOMIZATION["configMapGenerator"]
+    [generator] = [each for each in KUSTOMIZATION["configMapGenerator"] if each["name"] == "ende-config"]
     assert {f"config/{name}" for name in configs} == set(generator["files"])
     assert configs == {path.name for path in (EXAMPLE / "config").iterdir()}
     assert generator["name"] == POD["volumes"][0]["configMap"]["name"]
@@ -213,19 +213,52 @@ def test_docker_and_kubernetes_run_the_same_server() -> None:
     assert claims == [MANIFESTS["PersistentVolumeClaim"]["metadata"]["name"]]
 
 
-def test_no_port_is_open_to_other_machines() -> None:
-    assert SERVING["ports"] == ["127.0.0.1:8501:8501", "127.0.0.1:8500:8500"]
-    ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
-    assert ports == {"rest": 8501, "grpc": 8500}
+def test_the_gate_is_the_only_way_in() -> None:
+    services = COMPOSE["services"]
+    assert SERVING["ports"] == ["127.0.0.1:8501:8501"]  # for the operator
+    assert services["gate"]["ports"] == ["127.0.0.1:8600:8600"]
+    assert {name for name, service in services.items() if "ports" in service} == {"serving", "gate", "proxy"}
+    ports = {port["name"]: port["containerPort"] for port in [*CONTAINER["ports"], *GATE["ports"]]}
+    assert ports == {"rest": 8501, "gate": 8600}
     service = MANIFESTS["Service"]["spec"]
-    assert service["type"] == "ClusterIP"
-    assert {port["targetPort"]: port["port"] for port in service["ports"]} == ports
+    assert (service["type"], service["ports"]) == ("ClusterIP", [{"name": "gate", "port": 8600, "targetPort": "gate"}])
     labels = MANIFESTS["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert service["selector"] == MANIFESTS["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == labels
+    policy = MANIFESTS["NetworkPolicy"]["spec"]
+    assert service["selector"] == policy["podSelector"]["matchLabels"] == labels
+    who = {json.dumps(rule["from"]): [port["port"] for port in rule["ports"]] for rule in policy["ingress"]}
+    assert {("may-call" in source, "monitoring" in source): ports for source, ports in who.items()} == {
+        (True, False): ["gate"],
+        (False, True): ["rest"],
+    }
     assert (
         MANIFESTS["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"]
         == MANIFESTS["Deployment"]["metadata"]["name"]
     )
+
+
+def test_the_gate_is_run_with_flags_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[tuple[str, str, int]] = []
+
+    class Running:
+        def run(self) -> None:
+            pass
+
+    def make_server(app: Any, host: str, port: int) -> Running:
+        run.append((app.name, host, port))
+        return Running()
+
+    monkeypatch.setattr(gate, "make_server", make_server)
+    compose = COMPOSE["services"]["gate"]["command"][-1].partition("exec python ")[2].split()
+    for command in (GATE["command"][1:], compose):
+        assert command[0].endswith("/gate.py")
+        monkeypatch.setattr("sys.argv", command)
+        gate.main()
+    assert run == [("gate", "0.0.0.0", 8600)] * 2
+    [files] = [each["files"] for each in KUSTOMIZATION["configMapGenerator"] if each["name"] == "ende-gate"]
+    assert files == ["gate.py"]
+    volumes = {volume["name"]: volume for volume in POD["volumes"]}
+    assert volumes["gate"]["configMap"]["name"] == "ende-gate"
+    assert {"name": "gate", "mountPath": "/gate", "readOnly": True} in GATE["volumeMounts"]
 
 
 def test_docker_sees_whether_the_model_is_there(server: Server) -> None:
@@ -261,4 +294,5 @@ def test_the_proxy_lets_nothing_through_but_translation() -> None:
     services = COMPOSE["services"]
     assert services["proxy"]["depends_on"] == ["gate"]
     assert f"--server=http://serving:8501 --model={NAME}" in services["gate"]["command"][-1]
-    assert "ports" not in services["gate"]
+    [kilobytes] = re.findall(r"client_max_body_size (\d+)k;", text)
+    assert gate.MAX_BODY <= int(kilobytes) * 1024 < 1.1 * gate.MAX_BODY

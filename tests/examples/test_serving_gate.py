@@ -1,8 +1,13 @@
 """The gate of the serving example: which requests it passes to a server, and which it refuses itself."""
 
+import contextlib
+import gzip
 import importlib.util
 import json
+import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,12 +101,6 @@ def test_other_paths_are_not_there(client: Any, server: Server, path: str) -> No
     assert server.model.requests == []
 
 
-def test_a_body_that_is_too_large_is_refused_in_a_sentence(client: Any, server: Server) -> None:
-    answer = client.post(PATH, json={"inputs": ["x" * 16_000] * 33})
-    assert (answer.status_code, answer.get_json()["error"][-1]) == (413, ".")
-    assert server.model.requests == []
-
-
 def test_what_the_server_answers_comes_back_as_it_is(client: Any) -> None:
     answer = client.post(PATH.replace("stable", "new"), json={"inputs": ["a"]})
     assert (answer.status_code, answer.get_json()["error"]) == (400, "Unrecognized servable version label: new")
@@ -111,6 +110,193 @@ def test_a_server_that_is_gone_is_said() -> None:
     with gate.make_app("http://127.0.0.1:9", "toy").test_client() as client:
         answer = client.post(PATH, json={"inputs": ["a"]})
     assert (answer.status_code, answer.get_json()) == (503, {"error": "The server cannot be reached."})
+
+
+@contextlib.contextmanager
+def _running(address: str, seconds: float = 20.0) -> Iterator[Any]:
+    """Runs a gate in front of the server at this address, and yields it."""
+    running = gate.make_server(gate.make_app(f"http://{address}", "toy", seconds), "127.0.0.1", 0)
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    yield running
+    running.trigger.pull_trigger(lambda: running.asyncore.close_all(running._map))
+    thread.join(30)
+
+
+@pytest.fixture
+def port(server: Server) -> Iterator[int]:
+    with _running(server.rest) as running:
+        yield running.effective_port
+
+
+HEAD = f"POST {PATH} HTTP/1.1\r\nHost: gate\r\n".encode()
+REQUEST = HEAD + b'Connection: close\r\nContent-Length: 17\r\n\r\n{"inputs": ["a"]}'
+
+
+def _connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """What comes until the connection ends."""
+    answer = b""
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(1 << 16):
+            answer += part
+    return answer
+
+
+def _ask(port: int) -> tuple[bytes, float]:
+    """Sends a good request; returns the answer and how many seconds it took."""
+    start = time.monotonic()
+    with _connect(port) as connection:
+        connection.sendall(REQUEST)
+        return _answer(connection), time.monotonic() - start
+
+
+def test_a_large_body_is_refused_by_its_length(port: int, server: Server) -> None:
+    with _connect(port) as connection:
+        connection.sendall(HEAD + b"Content-Length: 700000000\r\n\r\n")
+        assert _answer(connection).startswith(b"HTTP/1.1 413 ")
+    assert server.model.requests == []
+
+
+def test_a_chunked_body_is_refused_where_it_passes_the_limit(port: int, server: Server) -> None:
+    sent = 0
+    with _connect(port) as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        while sent < 100 << 20:
+            connection.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+            sent += 0x10000
+    assert sent < 20 << 20  # the limit, and what the system holds for both ends
+    assert server.model.requests == []
+
+
+def test_texts_count_as_they_are_and_not_as_json_writes_them(port: int, server: Server) -> None:
+    """Six bytes a character in JSON, three in UTF-8; the toy refuses such long ones itself."""
+    body = json.dumps({"inputs": ["\u4e2d" * 2666] * 32}).encode()
+    with _connect(port) as connection:
+        connection.sendall(HEAD + f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert b"too long" in _answer(connection)
+    assert server.model.requests == [32]
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in "a" * 8000)
+    assert len(json.dumps({"inputs": [escaped] * 32})) > gate.MAX_BODY > len(f'{{"inputs": ["{escaped}"]}}') * 32
+    assert len(json.loads(gate.checked(f'{{"inputs": ["{escaped}"]}}'.encode()))["inputs"][0]) == 8000
+
+
+@pytest.mark.parametrize("begun", [b"", b"POST / HT", HEAD, HEAD + b"Content-Length: 99\r\n\r\n{"])
+def test_connections_that_drip_keep_nobody_out(port: int, begun: bytes) -> None:
+    with contextlib.ExitStack() as open_ones:
+        slow = [open_ones.enter_context(_connect(port)) for _ in range(300)]
+        for connection in slow:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(begun)
+        answer, seconds = _ask(port)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert seconds < 8
+
+
+def test_pieces_of_a_request_do_not_extend_its_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "CLIENT_SECONDS", 1)
+    with _running(server.rest) as running, _connect(running.effective_port) as connection:
+        connection.sendall(HEAD + b"Content-Length: 99\r\n\r\n")
+        start = time.monotonic()
+        connection.settimeout(0.2)
+        while time.monotonic() - start < 20:
+            try:
+                connection.sendall(b" ")
+                if connection.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        assert time.monotonic() - start < 8
+
+
+def test_an_answer_that_nobody_takes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "CLIENT_SECONDS", 1)
+    large = b"HTTP/1.1 200 OK\r\nContent-Length: 8000000\r\n\r\n" + b" " * 8_000_000
+    with (
+        _backend(large) as address,
+        _running(address) as running,
+        socket.socket() as connection,
+    ):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        connection.connect(("127.0.0.1", int(running.effective_port)))
+        connection.sendall(REQUEST)
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        start = time.monotonic()
+        while running.active_channels and time.monotonic() - start < 20:
+            connection.recv(1)
+            time.sleep(0.1)
+        assert time.monotonic() - start < 8
+
+
+@contextlib.contextmanager
+def _backend(answer: bytes, drip: bytes = b"") -> Iterator[str]:
+    """A server that gives this answer to each request, and then sends `drip` again and again; yields its address."""
+    ended = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection, contextlib.suppress(ConnectionError):
+                    request = b""
+                    while not request.endswith(b"}"):
+                        request += connection.recv(1 << 16)
+                    connection.sendall(answer)
+                    while drip and not ended.wait(0.1):
+                        connection.sendall(drip)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        ended.set()
+
+
+BOMB = gzip.compress(b" " * (64 << 20))
+
+
+@pytest.mark.parametrize(
+    ("answer", "drip", "status", "words"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b" ", 504, "no answer in time"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n", 504, "no answer in time"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b" ", 504, "no answer in time"),
+        (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x", 504, "no answer in time"),
+        (b"", b"H", 504, "no answer in time"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB,
+            b"",
+            502,
+            "cannot be handed on",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (9 << 20), b"", 502, "cannot be handed on"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"", 502, "cannot be handed on"),
+        (b"SSH-2.0\r\n", b"", 502, "cannot be handed on"),
+        (b"", b"", 503, "cannot be reached"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_an_answer_that_drips_or_swells_is_not_handed_on(answer: bytes, drip: bytes, status: int, words: str) -> None:
+    with _backend(answer, drip) as address, gate.make_app(f"http://{address}", "toy", 1.0).test_client() as client:
+        start = time.monotonic()
+        got = client.post(PATH, json={"inputs": ["a"]})
+        assert (got.status_code, words in got.get_json()["error"]) == (status, True)
+        assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8501", "http://a", "https://a:8501", "http://a:8501/v1"])
+def test_an_address_of_another_form_is_refused(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["gate.py", f"--server={address}", "--model=toy"])
+    with pytest.raises(SystemExit):
+        gate.main()
+    assert f"--server: '{address}' is not of the form http://host:port" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
