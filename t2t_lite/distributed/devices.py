@@ -71,11 +71,9 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
                 f"--devices={number}: TensorFlow has begun to compute in this process, so that the CPU can no longer "
                 f"stand for {number} devices. Start a new process, or leave devices out."
             ) from None
-    if kind == "multi_worker":
+    if cluster := read_cluster(os.environ):  # `kind` is multi_worker then, and only then
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
-        cluster = read_cluster(os.environ)
-        assert cluster is not None  # `_kind` has seen to it
         join(cluster, number, output_dir, devices.join_timeout)
         return _multi_worker(cluster, 0 if gpus else number, all_reduce)
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
