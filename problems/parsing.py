@@ -14,12 +14,15 @@ symbol, as in tensor2tensor; Vinyals et al. (2015) wrote XX for all.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.data.corpus_files import SPLIT_NAMES
 from t2t_lite.data.sources import each_once, list_names, read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.bracketing import Bracketing
@@ -27,16 +30,18 @@ from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
 from t2t_lite.text.linearize import linearize
+from t2t_lite.text.odd_leaves import odd_name, without
 from t2t_lite.text.tree_codec import TreeCodec
 from t2t_lite.text.trees import Tree, normalize, read_trees
 
 from . import augment
 
-_NAMES = {"train": "train", "dev": "dev|val|valid", "test": "test"}
 # Of the Wall Street Journal, as parsers have been trained and tested on since Collins (1997).
 _SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
 # Where the LDC's discs have the sections.
 _WSJ_FOLDERS = ("", "wsj", "mrg/wsj", "combined/wsj", "parsed/mrg/wsj", "package/treebank_3/parsed/mrg/wsj")
+
+_log = logging.getLogger("t2t_lite")
 
 
 class ParsingProblem(Problem):
@@ -49,6 +54,7 @@ class ParsingProblem(Problem):
     shared_vocab = False
     metric = "evalb"
     _evalb: Parameters | None = None
+    _said: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Lets a class set `evalb` in its body, too."""
@@ -63,8 +69,42 @@ class ParsingProblem(Problem):
         raise NotImplementedError(f"{type(self).__name__} must define trees(split).")
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields (words, symbols) of the trees that hold words."""
-        return (pair for pair in map(as_pair, self.trees(split)) if pair is not None)
+        """Yields (words, symbols) of the trees that hold words; then says, once, what else there was."""
+        without_words = 0
+        first = ""
+        odd: Counter[str] = Counter()
+        examples: dict[str, str] = {}
+        for number, tree in enumerate(self.trees(split), start=1):
+            normal = normalize(tree)
+            if normal is None:
+                without_words += 1
+                first = first or f"tree {number:,}, {tree!s:.60}"
+                continue
+            for leaf in normal.leaves:
+                if (name := odd_name(leaf)) is not None:
+                    odd[name] += 1
+                    examples.setdefault(name, f"({leaf.tag} {leaf.word:.60}) in tree {number:,}")
+            yield _words_and_symbols(normal)
+        self.left_out = {**self.left_out, split: {"without words": without_words}}
+        if without_words:
+            trees = "1 tree without words is" if without_words == 1 else f"{without_words:,} trees without words are"
+            self._say(logging.INFO, f"{split}: {trees} left out, first {first}.")
+        if odd:
+            listed = ", ".join(f"{name} {count:,} (first {examples[name]})" for name, count in odd.most_common())
+            self._say(
+                logging.WARNING,
+                f"{split}: {odd.total():,} leaves look like notes or empty elements of the treebank, but are taken for "
+                f"words: {listed}. {self._way_to_drop([name for name, _ in odd.most_common()])}",
+            )
+
+    def _way_to_drop(self, names: list[str]) -> str:
+        return "To leave them out, take them out of the files."
+
+    def _say(self, level: int, message: str) -> None:
+        """Says something once, however often the trees are read."""
+        if message not in self._said:
+            self._said |= {message}
+            _log.log(level, "%s", message)
 
     @property
     def evalb(self) -> Parameters | None:
@@ -95,7 +135,11 @@ def _codec(parameters: Parameters | None) -> TreeCodec:
 def as_pair(tree: Tree) -> tuple[str, str] | None:
     """Returns the words of a tree and its symbols, each separated by spaces; None if it holds no words but traces."""
     normal = normalize(tree)
-    return None if normal is None else (" ".join(normal.words), " ".join(linearize(normal)))
+    return None if normal is None else _words_and_symbols(normal)
+
+
+def _words_and_symbols(normal: Tree) -> tuple[str, str]:
+    return " ".join(normal.words), " ".join(linearize(normal))
 
 
 def _read(paths: Iterable[Path]) -> Iterator[Tree]:
@@ -135,6 +179,8 @@ class Treebank(FolderProblem):
             learns from short ones which word comes next.
         prm: EVALB's parameters for scoring the trees: a .prm file, or its content as `options` has it; None:
             those of COLLINS.prm, which are for the Penn Treebank's tags.
+        drop: what is left out of the trees, with commas between: labels of words and phrases, such as ID and CODE, and
+            empty elements, such as *con* and 0, as the warning about them has it.
     """
 
     vocab_size = 8000
@@ -146,14 +192,23 @@ class Treebank(FolderProblem):
         exchanges: int | None = None,
         phrases: bool = False,
         prm: str | Mapping[str, Any] | None = None,
+        drop: str = "",
     ) -> None:
         super().__init__(source_dir, vocab_size)
         self.exchanges, self.phrases = exchanges or 0, phrases
+        self.drop = tuple(name.strip() for name in drop.split(",") if name.strip())
         if isinstance(prm, str):
             prm = os.path.expanduser(prm)
             self.evalb = read_parameters(read_lines(prm), prm)
         elif prm is not None:
             self.evalb = Parameters.from_dict(prm)
+
+    def trees(self, split: str) -> Iterator[Tree]:
+        trees = super().trees(split)
+        return (without(tree, self.drop) for tree in trees) if self.drop else trees
+
+    def _way_to_drop(self, names: list[str]) -> str:
+        return f"To leave them out: --problem_options='drop={','.join((*self.drop, *names))}'."
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         pairs = super().samples(split)
@@ -178,13 +233,14 @@ class Treebank(FolderProblem):
 
     def options(self) -> dict[str, Any]:
         # Not the file's path: it may change, or be gone when the run is opened.
-        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **self._prm()}
+        drop = {"drop": ",".join(self.drop)} if self.drop else {}
+        return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **drop, **self._prm()}
 
     def _file(self, split: str) -> Path | None:
         folder = Path(self.source_dir)
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your files of trees.")
-        pattern = re.compile(rf"(?:{_NAMES[split]})(?:\..+)?")
+        pattern = re.compile(rf"(?:{'|'.join(SPLIT_NAMES[split])})(?:\..+)?")
         found = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and path.is_file())
         if len(found) > 1:
             raise DataError(
@@ -195,9 +251,11 @@ class Treebank(FolderProblem):
 
     def _missing(self, split: str) -> DataError:
         found = list_names(path.name for path in Path(self.source_dir).iterdir())
+        names = SPLIT_NAMES[split][1:]
+        others = f" ({', '.join(names)} in place of {split}, too)" if names else ""
         return DataError(
             f"{self.source_dir} has no {split} trees. Looked for a file called {split}.trees, {split}.mrg, {split}.txt "
-            f"or the like, plain or .gz; found {found}."
+            f"or the like{others}, plain or compressed; found {found}."
         )
 
 

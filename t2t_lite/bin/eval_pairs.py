@@ -17,9 +17,13 @@ from t2t_lite.progress import Progress
 def score_pairs(args: argparse.Namespace) -> int:
     """Prints a line per pair of --sources and --targets, and a summary on standard error; returns the exit status."""
     from t2t_lite.data.sources import read_lines
+    from t2t_lite.runs.run_dir import read_run
+    from t2t_lite.text.trees import tree_lines
 
     folders = cli.check_runs(args)
     sources, targets = (list(read_lines(path)) for path in (args.sources, args.targets))
+    if not read_run(folders[0], args.usr_dir).make_problem().codec.is_text:
+        targets = list(tree_lines(targets, args.targets))
     if len(sources) != len(targets):
         raise DataError(
             f"{args.sources} has {len(sources):,} lines but {args.targets} has {len(targets):,}; "

@@ -18,9 +18,11 @@ _SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of --metric=evalb."""
-    group = parser.add_argument_group("--metric=evalb: files of trees in brackets, plain or compressed, one a line")
+    group = parser.add_argument_group(
+        "--metric=evalb: files of trees in brackets, plain or compressed, one a line or each over several lines"
+    )
     group.add_argument("--gold", metavar="FILE", help="the right trees")
-    group.add_argument("--test", metavar="FILE", help="the trees to score; line N is of the sentence of line N")
+    group.add_argument("--test", metavar="FILE", help="the trees to score; tree N is of the sentence of gold tree N")
     group.add_argument(
         "--prm",
         metavar="FILE",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from t2t_lite.errors import DataError
@@ -22,6 +23,7 @@ TRACE = "-NONE-"
 _TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
 _LABEL = re.compile(r"[^-=|]+")  # the NP of NP-SBJ-1, NP=2; the ADVP of ADVP|PRT, which the annotators left open
 _EMPTY = "an empty bracket ()"
+_UNTAGGED = re.compile(r"\(([^()\s]+)\s*\(([^()\s]+)\s*\)(?:\s*\([^()\s]+\s*\))*\s*\)")  # (NP (the) (cat))
 _COMMENT = ("#", "%", ";", "*", "<")  # *x* opens the lines of the Penn Treebank's own notices, <S ID=1> those of others
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
@@ -128,7 +130,8 @@ def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[T
         name: of the file, for messages.
 
     Raises:
-        DataError: brackets that do not match, words outside of brackets, no tree at all; with file and line.
+        DataError: brackets that do not match, words outside of brackets or without a tag, no tree at all; with file
+            and line.
     """
     reader = _Reader(name)
     count = 0
@@ -144,8 +147,39 @@ def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[T
                 yield tree
     if reader.within:
         raise reader.error(reader.start, "the tree that starts here is not closed by the end of the file")
+    reader.check_tags()
     if not count:
         raise DataError(f"{name} holds no trees; expected a treebank such as (S (NP (DT the) (NN cat)) ...).")
+
+
+def tree_lines(lines: Sequence[str], name: str | os.PathLike[str]) -> Sequence[str]:
+    """Returns the trees of a file, one a line; only a file with trees over several lines is read.
+
+    So a line that is no tree stays as it is where each tree has a line of its own, for EVALB to call it an error.
+
+    Raises:
+        DataError: as read_trees, for a file with trees over several lines.
+    """
+    opened = 0  # brackets that the line before leaves open
+    for line in lines:
+        if opened > 0 and line.startswith((" ", "\t", ")")):
+            return list(map(str, read_trees(lines, name)))
+        opened = line.count("(") - line.count(")")
+    return lines
+
+
+def check_words(lines: Iterable[str], name: str | os.PathLike[str]) -> None:
+    """Raises DataError if the words of a tree stand in brackets of their own, without tags: EVALB overlooks them."""
+    for number, line in enumerate(lines, start=1):
+        if found := _UNTAGGED.search(line):
+            raise DataError(f"{name}, line {number}: {_untagged(found[1], found[2])}. Correct the file.")
+
+
+def _untagged(parent: str, word: str) -> str:
+    return (
+        f"({word}) in ({parent} ...) has one word and no tag. If {word!r} is a word, write ({parent} {word}) and not "
+        f"({parent} ({word})); if it is the label of an empty phrase, leave it out"
+    )
 
 
 class _Reader:
@@ -158,6 +192,9 @@ class _Reader:
         self._depth = 0
         self._label: str | None = None  # of the last open bracket, until it is known whether it holds a word
         self._word: str | None = None
+        self._tags: Counter[str] = Counter()
+        self._labels: Counter[str] = Counter()  # of phrases
+        self._unary: dict[tuple[str, str], tuple[int, int, str]] = {}  # (label, tag): phrases, first line, its word
 
     @property
     def within(self) -> bool:
@@ -181,12 +218,18 @@ class _Reader:
             # () or (()) as a whole is what parsers print for a sentence that they could not parse.
             self._nodes += ["", None]
             self._label = None
-        elif self._label is not None:
-            # (NP) without a word is an empty element; `normalize` drops it.
-            self._nodes += [self._label, None] if self._word is None else [Leaf(self._label, self._word)]
+        elif self._word is not None and self._label is not None:
+            self._nodes.append(Leaf(self._label, self._word))
+            if self._word != "0" and not self._word.startswith("*"):  # empty elements of some treebanks
+                self._tags[self._label] += 1
             self._label = self._word = None
+        elif self._label is not None:
+            if self._depth or self._label not in ROOTS:
+                raise self.error(number, _untagged(self._parent(), self._label))
+            self._nodes += [self._label, None]  # (TOP) as a whole, like ()
+            self._label = None
         elif self._depth:
-            self._nodes.append(None)
+            self._close(number)
             self._depth -= 1
         else:
             raise self.error(number, "a ) without its (")
@@ -194,6 +237,35 @@ class _Reader:
             return None
         tree, self._nodes = Tree(tuple(self._nodes)), []
         return tree
+
+    def check_tags(self) -> None:
+        """Raises DataError if two words in a bracket were taken for a tag and a word, as in (NN (New York)).
+
+        NN is mostly a tag of words then, and New is a tag nowhere else. (Tags are in capitals.)
+        """
+        for (label, tag), (count, number, word) in self._unary.items():
+            if tag != tag.upper() and self._tags[tag] == count and self._tags[label] >= self._labels[label]:
+                raise self.error(
+                    number,
+                    f"({label} ({tag} {word})): {label} is a tag of words elsewhere, and {tag!r} is one nowhere else. "
+                    f"If these are two words, write ({label} {tag}_{word}), or give each a tag",
+                )
+
+    def _parent(self) -> str:
+        """The label of the innermost open phrase."""
+        depth = 1
+        for node in reversed(self._nodes):
+            depth += (node is None) - isinstance(node, str)
+            if depth == 0:
+                return str(node)
+        return "TAG"
+
+    def _close(self, number: int) -> None:
+        label, only = self._nodes[-2:] if len(self._nodes) > 1 else (None, None)
+        if isinstance(label, str) and isinstance(only, Leaf):
+            count, first, word = self._unary.get((label, only.tag), (0, number, only.word))
+            self._unary[label, only.tag] = count + 1, first, word
+        self._nodes.append(None)
 
     def _open(self, number: int) -> None:
         if not self.within:
@@ -208,6 +280,7 @@ class _Reader:
             if len(self._nodes) >= MAX_NODES:
                 raise self.error(self.start, f"the tree that starts here is not closed after {MAX_NODES:,} brackets")
             self._nodes.append(self._label)
+            self._labels[self._label] += 1
             self._depth += 1
         elif self._nodes == ["", "", None]:
             raise self.error(number, _EMPTY)

@@ -43,6 +43,29 @@ def test_prints_f1_with_its_signature_and_tells_faults(files: list[str]) -> None
     assert done.stderr == "3 : Bracketing is unbalanced (too many open bracket), test tree\n"
 
 
+def test_trees_over_several_lines_are_scored_as_those_of_one_line(tmp_path: Path) -> None:
+    lines = {"gold": [GOLD] * 3, "test": [GOLD, TEST, f"( {TEST})"]}
+    for name, trees in lines.items():
+        (tmp_path / name).write_text("".join(f"{tree}\n" for tree in trees))
+        (tmp_path / f"{name}.pretty").write_text("".join(f"{parse(tree).pretty()}\n\n" for tree in trees))
+    scored = [
+        evaluate(f"--gold={tmp_path / gold}", f"--test={tmp_path / test}", "--columns").stdout
+        for gold in ("gold", "gold.pretty")
+        for test in ("test", "test.pretty")
+    ]
+    assert "   3   " in scored[0]
+    assert len(set(scored)) == 1
+
+
+@pytest.mark.parametrize("gold", ["(S (NP (DT the) (NN (cat))) (VP (VBZ sleeps)))", "(S (NP (the) (cat)) (VB is))"])
+def test_gold_words_in_brackets_of_their_own_are_refused(tmp_path: Path, gold: str) -> None:
+    (tmp_path / "gold").write_text(f"{GOLD}\n{gold}\n")
+    done = evaluate(f"--gold={tmp_path / 'gold'}", f"--test={tmp_path / 'gold'}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "/gold, line 2: (" in done.stderr
+    assert "has one word and no tag" in done.stderr
+
+
 def test_json_has_the_numbers(files: list[str], tmp_path: Path) -> None:
     done = evaluate(*files, f"--prm={tmp_path / 'my.prm'}", "--json")
     found = json.loads(done.stdout)

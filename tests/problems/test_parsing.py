@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.bin.problem_options import problem_options
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store
@@ -136,6 +137,56 @@ def test_ones_own_trees(tmp_path: Path) -> None:
     assert (_subjects(problem, "train"), _subjects(problem, "dev")) == (["a", "b"], ["c"])
     assert problem.source_files("dev") == [tmp_path / "valid.trees.gz"]
     assert "source_dir" not in problem.settings()["options"]
+
+
+@pytest.mark.parametrize("dev", ["dev.trees", "val.mrg", "valid.trees.gz", "validation.trees"])
+def test_names_of_splits_are_those_of_text(tmp_path: Path, dev: str) -> None:
+    for name in ("train.trees", dev):
+        text = _MRG.format("a").encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert registry.problem("treebank", source_dir=str(tmp_path)).splits() == ("train", "dev")
+    (tmp_path / dev).unlink()
+    with pytest.raises(
+        DataError, match=r"\(val, valid, validation in place of dev, too\), plain or compressed; found train"
+    ):
+        registry.problem("treebank", source_dir=str(tmp_path)).splits()
+
+
+def test_trees_without_words_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "t2t_lite")
+    (tmp_path / "train.trees").write_text(_MRG.format("a") * 3 + _ONLY_A_TRACE)
+    (tmp_path / "dev.trees").write_text(_MRG.format("a") + "(())\n" + _ONLY_A_TRACE + "()\n")
+    (tmp_path / "test.trees").write_text(_MRG.format("a"))
+    problem = registry.problem("treebank", source_dir=str(tmp_path), phrases=True, vocab_size=30)
+    store = prepare(problem, tmp_path / "data", num_workers=1)
+    left_out = {split: facts["left_out"] for split, facts in store.manifest["splits"].items()}
+    assert left_out == {split: {"without words": n} for split, n in {"train": 1, "dev": 3, "test": 0}.items()}
+    assert [message for message in caplog.messages if "without words" in message] == [
+        "dev: 3 trees without words are left out, first tree 2, ( ()).",
+        "train: 1 tree without words is left out, first tree 4, ( (X (-NONE- *))).",
+    ]
+
+
+def test_what_is_no_word_is_named_and_may_be_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tree = "( (IP (NP-SBJ *con*) (CODE <P_{0}>) (VBD saw) (CP (C 0) (NP *T*-{0})) (NUM 0)) (ID M,2.{0}))\n"
+    (tmp_path / "train.trees").write_text(tree.format(1) + tree.format(2) + "((CODE <P_9>) (ID M))")
+    problem = registry.problem("treebank", source_dir=str(tmp_path))
+    assert next(problem.samples("train"))[0] == "*con* <P_1> saw 0 *T*-1 0 M,2.1"
+    list(problem.samples("train"))
+    assert [message for message in caplog.messages if "look like" in message] == [
+        "train: 12 leaves look like notes or empty elements of the treebank, but are taken for words: CODE 3 (first "
+        "(CODE <P_1>) in tree 1), ID 3 (first (ID M,2.1) in tree 1), *con* 2 (first (NP-SBJ *con*) in tree 1), 0 2 "
+        "(first (C 0) in tree 1), *T* 2 (first (NP *T*-1) in tree 1). To leave them out: "
+        "--problem_options='drop=CODE,ID,*con*,0,*T*'."
+    ]
+    caplog.clear()
+    options = problem_options("treebank", [f"source_dir={tmp_path},drop=CODE,ID,*con*,0,*T*,vocab_size=99"])
+    problem = registry.problem("treebank", **options)
+    assert list(problem.samples("train")) == [("saw 0", "(IP VBD NUM )IP")] * 2
+    assert problem.left_out == {"train": {"without words": 1}}
+    assert "look like" not in caplog.text
+    assert problem.settings()["options"]["drop"] == "CODE,ID,*con*,0,*T*"
+    assert list(registry.problem("treebank", **problem.options()).samples("train")) == list(problem.samples("train"))
 
 
 def _no_trees(folder: Path) -> None:

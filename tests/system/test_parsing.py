@@ -98,13 +98,27 @@ def test_sentences_of_any_form_give_a_tree_each(run: Run, parser: Path) -> None:
     assert pretty.stdout.startswith(f"{parse(lines[0]).pretty()}\n\n\n\n")
 
 
-def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path) -> None:
+def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path, tmp_path: Path) -> None:
     scored = run("eval", f"--output_dir={parser}", "--metric=evalb", "--columns")
     gold, prm = trees / "test.trees", trees / "moved.prm"
     files = run(
         "eval", "--metric=evalb", f"--gold={gold}", f"--test={parser / 'test.hyp.txt'}", f"--prm={prm}", "--columns"
     )
     assert scored.stdout == files.stdout
+    pretty = run("decoder", f"--output_dir={parser}", "--split=test", "--pretty").stdout
+    (tmp_path / "pretty").write_text(pretty, encoding="utf-8")
+    assert pretty.startswith("(S\n  (NP")
+    files = run(
+        "eval", "--metric=evalb", f"--gold={gold}", f"--test={tmp_path / 'pretty'}", f"--prm={prm}", "--columns"
+    )
+    assert scored.stdout == files.stdout
+    sentences = "".join(f"{' '.join(parse(line).words)}\n" for line in gold.read_text().split("\n")[:-1])
+    (tmp_path / "sentences").write_text(sentences)
+    flags = ("eval", f"--output_dir={parser}", "--score", f"--sources={tmp_path / 'sentences'}")
+    one_a_line, over_several = (
+        run(*flags, f"--targets={file}") for file in (parser / "test.hyp.txt", tmp_path / "pretty")
+    )
+    assert one_a_line.stdout == over_several.stdout
     refused = run("eval", f"--output_dir={parser}", "--metric=bleu", status=2, quick=True)
     assert "writes trees: they are scored with --metric=evalb" in refused.stderr
 

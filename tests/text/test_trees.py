@@ -46,7 +46,7 @@ def test_a_tree_knows_its_parts() -> None:
         ("(NP\n  (# #)\n  (NN ;)\n  (NN %)\n  (NN <)\n  (NN *))", ["(NP (# #) (NN ;) (NN %) (NN <) (NN *))"]),
         ("(PRN (-LRB- -LRB-) (CD 1\\/2) (-RRB- -RRB-))", ["(PRN (-LRB- -LRB-) (CD 1\\/2) (-RRB- -RRB-))"]),
         ("(NP (CD 1\u00a0000) (NN a\u2028b\x85))", ["(NP (CD 1\u00a0000) (NN a\u2028b\x85))"]),  # one word each
-        ("(S (NP) (VP ) (VB a))", ["(S (NP) (VP) (VB a))"]),
+        ("(TOP)\n(ROOT )", ["(TOP)", "(ROOT)"]),  # of a sentence that a parser could not parse
         ("(NN a)", ["(NN a)"]),
         ("(NN a)\n(())\n()\n( ( ) )\n(NN b)", ["(NN a)", "( ())", "()", "( ())", "(NN b)"]),
     ],
@@ -60,7 +60,7 @@ def test_reads_what_treebanks_hold(text: str, expected: list[str]) -> None:
     [
         ("( (S (NP-SBJ-1 (DT a)) (VP=2 (VB b)) (ADVP|PRT (RB c))))", "(S (NP (DT a)) (VP (VB b)) (ADVP (RB c)))"),
         ("(S (NP (-NONE- *-1)) (VP (VB b) (SBAR (-NONE- 0) (S (-NONE- *T*-1)))))", "(S (VP (VB b)))"),
-        ("(S (NP (NP (NP (NN a)))) (X (X)))", "(S (NP (NP (NP (NN a)))))"),  # unary chains stay
+        ("(S (NP (NP (NP (NN a)))) (X (X (-NONE- *))))", "(S (NP (NP (NP (NN a)))))"),  # unary chains stay
         ("(PRN (-LRB- -LRB-) (PRP$ his) (NN-X a))", "(PRN (-LRB- -LRB-) (PRP$ his) (NN-X a))"),  # tags are no labels
         ("(TOP (S (NN a)))", "(S (NN a))"),
         ("(ROOT (S1 (S (NN a))))", "(S (NN a))"),
@@ -98,6 +98,17 @@ def test_normalize(text: str, expected: str) -> None:
         ("(A (B c)\n  d)", 2, "'d' stands in no bracket of its own"),
         ("(A (B c)) d", 1, "'d' stands in no bracket of its own"),
         ("words, not trees", 1, "'words,' stands in no bracket of its own"),
+        (
+            "(NP (DT the)\n (NN (cat)))",
+            2,
+            "(cat) in (NN ...) has one word and no tag. If 'cat' is a word, write (NN cat)",
+        ),
+        ("(NP (the) (cat))", 1, "(the) in (NP ...) has one word and no tag"),
+        ("(NP (DT the) (cat ))", 1, "(cat) in (NP ...) has one word and no tag"),
+        ("(S (NP (DT a) (NN b)) (VP))", 1, "(VP) in (S ...) has one word and no tag. If 'VP' is a word, write (S VP)"),
+        ("(cat)", 1, "(cat) in (TAG ...) has one word and no tag"),
+        ("(S ((NN) cat))", 1, "a bracket without a label within the tree of line 1"),
+        ("(S (NN () cat))", 1, "an empty bracket ()"),
         ("(A ())", 1, "an empty bracket ()"),
         ("(() (A b))", 1, "an empty bracket ()"),
         ("((A b) ())", 1, "an empty bracket ()"),
@@ -128,6 +139,35 @@ def test_broken_files(tmp_path: Path, data: bytes, match: str) -> None:
     path.write_bytes(data)
     with pytest.raises(DataError, match=f"a.mrg.*({match})"):
         list(trees.read_trees(read_lines(path), path))
+
+
+def test_two_words_in_a_bracket_are_no_tag_and_word() -> None:
+    text = (
+        "(S (NP (DT the) (NN cat)) (VB sees))\n(S\n (NP (NN (pesta olahraga))) (VB ends))\n(S (NN a))\n(S (NN (b c)))"
+    )
+    with pytest.raises(
+        DataError, match=re.escape("x.mrg, line 3: (NN (pesta olahraga)): NN is a tag of words elsewhere, a")
+    ):
+        read(text)
+    assert len(read(text.replace("pesta ", "NN ").replace("(b c)", "(NN c)"))) == 4  # a tag elsewhere
+    # A label that is mostly one of phrases, tags in capitals, tags in small letters.
+    for text in ("(INTJ (uh oh)) (INTJ (uh ah)) (INTJ a)", "(NN a) (NN (NNX b))", "(NP (pro it)) (VP (v runs))"):
+        assert read(text)
+
+
+def test_trees_over_several_lines_become_lines() -> None:
+    tree = trees.parse(CAT)
+    for lines in (
+        f"{tree.pretty()}\n\n{tree.pretty()}\n\n",
+        f"( {CAT.replace(' (', chr(10) + chr(9) + '(', 3)})\n{CAT}",
+    ):
+        found = trees.tree_lines(lines.split("\n"), "x")
+        assert [str(trees.normalize(trees.parse(line))) for line in found] == [CAT, CAT]
+    lines = [CAT, "(S (NP", "", f" {CAT}", "(S (A a)) (S (B b))", "words", "(S (NP (A a)", "(S"]
+    assert trees.tree_lines(lines, "x") is lines  # one tree a line: what is no tree is EVALB's to say
+    assert trees.tree_lines(["(S (NP XX )NP )S", "  (S"], "x") == ["(S (NP XX )NP )S", "  (S"]
+    with pytest.raises(DataError, match="x, line 1: the tree that starts here is not closed"):
+        trees.tree_lines(["(S", " (A a)"], "x")
 
 
 @pytest.mark.parametrize(("text", "match"), [("(A (B c)) (A (B c))", "one tree, but there are 2"), (" ", "no trees")])
