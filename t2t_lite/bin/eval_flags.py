@@ -98,7 +98,7 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
     pairs.add_argument(
         "--targets",
         metavar="FILE",
-        help="line N is a translation of line N; of a parser: trees in brackets, also over several lines, or linearised",
+        help="line N is a translation of line N; of a parser: trees in brackets (a line or several each) or linearised",
     )
 
 

@@ -23,6 +23,7 @@ _ZEROS = 3, 0.05  # at least so many, and this share, in a first line of UTF-16:
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RETURN = re.compile(rb"\r(?=[^\r\n])")  # that has text after it in its line
 _RETURNS_PER_LINE = 5  # with more of them, carriage returns are the line ends
+_WEB_PAGE = re.compile(rb"\s*<!doctype\s+html\b", re.IGNORECASE)
 _SGML = re.compile(rb"\s*<(?:\?xml\s|!doctype\s+(?:mteval|src|ref|tst)|(?:src|ref|tst)set\b|mteval\b)", re.IGNORECASE)
 
 
@@ -143,6 +144,10 @@ def _refuse_start(start: bytes, name: str | os.PathLike[str], sgml: bool) -> Non
     """Raises DataError if the first line shows that a file is no text of lines in UTF-8."""
     refuse_packed(start, name)
     _refuse_utf16(start, name)
+    if not sgml and _WEB_PAGE.match(start.removeprefix(_BOM)):
+        raise DataError(
+            f"{name} is a web page, not plain text. If it was downloaded, look at it and download it again."
+        )
     if not sgml and _SGML.match(start.removeprefix(_BOM)):
         raise DataError(
             f"{name} is not plain text but SGML or XML. Write the text between <seg ...> and </seg> to a file, one "

@@ -147,7 +147,8 @@ def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[T
                 yield tree
     if reader.within:
         raise reader.error(reader.start, "the tree that starts here is not closed by the end of the file")
-    reader.check_tags()
+    if count > 1:
+        reader.check_tags()
     if not count:
         raise DataError(f"{name} holds no trees; expected a treebank such as (S (NP (DT the) (NN cat)) ...).")
 
@@ -241,8 +242,11 @@ class _Reader:
     def check_tags(self) -> None:
         """Raises DataError if two words in a bracket were taken for a tag and a word, as in (NN (New York)).
 
-        NN is mostly a tag of words then, and New is a tag nowhere else. (Tags are in capitals.)
+        NN is mostly a tag of words then, and New is a tag nowhere else and, unlike most others, not in capitals.
         """
+        small = sum(count for tag, count in self._tags.items() if tag != tag.upper())
+        if 2 * small > self._tags.total():
+            return
         for (label, tag), (count, number, word) in self._unary.items():
             if tag != tag.upper() and self._tags[tag] == count and self._tags[label] >= self._labels[label]:
                 raise self.error(

@@ -76,6 +76,9 @@ def test_sgml_is_no_text(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"a\.en is not plain text but SGML or XML\. Write the text between <seg"):
             list(read_lines(path))
         assert list(read_lines(path, sgml=True)) == text.removeprefix("\ufeff").removesuffix("\n").split("\n")
+    path = _write(tmp_path / "a.en.gz", b"<!DOCTYPE html>\n<p>Log in</p>\n")
+    with pytest.raises(DataError, match=r"a\.en\.gz is a web page, not plain text"):
+        list(read_lines(path))
     text = "<b>source</b> is <html>\n<refset>\n"
     assert list(read_lines(_write(tmp_path / "a.en", text.encode()))) == text.split("\n")[:-1]
 

@@ -151,7 +151,7 @@ def test_two_words_in_a_bracket_are_no_tag_and_word() -> None:
         read(text)
     assert len(read(text.replace("pesta ", "NN ").replace("(b c)", "(NN c)"))) == 4  # a tag elsewhere
     # A label that is mostly one of phrases, tags in capitals, tags in small letters.
-    for text in ("(INTJ (uh oh)) (INTJ (uh ah)) (INTJ a)", "(NN a) (NN (NNX b))", "(NP (pro it)) (VP (v runs))"):
+    for text in ("(INTJ (uh oh)) (INTJ (uh ah)) (INTJ a)", "(NN a) (NN (NNX b))", "(np a) (np (pro b)) (s c)"):
         assert read(text)
 
 
