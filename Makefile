@@ -1,16 +1,19 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
-## make test    install into .venv with the tools of the tests, run every check that CI runs
+## make test    install into .venv with the tools of the tests, run every check that CI runs; the end names those that fail
 ## make test-all    the same with the long tests, which tests/long.txt names: half an hour to an hour
+## make test-lowest    the tests with the lowest versions that setup.py allows, in .venv/lowest
 ## make docs    write the documentation site to dist/site; `python3 -m http.server -d dist/site` shows it
 ## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
 ## make lock    write requirements_lock.txt again: versions that still fit stay, each file with its hash
 ## make audit   look every locked version up in the public list of known holes; needs a network
 ## make sbom    write dist/sbom.json, what is locked as a CycloneDX bill of materials
 ## make clean   remove .venv, the demo's run and what the checks left; other runs stay
-## PYTHON=/path/to/python3.11 chooses the interpreter for .venv.
+## PYTHON=/path/to/python3.11 chooses the interpreter, VENV=.venv/3.11 a folder other than .venv,
+## VERSIONS=locked what requirements_lock.txt has instead of the newest versions.
 
 PYTHON ?= python3
 VENV = .venv
+VERSIONS = newest
 BIN = $(VENV)/bin
 PACKAGING = setup.py pyproject.toml
 # The first versions without a known hole (tests/test_requirements_lock.py has the list); venv brings older ones.
@@ -18,7 +21,9 @@ BUILD_TOOLS = 'pip>=26.2' 'setuptools>=83,<85' 'wheel>=0.46.2'
 PIP_AUDIT = 'pip-audit>=2.10.1,<3'
 CYCLONEDX = 'cyclonedx-bom>=7.5,<8'
 
-.PHONY: help demo test test-all docs readme lock audit sbom clean
+PYTEST = -m pytest -n logical --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
+
+.PHONY: help demo test test-all test-lowest docs readme lock audit sbom clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -28,12 +33,21 @@ demo: $(VENV)/.installed
 
 test: TESTS = -m 'not long'
 # Bytecode is kept also where the environment says no: hundreds of processes import the same modules.
-test test-all: export PYTHONDONTWRITEBYTECODE =
+test test-all test-lowest: export PYTHONDONTWRITEBYTECODE =
+# Each check runs, also after one that fails. pytest is the last, so that its summary stands at the end.
 test test-all: $(VENV)/.installed-test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -n logical --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder $(TESTS)
+	@failed=; \
+	check() { name=$$1; shift; echo "$(BIN)/$$*"; "$(BIN)/$$@" || failed="$$failed$${failed:+, }$$name"; }; \
+	check 'ruff check' ruff check .; \
+	check 'ruff format' ruff format --check .; \
+	check mypy mypy; \
+	check pytest python $(PYTEST) $(TESTS); \
+	[ -z "$$failed" ] || { echo "make test: failed: $$failed" >&2; exit 1; }
+
+# Types are checked against the newest packages. Old ones call what newer ones beside them deprecate.
+test-lowest:
+	$(MAKE) VENV=$(VENV)/lowest VERSIONS=lowest $(VENV)/lowest/.installed-test
+	$(VENV)/lowest/bin/python $(PYTEST) -m 'not long' -W default::DeprecationWarning
 
 # The variable: MkDocs Material prints news of its successor in every run.
 docs: $(VENV)/.installed-docs
@@ -81,8 +95,15 @@ $(VENV)/.installed-docs: $(VENV)/.tools $(PACKAGING)
 	$(BIN)/python -m pip install --disable-pip-version-check -e '.[docs]'
 	touch $@
 
+INSTALL_newest = $(BIN)/python -m pip install --disable-pip-version-check --no-compile -e '.[test]'
+INSTALL_locked = $(BIN)/python -m pip install --disable-pip-version-check --no-compile \
+	--require-hashes -r requirements_lock.txt && $(BIN)/python -m pip install --no-deps -e .
+INSTALL_lowest = $(BIN)/uv pip install --python=$(BIN)/python --resolution=lowest-direct -e '.[test]'
+NEEDED_locked = requirements_lock.txt
+NEEDED_lowest = $(VENV)/.uv
+
 # --no-compile: most modules of these packages are never imported, and the others are compiled when they are.
-$(VENV)/.installed-test: $(VENV)/.tools $(PACKAGING)
-	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -e '.[test]'
+$(VENV)/.installed-test: $(VENV)/.tools $(PACKAGING) $(NEEDED_$(VERSIONS))
+	$(INSTALL_$(VERSIONS))
 	touch $@
 	touch $(VENV)/.installed $(VENV)/.installed-docs
