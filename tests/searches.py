@@ -58,7 +58,8 @@ class Searches:
             table[:, PAD] = -np.inf
             best = np.argsort(-table, axis=None, kind="stable")[: 2 * beam if beam > 1 else 1]
             rows = [(int(at) // table.shape[1], int(at) % table.shape[1]) for at in best]
-            candidates = [((*alive[row][0], symbol), float(table[row, symbol])) for row, symbol in rows if symbol]
+            rows = [place for place in rows if table[place] > -np.inf]
+            candidates = [((*alive[row][0], symbol), float(table[row, symbol])) for row, symbol in rows]
             finished += [(ids, total / penalty(length, alpha)) for ids, total in candidates if ids[-1] == EOS]
             finished = sorted(finished, key=lambda pair: -pair[1])[:beam]
             alive = [(ids, total) for ids, total in candidates if ids[-1] != EOS][:beam]

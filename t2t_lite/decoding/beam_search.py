@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
@@ -32,6 +33,7 @@ def beam_search(
     extra_length: int,
     early_stop: Any = True,
     prepack: bool = False,
+    constraint: Constraint | None = None,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -48,13 +50,14 @@ def beam_search(
         extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
         early_stop: bool or bool scalar; true: done when the best output is settled; false: when all K are.
         prepack: the model's weights are final, and `ops.prepacked.is_supported`.
+        constraint: see `Search`; log-probabilities stay those of the model among all symbols.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
     with LOCK, weights_read_once(model):
-        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop)
+        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint)
         with prepare_weights(model, prepack=prepack):
             return search.run()
 
@@ -67,9 +70,16 @@ class _BeamSearch(Search):
     """
 
     def __init__(
-        self, model: Any, source: Any, beam_size: int, alpha: float, extra_length: int, early_stop: Any
+        self,
+        model: Any,
+        source: Any,
+        beam_size: int,
+        alpha: float,
+        extra_length: int,
+        early_stop: Any,
+        constraint: Constraint | None,
     ) -> None:
-        super().__init__(model, source, beam_size, extra_length)
+        super().__init__(model, source, beam_size, extra_length, constraint)
         self.alpha, self.early_stop = alpha, early_stop
         batch = self.shape[0]
         self.beams |= {
@@ -106,19 +116,24 @@ class _BeamSearch(Search):
             new[name] = tf.where(done, beams[name], value)
         new["done"] = beams["done"] | self._settled(fixed, index + 1, new["alive_logp"], new["scores"])
         new["index"] = index + 1
-        new["state"] = self.model.reorder(state, tf.gather(parents, chosen, batch_dims=1))
-        return new
+        parents = tf.gather(parents, chosen, batch_dims=1)
+        new["state"] = self.model.reorder(state, parents)
+        return new | self._constraint_after(beams, tf.gather(symbols, chosen, batch_dims=1), parents)
 
     def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, Any]:
         """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]; and the model's state after them."""
         logits, state = self._logits(fixed, beams)
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
-        best, symbols = top_k(logits, number)
-        # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
-        # float32. This takes one pass over the logits; a log-softmax takes three.
-        of_best = tf.math.log(tf.gather(tf.nn.softmax(logits), symbols[:, :, :1], batch_dims=2))
-        logp = best - best[:, :, :1] + of_best + beams["alive_logp"][:, :, None]
+        best, symbols = top_k(self._permitted(fixed, beams, logits), number)
+        if self.constraint is None:
+            # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
+            # float32. This takes one pass over the logits; a log-softmax takes three.
+            of_best = tf.math.log(tf.gather(tf.nn.softmax(logits), symbols[:, :, :1], batch_dims=2))
+            logp = best - best[:, :, :1] + of_best
+        else:
+            logp = best - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        logp += beams["alive_logp"][:, :, None]
         logp = tf.where(tf.equal(symbols, PAD), _NEVER, logp)  # padding is no output
         flat = (tf.shape(logp)[0], self.beam_size * number)
         # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.

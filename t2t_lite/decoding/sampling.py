@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS, PAD
@@ -46,7 +47,14 @@ def seed_variable(seed: Any) -> Any:
 
 
 def sample(
-    model: Any, source: Any, sampling: Sampling, *, num_samples: int, extra_length: int, prepack: bool = False
+    model: Any,
+    source: Any,
+    sampling: Sampling,
+    *,
+    num_samples: int,
+    extra_length: int,
+    prepack: bool = False,
+    constraint: Constraint | None = None,
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -59,13 +67,14 @@ def sample(
         sampling: the sampler and the seed.
         num_samples: K.
         extra_length, prepack: as in `beam_search`.
+        constraint: see `Search`; the sampler's distribution is among the symbols that it allows.
 
     Returns:
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
     with LOCK, weights_read_once(model):
-        search = _Sampling(model, source, sampling, num_samples, extra_length)
+        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint)
         with prepare_weights(model, prepack=prepack):
             return search.run()
 
@@ -76,8 +85,16 @@ class _Sampling(Search):
     It adds "key" [B] to `fixed`, and to `beams` the log-probabilities "logp" [B, K] and whether a sample has "ended".
     """
 
-    def __init__(self, model: Any, source: Any, sampling: Sampling, num_samples: int, extra_length: int) -> None:
-        super().__init__(model, source, num_samples, extra_length)
+    def __init__(
+        self,
+        model: Any,
+        source: Any,
+        sampling: Sampling,
+        num_samples: int,
+        extra_length: int,
+        constraint: Constraint | None,
+    ) -> None:
+        super().__init__(model, source, num_samples, extra_length, constraint)
         self.sampler = sampling.sampler
         self.fixed["key"] = sentence_keys(source, sampling.seed)
         self.beams |= {"logp": tf.zeros(self.shape[:2]), "ended": tf.zeros(self.shape[:2], tf.bool)}
@@ -85,7 +102,7 @@ class _Sampling(Search):
     def _step(self, fixed: State, beams: State) -> State:
         index, ended = beams["index"], beams["ended"] | beams["done"][:, None]
         logits, state = self._logits(fixed, beams)
-        rows = tf.reshape(logits, [-1, logits.shape[-1]])
+        rows = tf.reshape(self._permitted(fixed, beams, logits), [-1, logits.shape[-1]])
         points = uniform(fixed["key"], self.beam_size, index)
         symbols = tf.reshape(drawn(self.sampler, rows, tf.reshape(points, [-1])), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
@@ -99,6 +116,7 @@ class _Sampling(Search):
             "logp": beams["logp"] + logp,
             "ended": ended,
             "state": state,  # a sample goes on from itself, so nothing is reordered
+            **self._constraint_after(beams, symbols),
         }
 
     def _ranked(self, beams: State) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.ids import PAD
 from t2t_lite.ops.experts import experts_one_by_one
 
@@ -24,17 +25,21 @@ class Search(abc.ABC):
 
     `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
     result, "max_lengths", and the "model"'s own. `beams` holds the rest: "index" of the step, "done" [B], "alive"
-    [B, K, L] (the unfinished hypotheses), and the model's "state". A subclass adds its own.
+    [B, K, L] (the unfinished hypotheses), the model's "state", and with a constraint its state, "constraint". A
+    subclass adds its own.
 
     Args:
         model: a `models.base.Model`.
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         beam_size: K.
         extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
+        constraint: on the symbols of these sentences' outputs; None: any may follow any.
     """
 
-    def __init__(self, model: Any, source: Any, beam_size: int, extra_length: int) -> None:
-        self.beam_size, self.model = beam_size, model
+    def __init__(
+        self, model: Any, source: Any, beam_size: int, extra_length: int, constraint: Constraint | None
+    ) -> None:
+        self.beam_size, self.model, self.constraint = beam_size, model, constraint
         batch = tf.shape(source)[0]
         max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
         longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
@@ -49,6 +54,8 @@ class Search(abc.ABC):
             "alive": tf.zeros(self.shape, tf.int32),
             "state": state,
         }
+        if constraint is not None:
+            self.beams["constraint"] = constraint.initial(beam_size, longest)
         self.result = tf.zeros(self.shape, tf.int32), tf.zeros(self.shape[:2])
 
     @abc.abstractmethod
@@ -120,6 +127,22 @@ class Search(abc.ABC):
         logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
         # Changes no value. Without it TensorFlow's optimizer would cast bfloat16 logits for each use in another shape.
         return tf.ensure_shape(logits, logits.shape), state
+
+    def _permitted(self, fixed: State, beams: State, logits: Any) -> Any:
+        """The logits, minus infinity for symbols that the constraint forbids; the same tensor without a constraint."""
+        if self.constraint is None:
+            return logits
+        allowed = self.constraint.allowed(beams["constraint"], fixed["max_lengths"] - beams["index"])
+        return tf.where(allowed, logits, -float("inf"))
+
+    def _constraint_after(self, beams: State, symbols: Any, parents: Any = None) -> State:
+        """What `beams` holds of the constraint after `symbols` [B, K] of `parents` [B, K]; None: each of its own."""
+        if self.constraint is None:
+            return {}
+        state = beams["constraint"]
+        if parents is not None:
+            state = {name: tf.gather(value, parents, batch_dims=1) for name, value in state.items()}
+        return {"constraint": self.constraint.advance(state, symbols)}
 
 
 def with_symbol(ids: Any, index: Any, symbols: Any) -> Any:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.decoding.tree_constraint import TreeConstraint
 from t2t_lite.errors import T2TError
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
@@ -23,7 +24,9 @@ from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
 
-SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]  # of `Translator.search`
+# Of `Translator.search`, and its third input if outputs are constrained.
+SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
+_SIZES = tf.TensorSpec([None], tf.int32)
 
 FEW = 16  # lines: for fewer, reading the weights takes most of the time
 
@@ -201,13 +204,14 @@ class Translator(LineTranslator):
         )
         self.model, self.target_vocabulary = model, target_vocabulary
         self.outputs = outputs or Outputs()
+        self._grammar = self.outputs.grammar()
         self.length_penalty, self.extra_length = length_penalty, extra_length
         self.prepack = False
         self.sampling: Sampling | None = None
         # One graph for all shapes. The partial is another function for each translator; of a method, TensorFlow counts
         # the graphs of all translators together, and warns of retracing.
         search = functools.partial(self.search)
-        self.search_graph = tf.function(search, input_signature=SEARCH_SIGNATURE, autograph=False)
+        self.search_graph = tf.function(search, input_signature=self.search_signature, autograph=False)
 
     @classmethod
     def from_hparams(
@@ -239,8 +243,18 @@ class Translator(LineTranslator):
         precision = "int8" if int8_matrices(self.model) else self.model.compute_dtype
         return {**{name: getattr(self, name) for name in names}, "precision": precision}
 
-    def search(self, source: Any, early_stop: Any) -> tuple[Any, Any]:
-        """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same."""
+    @property
+    def search_signature(self) -> list[Any]:
+        """The inputs of `search`."""
+        return [*SEARCH_SIGNATURE, *([_SIZES] if self._grammar else [])]
+
+    def search(self, source: Any, early_stop: Any, sizes: Any = None) -> tuple[Any, Any]:
+        """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same.
+
+        Args:
+            sizes: int32 [B], as `sizes` gives them; None if outputs are not constrained.
+        """
+        constraint = TreeConstraint(self._grammar, sizes) if self._grammar else None
         if self.sampling is not None:
             return sample(
                 self.model,
@@ -249,6 +263,7 @@ class Translator(LineTranslator):
                 num_samples=self.beam_size,
                 extra_length=self.extra_length,
                 prepack=self.prepack,
+                constraint=constraint,
             )
         return beam_search(
             self.model,
@@ -258,13 +273,31 @@ class Translator(LineTranslator):
             extra_length=self.extra_length,
             early_stop=early_stop,
             prepack=self.prepack,
+            constraint=constraint,
         )
 
+    def found(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], early_stop: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns what the graph of `search` finds for lines; `ids` are their pieces, cut, ended by EOS."""
+        sizes = []
+        if self._grammar:
+            sizes = [tf.constant([self._size(line, row) for line, row in zip(lines, ids, strict=True)], tf.int32)]
+        outputs, scores = self.search_graph(tf.constant(padded(ids)), tf.constant(early_stop), *sizes)
+        return outputs.numpy(), scores.numpy()
+
+    def _size(self, line: str, ids: Sequence[int]) -> int:
+        """The number of a line's words, or of those that the model sees if the line may have been cut."""
+        size = self.outputs.size(line)
+        if len(ids) < self.max_source_length:
+            return size
+        return min(size, self.outputs.size(self.source_vocabulary.decode(ids)))
+
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
-        outputs, scores = self.search_graph(tf.constant(padded(ids)), tf.constant(nbest == 1))
+        outputs, scores = self.found(lines, ids, early_stop=nbest == 1)
         return [
             [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
-            for line, hypotheses, values in zip(lines, outputs.numpy(), scores.numpy(), strict=True)
+            for line, hypotheses, values in zip(lines, outputs, scores, strict=True)
         ]
 
     def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.decoding.score import log_probs
-from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES
 from t2t_lite.export.text_ops import GraphText
@@ -69,6 +69,7 @@ class ServedModel(tf.Module):
         self._target = self._source if target is source else GraphText(target)
         outputs = translator.outputs
         self._text = GraphTrees(outputs.words, outputs.table) if isinstance(outputs, TreeText) else self._target
+        self._constrained = outputs.grammar() is not None
         model = translator.model
         self._weights = {
             f"{prefix}{path}": weight
@@ -77,7 +78,7 @@ class ServedModel(tf.Module):
         }
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         # Several signatures call these functions, which are saved once.
-        self._search = self._graph(translator.search, SEARCH_SIGNATURE)
+        self._search = self._graph(translator.search, translator.search_signature)
         self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])
 
     @property
@@ -125,13 +126,13 @@ class ServedModel(tf.Module):
     def _serving_default(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
         inputs = self._read(inputs)
-        ids, scores = self._searched(self._encoded(inputs), early_stop=True)
+        ids, scores = self._searched(self._encoded(inputs), inputs, early_stop=True)
         return {"outputs": self._outputs(ids[:, 0], inputs), "scores": scores[:, 0]}
 
     def _nbest(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the K best, best first: `outputs` string [B, K], `scores` float32 [B, K]."""
         inputs = self._read(inputs)
-        ids, scores = self._searched(self._encoded(inputs), early_stop=False)
+        ids, scores = self._searched(self._encoded(inputs), inputs, early_stop=False)
         shape, beam_size = tf.shape(ids), self._translator.beam_size
         ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
@@ -140,7 +141,8 @@ class ServedModel(tf.Module):
     def _tokens(self, ids: Any) -> dict[str, Any]:
         """`ids` int32 [B, max_source_length] -> the best as `ids`, as wide as any can be, and its `scores` [B]."""
         ids = tf.ensure_shape(ids, [None, self.max_source_length])
-        ids, scores = self._searched(self._source.clean(ids, self.max_source_length), early_stop=True)
+        pieces = self._source.clean(ids, self.max_source_length)
+        ids, scores = self._searched(pieces, None, early_stop=True)
         return {"ids": _widened(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
 
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class ServedModel(tf.Module):
         with tf.control_dependencies([small]):
             there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
-        target = _trimmed(self._search(source, True)[0][:, 0])
+        target = _trimmed(self._search(source, True, *self._sizes(pieces, inputs, there))[0][:, 0])
         with experts_one_by_one(self._translator.model):
             maps = self._translator.model.attention_maps({"source": source, "target": target})
         source, target = _scattered(source, there), _scattered(target, there)
@@ -200,15 +202,31 @@ class ServedModel(tf.Module):
     def _max_target_length(self) -> int:
         return self.max_source_length + self._translator.extra_length
 
-    def _searched(self, source: Any, early_stop: bool) -> tuple[Any, Any]:
-        """Ragged int32 [B, S] -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows."""
+    def _searched(self, source: Any, inputs: Any, early_stop: bool) -> tuple[Any, Any]:
+        """Ragged int32 [B, S] and the texts -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows.
+
+        Args:
+            inputs: string [B] as read; None: the texts of the pieces.
+        """
         there = source.row_lengths() > 0
-        ids, scores = self._search(_dense(source, there), early_stop)
+        ids, scores = self._search(_dense(source, there), early_stop, *self._sizes(source, inputs, there))
         beam_size = self._translator.beam_size
         return (
             tf.ensure_shape(_scattered(ids, there), [None, beam_size, None]),
             tf.ensure_shape(_scattered(scores, there), [None, beam_size]),
         )
+
+    def _sizes(self, source: Any, inputs: Any, there_B: Any) -> list[Any]:
+        """The third input of the search, int32 [R], as `Translator.found` has it; nothing if it takes only two."""
+        if not self._constrained:
+            return []
+        seen = self._text.source(self._source.decode(source.to_tensor()))
+        sizes = of_seen = self._text.sizes(seen)
+        if inputs is not None:
+            sizes = self._text.sizes(inputs)
+            cut = source.row_lengths() >= self.max_source_length
+            sizes = tf.where(cut, tf.minimum(sizes, of_seen), sizes)
+        return [tf.boolean_mask(sizes, there_B)]
 
 
 def _dense(ids: Any, there_B: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.export.alignment_ops import GraphAlignment
 from t2t_lite.export.lookup_ops import GraphLookup
 from t2t_lite.export.text_ops import BLANK, utf_8
 from t2t_lite.ids import EOS, UNK
@@ -37,7 +38,7 @@ class GraphTrees(tf.Module):
     def __init__(self, symbols: Sequence[str], table: TagTable = WSJ) -> None:
         super().__init__()
         self._labels = ["", "", ROOT]  # by code
-        self._tags = [TAG] * len(symbols)  # by id; PAD stands for a word without a leaf
+        self._tags = [TAG] * len(symbols)  # by id
         self._codes = [_NO_SYMBOL] * len(symbols)  # by id; negative where a phrase closes
         codes = {ROOT: len(self._labels) - 1}
         for i, symbol in enumerate(symbols):
@@ -52,7 +53,12 @@ class GraphTrees(tf.Module):
                 codes[name] = len(self._labels)
                 self._labels.append(name)
             self._codes[i] = codes[name] if bracket == "(" else -codes[name]
-        self._graph_tags = _GraphTags(self._tags, table)
+        self._alignment = GraphAlignment(self._tags, table.model)
+        # After the symbols' tags come those of the model, which words without a tag get.
+        own = [*table.model.tags, TAG]
+        self._first_best = len(symbols)
+        self._stands_first = [tag in table.model.first for tag in own]
+        self._graph_tags = _GraphTags([*self._tags, *own], table)
 
     @staticmethod
     def source(texts: Any) -> Any:
@@ -61,6 +67,11 @@ class GraphTrees(tf.Module):
         for pattern, written in ((r"\(", "-LRB-"), (r"\)", "-RRB-"), (r"[ \t\n\r\f\v]+", " ")):
             texts = tf.strings.regex_replace(texts, pattern, written)
         return tf.strings.strip(texts)
+
+    @staticmethod
+    def sizes(sentences: Any) -> Any:
+        """string [B], as `source` gives them -> int32 [B]: the numbers of words."""
+        return tf.cast(_words(sentences).row_lengths(), tf.int32)
 
     def output(self, ids: Any, sentences: Any) -> Any:
         """int32 [B, T], string [B] -> string [B]: the trees that `TreeText.output` makes; "" of blank sentences.
@@ -76,15 +87,27 @@ class GraphTrees(tf.Module):
             starts_B1 = tf.pad(stops_B1, [[1, 0], [0, 0]])[:-1]
             ended = tf.cumsum(tf.cast(tf.equal(ids, EOS), tf.int32), axis=1) > 0
             codes_BT = tf.where(ended, _NO_SYMBOL, tf.gather(self._codes, ids))
-            words_BT = starts_B1 + tf.cumsum(tf.cast(codes_BT == _LEAF, tf.int32), axis=1)
-            leaf = (codes_BT == _LEAF) & (words_BT <= stops_B1)
-            at_word = tf.boolean_mask(words_BT - 1, leaf)
-            tag_ids_W = tf.scatter_nd(at_word[:, None], tf.boolean_mask(ids, leaf), tf.shape(words.flat_values))
-            phrases = _phrases(codes_BT, words_BT, starts_B1, stops_B1, len(self._labels))
+            rows = words.with_flat_values(self._alignment.rows(words.flat_values))
+            word_BT = self._words_of_tags(ids, codes_BT, rows, starts_B1)
+            best_W = self._alignment.best(rows.flat_values)
+            tag_ids_W = tf.tensor_scatter_nd_update(
+                self._first_best + best_W,
+                tf.boolean_mask(word_BT, word_BT >= 0)[:, None],
+                tf.boolean_mask(ids, word_BT >= 0),
+            )
+            brackets = _brackets(codes_BT, word_BT, starts_B1, stops_B1, tf.gather(self._stands_first, best_W))
+            phrases = _phrases(*brackets, starts_B1, stops_B1, len(self._labels))
             texts_W = self._join(words.flat_values, tag_ids_W, *phrases)
             return tf.strings.unsorted_segment_join(
                 texts_W, words.value_rowids(), num_segments=words.nrows(), separator=" "
             )
+
+    def _words_of_tags(self, ids: Any, codes_BT: Any, rows: Any, starts_B1: Any) -> Any:
+        """-> int32 [B, T]: the word of each tag, counted over all sentences; -1 for all other symbols."""
+        is_tag = codes_BT == _LEAF
+        words_BM = self._alignment(tf.ragged.boolean_mask(ids, is_tag), rows)
+        word_BT = tf.gather(words_BM, tf.cumsum(tf.cast(is_tag, tf.int32), axis=1, exclusive=True), batch_dims=1)
+        return tf.where(is_tag & (word_BT >= 0), starts_B1 + word_BT, -1)
 
     def _join(self, words_W: Any, tag_ids_W: Any, labels_P: Any, first_P: Any, last_P: Any) -> Any:
         """-> string [W]: the leaf of each word, between the phrases that open before it and the brackets that close."""
@@ -106,7 +129,7 @@ class _GraphTags:
     """`TagTable.tag` in a graph.
 
     Args:
-        tags: by id of the symbol.
+        tags: by id.
     """
 
     def __init__(self, tags: Sequence[str], table: TagTable) -> None:
@@ -133,32 +156,70 @@ class _GraphTags:
         return tf.where(is_known_W, known_W, tf.where(believed_W, tags_W, TAG))
 
 
-def _phrases(codes_BT: Any, words_BT: Any, starts_B1: Any, stops_B1: Any, num_codes: int) -> tuple[Any, Any, Any]:
-    """Finds the phrases that hold words, in the order in which they open.
+def _brackets(codes_BT: Any, word_BT: Any, starts_B1: Any, stops_B1: Any, stands_first_W: Any) -> tuple[Any, Any, Any]:
+    """Finds how many words stand before each bracket, counted over all sentences.
 
-    Words are counted over all sentences.
+    Brackets between two words that have tags, and the words without tags there, are a gap. `linearize.repair` says
+    where in its gap a word without a tag stands.
 
     Args:
         codes_BT: int32, of the symbols.
-        words_BT: int32, how many words there would be up to each symbol if each leaf were a word.
+        word_BT: int32, the word of each tag; -1 for other symbols.
         starts_B1, stops_B1: int32, how many words there are before each sentence and up to its end.
+        stands_first_W: bool, whether a word would stand before the next tag.
+
+    Returns:
+        int32 [B, S] codes; int32 [B, S] words; int32 [B, 1]: the words that have passed at the last bracket or tag.
+    """
+    is_bracket = tf.abs(codes_BT) > _LEAF
+    codes_BS = _slots(codes_BT, is_bracket)
+    gap_BS = _slots(tf.cumsum(tf.cast(word_BT >= 0, tf.int32), axis=1), is_bracket)
+    tagged = tf.ragged.boolean_mask(word_BT, word_BT >= 0)
+    gaps_B1 = tf.cast(tagged.row_lengths(), tf.int32)[:, None]  # before the last one
+    tagged = tagged.to_tensor(default_value=-1)
+    before_BS = tf.gather(tf.concat([starts_B1, tagged + 1], 1), gap_BS, batch_dims=1)
+    after_BS = tf.gather(tf.pad(tagged, [[0, 0], [0, 1]], constant_values=-1), gap_BS, batch_dims=1)
+    after_BS = tf.where(gap_BS == gaps_B1, stops_B1, after_BS)
+
+    # The first phrase of each gap that opens and closes with nothing between.
+    rows, columns = tf.unstack(tf.shape(codes_BS))
+    slot = tf.range(columns)
+    closed = (codes_BS[:, 1:] == -codes_BS[:, :-1]) & (gap_BS[:, 1:] == gap_BS[:, :-1]) & (codes_BS[:, :-1] > 0)
+    empty_BS = tf.where(tf.pad(closed, [[0, 0], [0, 1]]), slot, columns)
+    number_of_gaps = columns + tf.shape(tagged)[1] + 1
+    ids_BS = tf.range(rows)[:, None] * number_of_gaps + gap_BS
+    first_empty = tf.math.unsorted_segment_min(empty_BS, ids_BS, rows * number_of_gaps)
+    empty_BS = tf.gather(first_empty, ids_BS)
+
+    first_missing = tf.gather(tf.concat([stands_first_W, [False]], 0), before_BS)
+    before_brackets = (gap_BS > 0) & (gap_BS < gaps_B1) & ~first_missing
+    moved = tf.where(empty_BS < columns, slot > empty_BS, before_brackets)
+    words_BS = tf.where(moved, after_BS, before_BS)
+    # The slots on either side are no brackets. A phrase that is open at the end closes after the last word.
+    words_BS = tf.where(slot == 0, starts_B1, words_BS)
+    passed_B1 = tf.reduce_max(tf.concat([starts_B1, tagged + 1, words_BS[:, :-1]], 1), axis=1, keepdims=True)
+    return codes_BS, tf.where(slot == columns - 1, stops_B1, words_BS), passed_B1
+
+
+def _phrases(
+    codes_BS: Any, words_BS: Any, passed_B1: Any, starts_B1: Any, stops_B1: Any, num_codes: int
+) -> tuple[Any, Any, Any]:
+    """Finds the phrases that hold words, in the order in which they open.
+
+    Args:
+        codes_BS, words_BS, passed_B1: as `_brackets` gives them.
+        starts_B1, stops_B1: as there.
 
     Returns:
         int32 [P]: the code of the label, the first word and the last one.
     """
-    is_bracket = tf.abs(codes_BT) > _LEAF
-    codes_BS = _slots(codes_BT, is_bracket)
     slot = tf.range(tf.shape(codes_BS)[1])
-    words_BS = tf.clip_by_value(_slots(words_BT, is_bracket), starts_B1, stops_B1)
-    # A phrase that is open at the end closes after the last word, whether that word has a leaf or not.
-    words_BS = tf.where(slot == slot[-1], stops_B1, words_BS)
     ends_BS, open_B = _ends(codes_BS, num_codes)
     first_BS, end_BS = words_BS, tf.gather(tf.reshape(words_BS, [-1]), ends_BS)
     held_BS = (codes_BS > 0) & (first_BS < end_BS)
 
-    # Words without a leaf go into the phrase that holds all others, even if it is closed, unless a phrase is open.
-    leaves_B1 = tf.reduce_max(words_BT, axis=1, keepdims=True)
-    whole = (end_BS == stops_B1) | ((end_BS == leaves_B1) & ~open_B[:, None])
+    # Words after the last tag go into the phrase that holds all others, even if it is closed, unless a phrase is open.
+    whole = (end_BS == stops_B1) | ((end_BS == passed_B1) & ~open_B[:, None])
     root = held_BS & (tf.cumsum(tf.cast(held_BS, tf.int32), axis=1) == 1) & (first_BS == starts_B1) & whole
     # Where there is no such phrase, slot 0 becomes one.
     added = (slot == 0) & ~tf.reduce_any(root, axis=1, keepdims=True) & (starts_B1 < stops_B1)

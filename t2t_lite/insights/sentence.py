@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
@@ -85,7 +84,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     )
     found: list[tuple[str, float | None]] = [(target or "", None)]
     if target is None:
-        outputs, scores = (x.numpy()[0] for x in translator.search_graph(tf.constant([source]), tf.constant(False)))
+        outputs, scores = (x[0] for x in translator.found([text], [source], early_stop=False))
         found = [
             (translator.hypothesis(text, ids, score).text, score)
             for ids, score in zip(outputs, scores.tolist(), strict=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import os
 
     from t2t_lite.text.any_vocabulary import AnyVocabulary
+    from t2t_lite.text.tree_grammar import TreeGrammar
 
 Pair = tuple[str, str]  # source, target
 
@@ -33,6 +34,14 @@ class Outputs:
     def unknown(self, written: str) -> list[str]:
         """Returns what a target holds that the model can never write; here nothing, as text has pieces of any kind."""
         return []
+
+    def grammar(self) -> TreeGrammar | None:
+        """Returns which pieces may follow each other in an output; None: any."""
+        return None
+
+    def size(self, line: str) -> int:
+        """Returns the number of a line's parts on which the grammar depends; 0 without a grammar."""
+        return 0
 
     def output(self, line: str, written: str) -> tuple[str, bool]:
         """Returns the output for a line for which the model wrote `written`, and whether this had to be repaired."""

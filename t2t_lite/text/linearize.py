@@ -10,13 +10,16 @@ tree; `repair` makes a tree from any sequence.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.tag_alignment import align
+from t2t_lite.text.tag_model import TAG, TagModel
 from t2t_lite.text.tag_table import PUNCTUATION as PUNCTUATION
-from t2t_lite.text.tag_table import TAG, WSJ, TagTable
+from t2t_lite.text.tag_table import WSJ, TagTable
 from t2t_lite.text.trees import Leaf, Node, Tree, escape
 
 ROOT = "TOP"  # the node above the parts if a sequence has several roots; EVALB does not count it
@@ -24,15 +27,16 @@ ROOT = "TOP"  # the node above the parts if a sequence has several roots; EVALB 
 # The faults that `repair` may count, in the order in which it looks for them.
 FAULTS = {
     "unknown": "symbols that are none, or not of the given ones: left out",
-    "extra_leaves": "leaves after the last word: left out",
+    "extra_leaves": "tags that belong to no word (tag_alignment.py): left out",
     "unopened": "closing labels that close no open phrase: left out",
     "crossed": "phrases closed because one around them closes",
     "empty": "phrases without words: left out",
-    "missing_leaves": "words without a leaf: put into the phrase that is open at the end, or else into the root",
+    "missing_leaves": "words without a tag: put in, with their most likely tag",
     "unclosed": "phrases still open at the end: closed there",
     "roots": "a root put above several, or above a word that no phrase holds",
 }
 
+_NO_MODEL = TagModel()
 SYMBOL = re.compile(r"([()]?)([^() \t\n\r\f\v]+)")
 _WORD = re.compile(r"[^() \t\n\r\f\v]+")
 
@@ -86,11 +90,16 @@ def repair(
 ) -> tuple[Tree, Counter[str]]:
     """Returns a tree over exactly `words` that keeps what it can of `symbols`; for a valid tree, the same as `restore`.
 
+    If there are more or fewer tags than words, they are aligned (tag_alignment.py). All words without a tag that stand
+    together have one place: the first phrase there that would otherwise be empty; else, by the tag of the first of
+    them, before the next tag or after the last one. Words after the last tag go into the phrase that is open at the
+    end, or else into the root.
+
     Args:
         symbols: any sequence.
         words: of the sentence, plain or escaped; at least one.
         known: the symbols that may occur, such as those of the training data; None: any that have the right form.
-        table: gives the tag that replaces a TAG, and that of a word without a symbol; None: these get TAG.
+        table: gives the tag that replaces a TAG, and has the model of tags; None: all tags fit all words.
 
     Returns:
         The tree, and how often each of FAULTS was repaired.
@@ -105,16 +114,23 @@ def repair(
     if not words:
         raise DataError("A sentence without words has no tree.")
     building = _Building(words, table)
+    kept: list[tuple[str, str]] = []
     for symbol in symbols:
         match = SYMBOL.fullmatch(symbol)
         if match is None or (known is not None and symbol not in known):
             building.faults["unknown"] += 1
-        elif match[1] == "(":
-            building.open(match[2])
-        elif match[1] == ")":
-            building.close(match[2])
         else:
-            building.leaf(match[2])
+            kept.append((match[1], match[2]))
+    model = _NO_MODEL if table is None else table.model
+    found = align([name for bracket, name in kept if not bracket], words, model)
+    building.faults += Counter(extra_leaves=found.count(None), missing_leaves=len(words) - len({*found} - {None}))
+    for bracket, name in _placed(kept, found, words, model):
+        if bracket == "(":
+            building.open(name)
+        elif bracket == ")":
+            building.close(name)
+        else:
+            building.leaf(name)
     return building.finish(), building.faults
 
 
@@ -129,8 +145,38 @@ def tag_punctuation(tree: Tree, table: TagTable = WSJ) -> tuple[Tree, int]:
     return Tree(nodes), changed
 
 
-def _leaf(tag: str, word: str, table: TagTable | None) -> Leaf:
-    return Leaf(table.tag(tag, word) if tag == TAG and table is not None else tag, word)
+def _placed(
+    symbols: Sequence[tuple[str, str]], word_of: Sequence[int | None], words: Sequence[str], model: TagModel
+) -> Iterator[tuple[str, str]]:
+    """Yields the symbols (bracket, name) with a tag for each word but those after the last tag that has one.
+
+    Args:
+        word_of: the number of each tag's word, as `align` gives it.
+    """
+    passed = 0
+    gap: list[tuple[str, str]] = []  # brackets since the last word
+    numbers = iter(word_of)
+    for bracket, name in symbols:
+        if bracket:
+            gap.append((bracket, name))
+        elif (word := next(numbers)) is not None:
+            missing = [("", model.own(word)) for word in words[passed:word]]
+            at = _place_of_empty(gap)
+            if at is None:
+                at = len(gap) if not passed or (missing and missing[0][1] in model.first) else 0
+            yield from (*gap[:at], *missing, *gap[at:], (bracket, name))
+            passed, gap = word + 1, []
+    at = _place_of_empty(gap)
+    missing = [] if at is None else [("", model.own(word)) for word in words[passed:]]
+    yield from (*gap[:at], *missing, *gap[at or len(gap) :])
+
+
+def _place_of_empty(brackets: Sequence[tuple[str, str]]) -> int | None:
+    """The place inside the first phrase that opens and closes with nothing between; None if there is none."""
+    for at, (one, other) in enumerate(itertools.pairwise(brackets), 1):
+        if one[0] == "(" and other == (")", one[1]):
+            return at
+    return None
 
 
 class _Building:
@@ -152,13 +198,14 @@ class _Building:
         self._count[label] += 1
 
     def leaf(self, tag: str) -> None:
-        if self._used == len(self._words):
-            self.faults["extra_leaves"] += 1
-            return
+        """Takes the tag of the next word."""
         if not self._open:
             self._roots.append(False)
-        self._nodes.append(_leaf(tag, self._words[self._used], self._table))
+        self._nodes.append(self._leaf(tag, self._words[self._used]))
         self._used += 1
+
+    def _leaf(self, tag: str, word: str) -> Leaf:
+        return Leaf(tag if tag != TAG or self._table is None else self._table.tag(tag, word), word)
 
     def close(self, label: str) -> None:
         if not self._count[label]:
@@ -181,13 +228,13 @@ class _Building:
 
     def finish(self) -> Tree:
         """Returns the tree, once all symbols have been taken."""
-        missing = len(self._words) - self._used
+        missing = self._words[self._used :]
         if missing:
-            self.faults["missing_leaves"] += missing
+            model = _NO_MODEL if self._table is None else self._table.model
             in_root = not self._open and self._roots == [True]
             if in_root:
                 self._nodes.pop()
-            self._nodes += [_leaf(TAG, word, self._table) for word in self._words[self._used :]]
+            self._nodes += [self._leaf(model.own(word), word) for word in missing]
             if in_root:
                 self._nodes.append(None)
             elif not self._open:

@@ -7,9 +7,10 @@ and "cat" never. Which words these are depends on the treebank ("-" is HYPH in o
 parameters. So the table is learned from the training trees. It changes a model's tag only if the pair of word and tag
 never occurred there.
 
-The file tags.json of prepared data, of a run and of an export holds the counts from which the table is made:
+The file tags.json of prepared data, of a run and of an export holds the counts from which the table is made, and the
+model of the tags of all words (tag_model.py):
 
-    {"version": 1, "deleted": [",", ".", ...], "words": {"-": {"HYPH": 1900, ":": 5}, ...}}
+    {"version": 2, "deleted": [",", ".", ...], "words": {"-": {"HYPH": 1900, ":": 5}, ...}, "model": {...}}
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import DataError
+from t2t_lite.text.tag_model import TAG as TAG
+from t2t_lite.text.tag_model import Counts, TagModel, TagModelCounts
 from t2t_lite.text.trees import escape
 
 TAGS_FILE = "tags.json"
-TAG = "XX"  # the one symbol for all tags in Vinyals et al. (2015); also the tag of a word if the model wrote none
 
-_VERSION = 1
+_VERSION = 2
 _FLUSH = 100_000  # number of different pairs to count before those that do not matter are dropped
 # Words without letters and digits, and names of brackets such as -LRB- (Penn Treebank) or *LRB* (TIGER). In an exported
 # graph, RE2 writes \W as [^\pL\pN]. The two differ only in characters that are new in the later of their two Unicode
@@ -42,7 +44,6 @@ MARK_RE2 = rf"{_BRACKET}|[^\pL\pN]+"
 _log = logging.getLogger("t2t_lite")
 
 Pair = tuple[str, str]  # the words of a sentence and the symbols of its tree
-Counts = Mapping[str, Mapping[str, int]]  # {word: {tag: how often}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,7 @@ class TagTable:
         learned: whether the table is from training trees. If so, an unknown word without letters and digits may have
             any tag, and TAG may be one of the treebank's own tags.
         counts: what the table was learned from.
+        model: how likely words have tags.
     """
 
     deleted: frozenset[str]
@@ -68,14 +70,16 @@ class TagTable:
     open: frozenset[str] = frozenset()
     learned: bool = True
     counts: Counts = dataclasses.field(default_factory=dict, repr=False)
+    model: TagModel = dataclasses.field(default_factory=TagModel, repr=False)
 
     @classmethod
-    def of(cls, deleted: Collection[str], counts: Counts) -> TagTable:
+    def of(cls, deleted: Collection[str], counts: Counts, model: TagModel) -> TagTable:
         """Makes the table from counts.
 
         Args:
             deleted: the tags that EVALB deletes.
             counts: for a word without letters and digits, all its tags; for any other word, only those in `deleted`.
+            model: of the same trees.
         """
         tokens: Counter[str] = Counter()
         lettered: Counter[str] = Counter()
@@ -90,7 +94,7 @@ class TagTable:
             words[word] = own = _own(tags, deleted) if MARK.fullmatch(word) else TAG
             other = {tag for tag in tags if tag == TAG or (tag in deleted) != (own in deleted)}
             pairs |= {(tag, word) for tag in other}
-        return cls(frozenset(deleted), words, frozenset(pairs), open_tags, counts=counts)
+        return cls(frozenset(deleted), words, frozenset(pairs), open_tags, counts=counts, model=model)
 
     def tag(self, tag: str, word: str) -> str:
         """Returns a word's tag after repair: the model's own tag, unless it cannot be right."""
@@ -127,7 +131,12 @@ class TagTable:
 
     def to_json(self) -> str:
         """Returns the text of tags.json."""
-        values = {"version": _VERSION, "deleted": sorted(self.deleted), "words": self.counts}
+        values = {
+            "version": _VERSION,
+            "deleted": sorted(self.deleted),
+            "words": self.counts,
+            "model": self.model.to_values(),
+        }
         return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -162,7 +171,7 @@ WSJ = TagTable(frozenset(_WSJ_MARKS), PUNCTUATION, frozenset((tag, "'") for tag 
 
 
 class TagCounts:
-    """Learns a table from training pairs as they pass; keeps only the words that matter in memory.
+    """Learns a table and a model from training pairs as they pass; the number of words in memory is bounded.
 
     Args:
         deleted: the tags that EVALB deletes.
@@ -172,6 +181,7 @@ class TagCounts:
         self._deleted = frozenset(deleted)
         self._pairs: Counter[tuple[str, str]] = Counter()  # (tag, word)
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self._model = TagModelCounts()
         self._tags: set[str] = set()
         self._unequal = 0
 
@@ -183,6 +193,7 @@ class TagCounts:
                 self._unequal += 1
             else:
                 self._pairs.update(leaves)
+                self._model.add_symbols(_FIELD.findall(pair[1]))
             if len(self._pairs) > _FLUSH:
                 self._flush()
             yield pair
@@ -198,9 +209,10 @@ class TagCounts:
         if not self._tags - {TAG}:
             return None
         counts = {word: dict(sorted(tags.items())) for word, tags in sorted(self._counts.items())}
-        return TagTable.of(self._deleted, counts)
+        return TagTable.of(self._deleted, counts, self._model.model())
 
     def _flush(self) -> None:
+        self._model.add_pairs(self._pairs.items())
         for (tag, word), count in self._pairs.items():
             self._tags.add(tag)
             if tag in self._deleted or MARK.fullmatch(word):
@@ -235,6 +247,7 @@ def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
     try:
         values = json.loads(text)
         version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))
+        model = TagModel.from_values(values["model"])
         fits = version == _VERSION and isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
         fits &= all(
             tags and all(type(count) is int and count > 0 for count in tags.values()) for tags in counts.values()
@@ -244,4 +257,4 @@ def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
         raise DataError(f"{name} is damaged: it holds no table of tags. Prepare the data again.") from error
     if not fits:
         raise DataError(f"{name} is not a table of tags of version {_VERSION}. Prepare the data again.")
-    return TagTable.of(deleted, counts)
+    return TagTable.of(deleted, counts, model)

@@ -10,6 +10,7 @@ from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
 from t2t_lite.text.linearize import ROOT, linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
+from t2t_lite.text.tree_grammar import TreeGrammar
 from t2t_lite.text.trees import ROOTS, VROOT, normalize, parse
 from t2t_lite.text.vocabulary import Vocabulary
 
@@ -55,6 +56,14 @@ class TreeText(Outputs):
 
     def unknown(self, written: str) -> list[str]:
         return [symbol for symbol in written.split(" ") if symbol and symbol not in self._known]
+
+    def grammar(self) -> TreeGrammar | None:
+        return TreeGrammar.of(self.words)
+
+    def size(self, line: str) -> int:
+        """Returns the number of a line's words."""
+        words = sentence(line)
+        return len(words.split(" ")) if words else 0
 
     def output(self, line: str, written: str) -> tuple[str, bool]:
         """Returns the tree of a model's symbols over the words of a line, and whether they had to be repaired.

@@ -141,7 +141,7 @@ def test_any_symbols_give_the_tree_of_repair(make: Make) -> None:
         ("(NP NN )NP", "a b ?", "(NP (NN a) (XX b) (. ?))"),
         ("(NP NN )NP (VP", "a b", "(TOP (NP (NN a)) (VP (XX b)))"),
         ("(TOP NN )TOP NN", "a b", "(TOP (TOP (NN a)) (NN b))"),
-        (")Q )S (VP )VP", "a ''", "(TOP (XX a) ('' ''))"),
+        (")Q )S (VP )VP", "a ''", "(VP (XX a) ('' ''))"),
         ("NN XX", ", ,", "(TOP (, ,) (, ,))"),
         ("(S NN , NN )S", "a b '", "(S (NN a) (XX b) (NN '))"),  # ' is punctuation or a word's end
     ],

@@ -72,7 +72,9 @@ PRM = [
     b"DELETE_LABEL_FOR_LENGTH -NONE-\nQUOTE_LABEL ''\nEQ_LABEL ADVP PRT\nEQ_WORD a the\n"
 ]
 TAGS = [
-    b'{"version": 1, "deleted": [",", "PU"], "words": {"-": {"HYPH": 19, ",": 5}, "\xe3\x80\x82": {"PU": 2}}}',
+    b'{"version": 2, "deleted": [",", "PU"], "words": {"-": {"HYPH": 19, ",": 5}, "\xe3\x80\x82": {"PU": 2}}, '
+    b'"model": {"first": ["DT"], "words": {"-": {"HYPH": 19}, "cat": {"NN": 3, "VB": 1}}, "endings": {"at": {"NN": 3}}}'
+    b"}",
 ]
 SYMBOLS = [
     b"the cat ( sleeps ) .\n(S (NP DT NN )NP (VP XX XX )VP . )S XX",
@@ -171,6 +173,8 @@ def _tags(data: bytes) -> None:
     table = parse_table(_text(data), "tags.json")
     assert parse_table(table.to_json(), "tags.json") == table
     assert {table.tag(tag, word) for tag in (",", TAG) for word in ("-", "a", "\u3002")}
+    tree, _ = repair(["(S", "NN", ")S"], ["the", "cat"], table=table)
+    assert tree.words == ["the", "cat"]
 
 
 def _symbols(trees: TreeText, data: bytes) -> None:

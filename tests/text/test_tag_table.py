@@ -4,6 +4,7 @@ import itertools
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,12 @@ def learned(pairs: list[tuple[str, str]], deleted: tuple[str, ...] = DELETED) ->
     table = counts.table()
     assert table is not None
     return table
+
+
+def table_text(**changed: Any) -> str:
+    """The text of a tags.json, with some values changed."""
+    values = {"version": 2, "deleted": [","], "words": {}, "model": {"first": [], "words": {}, "endings": {}}}
+    return json.dumps(values | changed)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +132,23 @@ def test_without_a_table_the_old_one_is_used_and_a_line_says_so(
         "",
         "[]",
         "{}",
-        '{"version": 1, "deleted": [","], "words": []}',
-        '{"version": 1, "deleted": [","], "words": {"a": {}}}',
-        '{"version": 1, "deleted": [","], "words": {"a": {"b": "c"}}}',
-        '{"version": 1, "deleted": [","], "words": {"-": {",": 0}}}',
-        '{"version": 1, "deleted": 3, "words": {}}',
-        '{"version": 2, "deleted": [], "words": {}}',
-        '{"version": 1, "deleted": [], "words": {"\\ud800": {"NN": 1}}}',
+        table_text(words=[]),
+        table_text(words={"a": {}}),
+        table_text(words={"a": {"b": "c"}}),
+        table_text(words={"-": {",": 0}}),
+        table_text(deleted=3),
+        table_text(version=1),
+        table_text(words={"\ud800": {"NN": 1}}),
+        table_text(model=None),
+        table_text(model={"first": [], "words": {}}),
+        table_text(model={"first": [1], "words": {}, "endings": {}}),
+        table_text(model={"first": [], "words": {"a b": {"NN": 1}}, "endings": {}}),
+        table_text(model={"first": [], "words": {"": {"NN": 1}}, "endings": {}}),
+        table_text(model={"first": [], "words": {"a": {"NN": 1.5}}, "endings": {}}),
+        table_text(model={"first": [], "words": {"a": {"NN": 10**400}}, "endings": {}}),
+        table_text(model={"first": [], "words": {"a": {"NN": 1}}, "endings": {"a": {"VB": 1}}}),
+        table_text(model={"first": [], "words": {"a": {"NN": 1}}, "endings": {"long": {"NN": 1}}}),
+        table_text(model={"first": [], "words": {f"w{i}": {f"T{i}": 1} for i in range(1500)}, "endings": {}}),
         "[" * 100_000,
     ],
 )
@@ -142,7 +159,7 @@ def test_a_damaged_table(tmp_path: Path, text: str) -> None:
     (tmp_path / "tags.json").write_bytes(b"\xff")
     with pytest.raises(DataError, match=r"tags\.json is damaged"):
         load_table(tmp_path)
-    assert parse_table(json.dumps({"version": 1, "deleted": [], "words": {}}), "x").words == {}
+    assert parse_table(table_text(), "x").words == {}
 
 
 def test_gold_trees_that_would_be_changed_are_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,197 @@
+"""Model of the tags that words have: how likely a word has a tag, by the word itself or by its last letters.
+
+A parser writes tags without words. Where it has lost or doubled one, the model shows which tag belongs to which word
+(tag_alignment.py), and gives a word without a tag its own. Probabilities are kept as whole numbers, so that Python and
+an exported graph find the same alignment.
+
+Legend: R rows, one for each known word and ending, T tags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+TAG = "XX"  # the one symbol for all tags in Vinyals et al. (2015); also the tag of a word about which nothing is known
+Counts = Mapping[str, Mapping[str, int]]  # {word: {tag: how often}}
+
+ENDING = 3  # letters of the longest ending
+UNIT = 8  # costs are in 1/8 of a nat
+SKIP = 8 * UNIT  # what a tag without a word costs, and a word without a tag
+# A word and a tag that do not fit at all cost less than to leave out the tag and give the word another one.
+MOST = 2 * SKIP - 1
+
+_MOST_COSTS = 2**21  # rows x tags
+_MOST_ENDINGS = 0.25  # of the rows
+_MOST_HELD = 200_000  # words to count before the rarest half is dropped
+_OFTEN = 5  # an ending counts a word at most so often: frequent words say little about unknown ones
+_LARGEST = 2**53  # float64 holds all counts up to this one
+
+
+@dataclasses.dataclass(frozen=True)
+class TagModel:
+    """The probabilities of tags, from counts.
+
+    Attributes:
+        words: the tags of each known word.
+        endings: the tags of words by their last letters.
+        first: tags that mostly stand first in their phrases; a word without a tag goes there if it has one of these.
+    """
+
+    words: Counts = dataclasses.field(default_factory=dict, repr=False)
+    endings: Counts = dataclasses.field(default_factory=dict, repr=False)
+    first: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def tags(self) -> list[str]:
+        """By column of `costs`; one more column is for all other tags."""
+        return sorted({tag for tags in self.words.values() for tag in tags})
+
+    @functools.cached_property
+    def rows(self) -> dict[str, int]:
+        """The rows of `costs`: "" is of words about which nothing is known, " ing" of an ending, "cat" of a word."""
+        endings = sorted(self.endings, key=lambda ending: (len(ending), ending))
+        return {key: row for row, key in enumerate(["", *(f" {ending}" for ending in endings), *sorted(self.words)])}
+
+    @functools.cached_property
+    def columns(self) -> dict[str, int]:
+        return {tag: column for column, tag in enumerate(self.tags)}
+
+    @functools.cached_property
+    def costs(self) -> np.ndarray:
+        """uint8 [R, T + 1]: -log P(tag | word) in units, at most MOST."""
+        costs = np.full((len(self.rows), len(self.tags) + 1), MOST, np.uint8)
+        costs[:, :-1] = np.minimum(np.rint(-UNIT * np.log(self._probabilities)), MOST)
+        return costs
+
+    @functools.cached_property
+    def best(self) -> np.ndarray:
+        """int32 [R]: the column of the most likely tag; the one of other tags if nothing was learned."""
+        found = self._probabilities.argmax(1) if self.tags else np.zeros(len(self.rows))
+        return found.astype(np.int32)
+
+    def own(self, word: str) -> str:
+        """Returns the most likely tag of a word; TAG if nothing was learned."""
+        column = int(self.best[self.row(word)])
+        return self.tags[column] if self.tags else TAG
+
+    @functools.cached_property
+    def _probabilities(self) -> np.ndarray:
+        """float64 [R, T]: counts of each row, and one more that is spread as the row for a shorter ending says."""
+        found = np.ones((len(self.rows), len(self.tags)))
+        for tags in self.words.values():
+            for tag, count in tags.items():
+                found[0, self.columns[tag]] += count
+        found[0] /= max(found[0].sum(), 1.0)
+        for size in (*range(1, ENDING + 1), None):
+            level = (
+                [(f" {ending}", tags) for ending, tags in self.endings.items() if len(ending) == size]
+                if size
+                else list(self.words.items())
+            )
+            if level:
+                rows = [self.rows[key] for key, _ in level]
+                found[rows] = found[[self._ending_row(key, (size or ENDING + 1) - 1) for key, _ in level]]
+                places, counts = zip(
+                    *(
+                        ((row, self.columns[tag]), count)
+                        for row, (_, tags) in zip(rows, level, strict=True)
+                        for tag, count in tags.items()
+                    ),
+                    strict=True,
+                )
+                found[tuple(np.transpose(places))] += counts
+                found[rows] /= found[rows].sum(1, keepdims=True)
+        return found
+
+    def row(self, word: str) -> int:
+        """Returns the row of a word: its own, else that of its longest known ending."""
+        found = self.rows.get(word)
+        return self._ending_row(word, ENDING) if found is None else found
+
+    def _ending_row(self, word: str, longest: int) -> int:
+        keys = (f" {word[-size:]}" for size in range(longest, 0, -1))
+        return next((self.rows[key] for key in keys if key in self.rows), 0)
+
+    def column(self, tag: str) -> int:
+        return self.columns.get(tag, len(self.tags))
+
+    def to_values(self) -> dict[str, Any]:
+        """Returns what tags.json holds of it."""
+        return {"first": sorted(self.first), "words": self.words, "endings": self.endings}
+
+    @classmethod
+    def from_values(cls, values: Any) -> TagModel:
+        """Returns the model of `to_values`; ValueError, or another error of a wrong type, if the values are none."""
+        first, words, endings = (values[key] for key in ("first", "words", "endings"))
+        fits = isinstance(first, list) and all(isinstance(tag, str) for tag in first)
+        fits &= all(_are_counts(tags) for counts in (words, endings) for tags in counts.values())
+        fits &= all(0 < len(ending) <= ENDING for ending in endings)
+        fits &= not any(" " in word or not word for word in words)
+        model = cls(words, endings, frozenset(first))
+        fits &= {tag for tags in endings.values() for tag in tags} <= {*model.tags}
+        if not fits or len(model.rows) * len(model.tags) > _MOST_COSTS:
+            raise ValueError("no model of tags")
+        return model
+
+
+def _are_counts(tags: Mapping[str, int]) -> bool:
+    return bool(tags) and all(type(count) is int and 0 < count < _LARGEST for count in tags.values())
+
+
+class TagModelCounts:
+    """Learns a model from training trees as they pass; the number of words in memory is bounded."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, Counter[str]] = defaultdict(Counter)
+        self._neighbours: Counter[tuple[str, str]] = Counter()
+
+    def add_symbols(self, symbols: Sequence[str]) -> None:
+        """Counts which tags stand next to brackets in the symbols of a tree."""
+        self._neighbours.update(itertools.pairwise(symbols))
+
+    def add_pairs(self, pairs: Iterable[tuple[tuple[str, str], int]]) -> None:
+        """Counts ((tag, word), how often)."""
+        for (tag, word), count in pairs:
+            self._words[word][tag] += count
+        if len(self._words) > _MOST_HELD:
+            often = _most_frequent(self._words, _MOST_HELD // 2)
+            self._words = defaultdict(Counter, {word: self._words[word] for word in often})
+
+    def model(self) -> TagModel:
+        """Returns the model of the most frequent words and endings, as many as there is room for."""
+        number_of_tags = len({tag for tags in self._words.values() for tag in tags})
+        room = _MOST_COSTS // max(number_of_tags, 1) - 1
+        endings: dict[str, Counter[str]] = defaultdict(Counter)
+        for word, tags in self._words.items():
+            for ending in {word[-size:] for size in range(1, ENDING + 1)}:
+                endings[ending].update({tag: min(count, _OFTEN) for tag, count in tags.items()})
+        endings = {key: endings[key] for key in _most_frequent(endings, int(room * _MOST_ENDINGS))}
+        words = {key: self._words[key] for key in _most_frequent(self._words, room - len(endings))}
+        known = {tag for tags in words.values() for tag in tags}
+        return TagModel(_sorted(words, known), _sorted(endings, known), self._first(known))
+
+    def _first(self, tags: Collection[str]) -> frozenset[str]:
+        balance: Counter[str] = Counter()
+        for (one, other), count in self._neighbours.items():
+            if one[0] == "(" and other in tags:
+                balance[other] += count
+            elif one in tags and other[0] == ")":
+                balance[one] -= count
+        return frozenset(tag for tag, number in balance.items() if number > 0)
+
+
+def _most_frequent(counts: Mapping[str, Counter[str]], number: int) -> list[str]:
+    return sorted(counts, key=lambda key: (-counts[key].total(), key))[:number]
+
+
+def _sorted(counts: Mapping[str, Counter[str]], known: Collection[str]) -> Counts:
+    """The counts in a fixed order, of the known tags alone."""
+    kept = ((key, {tag: n for tag, n in sorted(tags.items()) if tag in known}) for key, tags in sorted(counts.items()))
+    return {key: tags for key, tags in kept if tags}
