@@ -34,6 +34,8 @@ SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
 VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage")
+# Options that each problem takes besides those of its constructor.
+COMMON_OPTIONS = ("drop_overlap",)
 _MOST_PIECES = 10_000_000
 
 
@@ -57,6 +59,7 @@ class Problem:
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
         bleu_effective_order: whether BLEU leaves out the orders of n-grams that no output is long enough for.
         clean_max_ratio: cleaning's limit on the ratio of words, longer side to shorter side.
+        drop_overlap: whether pairs that are also in dev or test are left out of the training split.
         without_data: why there is nothing to prepare, and what to do instead; "": there are data.
         path_options: the options that name files or folders. Prepared data depend on what is in the files, not on where
             they are.
@@ -83,6 +86,7 @@ class Problem:
     clean_max_ratio: float = 9.0
     bleu_tokenize: str | None = None
     bleu_effective_order: bool = False
+    drop_overlap: bool = False
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
@@ -135,6 +139,11 @@ class Problem:
         By default the arguments that the problem was made with.
         """
         return dict(self.given_options)
+
+    def all_options(self) -> dict[str, Any]:
+        """The constructor's arguments, and the options that each problem takes, where they are given."""
+        common = {name: getattr(self, name) for name in COMMON_OPTIONS}
+        return self.options() | {name: value for name, value in common.items() if value != getattr(type(self), name)}
 
     def settings(self) -> dict[str, Any]:
         """What the prepared data depends on besides text and code; if it changes, the data must be prepared again."""

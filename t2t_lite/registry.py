@@ -29,7 +29,7 @@ from typing import Any, TypeVar, overload
 from t2t_lite import config, tensor2tensor_names
 from t2t_lite.errors import UsageError, check_options
 from t2t_lite.name_table import Registry, snake_case
-from t2t_lite.problem import Problem, check_names, reverse
+from t2t_lite.problem import COMMON_OPTIONS, Problem, check_names, reverse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,6 +107,7 @@ def problem(name: str, **options: Any) -> Problem:
     check_names(cls)
     given = {key: value for key, value in options.items() if value is not None}
     known, others = options_of(cls)
+    common = {key: given.pop(key) for key in COMMON_OPTIONS if key in given and key not in known}
     if not others:
         check_options(f"The problem {name!r}", given, known)
     for key, parameter in known.items():
@@ -114,6 +115,8 @@ def problem(name: str, **options: Any) -> Problem:
             raise UsageError(f"The problem {name!r} needs --{key}.")
     made = cls(**given)
     made.given_options = given
+    for key, value in common.items():
+        setattr(made, key, value)
     return made
 
 

@@ -155,7 +155,7 @@ class Runs:
         args, folder = self._args, str(self._folder / "budget")  # paths start here; nothing is written there
         spec = RunSpec(
             problem=args.problem,
-            options=problem_flags.problem_from(args).options(),
+            options=problem_flags.problem_from(args).all_options(),
             data_dir=relative_data_dir(args.data_dir or str(self._folder / "data"), folder),
             usr_dir=absolute(args.usr_dir),
             hparams_set=entry.hparams_set,

@@ -82,11 +82,17 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _print_split(name: str, facts: dict[str, Any], kind: str) -> None:
+    from t2t_lite.data.overlap import overlap_line
+
     dropped = {"with an empty side": facts["dropped"], **facts.get("left_out", {})}
     listed = ", ".join(f"{count:,} {what}" for what, count in dropped.items() if count)
     left_out = f" ({listed} left out)" if listed else ""
     ids = " + ".join(f"{facts[side]['ids']:,}" for side in ("source", "target"))
     print(f"{name}: {facts['pairs']:,} {kind}{left_out}, {ids} pieces")
+    if "overlapping" in facts:
+        print(f"  --drop_overlap left out {facts['overlapping']:,} {kind} that are also in dev or test")
+    if line := overlap_line(name, facts.get("in_train"), facts["pairs"]):
+        print(f"  {line}")
     if "cleaned" in facts:
         counts = ", ".join(f"{reason} {count:,}" for reason, count in facts["cleaned"].items())
         print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs: {counts}")

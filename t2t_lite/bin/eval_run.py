@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli, eval_scores, eval_trees, problem_metric, run_scores
@@ -29,6 +30,7 @@ def score_run(args: argparse.Namespace) -> int:
     parameters = eval_trees.parameters(args, metrics[0])
     cli.load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
+    from t2t_lite.data.overlap import overlap_line
     from t2t_lite.metrics.score import scored
     from t2t_lite.training.evaluate import Evaluator
 
@@ -43,6 +45,8 @@ def score_run(args: argparse.Namespace) -> int:
     )
     store = run.store()
     split = args.split or ("test" if "test" in store.splits() else "dev")
+    if line := overlap_line(split, store.in_train(split), len(store.split(split))):
+        print(line, file=sys.stderr)
     found = Evaluator(run.model, store, run.translator, metrics[0])(split)
     facts = {"checkpoint": run.checkpoint, "split": split, "loss": found.loss, "perplexity": found.perplexity}
     if trees:

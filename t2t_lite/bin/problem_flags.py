@@ -12,7 +12,8 @@ from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 
 _PROBLEM_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
-    *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize bleu_effective_order dev_lines".split()),
+    *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize bleu_effective_order".split()),
+    *("dev_lines drop_overlap".split()),
 )
 
 
@@ -102,6 +103,12 @@ def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--clean_max_words", type=cli.positive, metavar="N", help="of --clean; default: 250")
     group.add_argument("--clean_max_ratio", type=float, metavar="R", help="of --clean; default: 9")
+    group.add_argument(
+        "--drop_overlap",
+        action="store_true",
+        default=None,
+        help="leave out training pairs that are also in dev or test, source and target",
+    )
 
 
 def _add_file_flags(group: argparse._ArgumentGroup) -> None:

@@ -26,6 +26,7 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
 
     problem = run.spec.make_problem()
     path = Path(run.checkpoint)
+    splits = _splits(run)
     return model_card(
         run.translator,
         problem,
@@ -35,7 +36,8 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
         checkpoint=f"{path.parent.name}/{path.name}",
         step=run.step,
         scores=_scores(run, problem),
-        pairs=_pairs(run),
+        pairs={split: facts["pairs"] for split, facts in splits.items()},
+        in_train={split: facts["in_train"] for split, facts in splits.items() if "in_train" in facts},
         imported=origin(run.output_dir),
     )
 
@@ -81,14 +83,16 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     ]
 
 
-def _pairs(run: OpenRun) -> dict[str, int]:
+def _splits(run: OpenRun) -> dict[str, dict[str, Any]]:
+    """What the manifest of the data that the run was trained on says about the splits; empty where it is not there."""
     try:
         store = run.store()
     except (DataError, OSError):  # a run can be exported without its data, or with a folder that cannot be read
         return {}
     if run.spec.data_sha256 not in (None, store.checksum):  # prepared again since, and the run was not trained on them
         return {}
-    return {split: facts["pairs"] for split, facts in store.manifest["splits"].items()}
+    splits: dict[str, dict[str, Any]] = store.manifest["splits"]
+    return splits
 
 
 _SHARED = ("made_by", "date", "problem", "vocabularies", "trees", "versions", "batching", "licence")

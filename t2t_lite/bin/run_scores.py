@@ -40,6 +40,7 @@ def save_scores(
             new,
             run.translator.settings,
             store.checksum,
+            store.in_train(split),
         )
     except OSError as error:  # the run may be somebody else's
         print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)

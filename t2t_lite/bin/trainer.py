@@ -183,7 +183,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
         recipe = recipe_flags.recipe(args, problem.default_hparams)
         new = RunSpec(
             problem=args.problem,
-            options=problem.options(),
+            options=problem.all_options(),
             data_dir=relative_data_dir(args.data_dir, args.output_dir or "."),
             usr_dir=absolute(args.usr_dir),
             hparams_set=recipe.hparams_set,
@@ -237,11 +237,16 @@ def _finish(args: argparse.Namespace, trainer: Trainer) -> int:
 
 
 def _score(args: argparse.Namespace, trainer: Trainer) -> None:
+    from t2t_lite.data.overlap import overlap_line
+
     path, split, scores = trainer.finish()
     sources, _ = trainer.store.text(split)
     for source, hypothesis, reference in list(zip(sources, scores.hypotheses, scores.references, strict=True))[:_SHOWN]:
         print(f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})"))
-    print(f"\n{split} set, weights {path}:\n{scores.score.format()}\n")
+    print(f"\n{split} set, weights {path}:\n{scores.score.format()}")
+    store = trainer.store
+    seen = overlap_line(split, store.in_train(split), len(store.split(split)))
+    print(f"{seen}\n" if seen else "")
     rows: list[tuple[str, Any]] = [
         ("translations", trainer.output_dir / f"{split}.hyp.txt"),
         ("scores", trainer.output_dir / f"{split}.scores.json"),

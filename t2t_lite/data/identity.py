@@ -53,6 +53,8 @@ def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[s
     languages = (problem.source_language, problem.target_language)
     if problem.clean and languages[0] != languages[1] and one_language(*languages):
         settings["copies"] = "kept"  # before, they were left out
+    if problem.drop_overlap:
+        settings["drop_overlap"] = True
     if vocabularies is None:
         return settings
     options = {name: value for name, value in settings.get("options", {}).items() if name not in VOCABULARY_OPTIONS}
@@ -230,7 +232,8 @@ def _text_changes(store: Store, problem: Problem, progress: OnPairs) -> list[str
         facts = splits[split]
         text = text_checksum(reported(read_pairs(problem, split), progress, f"comparing {split}"))
         if text.hexdigest() != facts.get("text_sha256"):
-            count = facts["pairs"] + facts["dropped"] + sum(facts.get("cleaned", {}).values())
+            left_out = facts["dropped"] + facts.get("overlapping", 0) + sum(facts.get("cleaned", {}).values())
+            count = facts["pairs"] + left_out
             now = f"it had {count:,} pairs and has {text.count:,}" if text.count != count else "it holds other text"
             changes.append(f"  {split}: {now}")
     return changes

@@ -15,6 +15,7 @@ from t2t_lite.data import given_vocabulary, identity
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.origin import find_origin, to_json
+from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.samples import OnPairs, TrainingText, read_pairs, reported, text_checksum
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
@@ -156,7 +157,8 @@ def _write(
     small = {split: list(read_pairs(problem, split)) for split in splits if split != "train"}
     for split, pairs in small.items():
         _write_text(split, pairs, writer)
-    train = TrainingText(problem, verdicts, progress)
+    overlap = Overlap(small)
+    train = TrainingText(problem, verdicts, progress, overlap if problem.drop_overlap else None)
     vocabularies = _train_vocabularies(problem, train, progress) if given is None else given
     files = by_file(*vocabularies, names=("vocabulary", *SIDES))
     for name, vocabulary in files.items():
@@ -165,7 +167,7 @@ def _write(
     learner, normalised = problem.codec.learner(), given_vocabulary.NormalisedText(given)
     of_sentencepiece = isinstance(vocabularies[0], Vocabulary), isinstance(vocabularies[1], Vocabulary)
     for split in splits:
-        text = small[split] if split in small else normalised.watch(learner.watch(train.read()))
+        text = small[split] if split in small else normalised.watch(learner.watch(overlap.watch(train.read())))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
@@ -174,6 +176,11 @@ def _write(
         else:
             facts[split] |= {"text": False, **train.facts()}
             train.say_marks(of_sentencepiece)
+    for split, pairs in small.items():
+        facts[split]["in_train"] = in_train = overlap.facts(split)
+        if line := overlap_line(split, in_train, len(pairs)):
+            hint = " --drop_overlap leaves such pairs out of train." if in_train["pairs"] else ""
+            _log.warning("%s%s", line, hint)
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
         normalised.say()

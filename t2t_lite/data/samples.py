@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from t2t_lite.data.cleaning import Cleaner
 from t2t_lite.data.encode import Pair
+from t2t_lite.data.overlap import Overlap
 from t2t_lite.errors import DataError
 from t2t_lite.problem import Problem
 
@@ -85,11 +86,17 @@ def text_checksum(pairs: Iterator[Pair] | list[Pair]) -> TextChecksum:
 
 
 class TrainingText:
-    """The training pairs that are used: those with text on both sides, cleaned if the problem asks for that."""
+    """The training pairs that are used: those with text on both sides, cleaned if the problem asks for that.
 
-    def __init__(self, problem: Problem, verdicts: IO[bytes], progress: OnPairs) -> None:
-        self._problem = problem
-        self._empty = 0
+    Args:
+        overlap: the pairs of dev and test, which are left out; None: they stay.
+    """
+
+    def __init__(
+        self, problem: Problem, verdicts: IO[bytes], progress: OnPairs, overlap: Overlap | None = None
+    ) -> None:
+        self._problem, self._overlap = problem, overlap
+        self._empty = self._overlapping = 0
         self._marked: Counter[tuple[bool, bool]] = Counter()  # pairs by whether source and target hold the mark
         self._checksum = TextChecksum()
         self._cleaner: Cleaner | None = None
@@ -139,14 +146,17 @@ class TrainingText:
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why. Call it after all were read."""
         cleaned = {} if self._cleaner is None else {"cleaned": self._cleaner.counts}
-        return {"dropped": self._empty, **cleaned, "text_sha256": self._checksum.hexdigest()}
+        overlapping = {} if self._overlap is None else {"overlapping": self._overlapping}
+        return {"dropped": self._empty, **overlapping, **cleaned, "text_sha256": self._checksum.hexdigest()}
 
     def _with_text(self) -> Iterator[Pair]:
-        self._empty, self._marked, self._checksum = 0, Counter(), TextChecksum()
+        self._empty, self._overlapping, self._marked, self._checksum = 0, 0, Counter(), TextChecksum()
         for pair in read_pairs(self._problem, "train"):
             self._checksum.add(pair)
             self._marked[_SPACE_MARK in pair[0], _SPACE_MARK in pair[1]] += 1
-            if pair[0].strip() and pair[1].strip():
-                yield pair
-            else:
+            if not (pair[0].strip() and pair[1].strip()):
                 self._empty += 1
+            elif self._overlap is not None and pair in self._overlap:
+                self._overlapping += 1
+            else:
+                yield pair

@@ -146,6 +146,11 @@ class Store:
             self._texts[name] = sources, targets
         return self._texts[name]
 
+    def in_train(self, name: str) -> dict[str, int] | None:
+        """How many pairs and sources of dev or test are also in train (overlap.py); None: not known."""
+        found: dict[str, int] | None = self._facts(name).get("in_train")
+        return found
+
     def verify(self) -> None:
         """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""
         for name in self.manifest["files"]:
@@ -248,8 +253,9 @@ def _check_form(manifest: dict[str, Any]) -> None:
     fits &= isinstance(manifest["settings"].get("options", {}), dict)
     for name, facts in splits.items():
         fits &= type(facts["pairs"]) is type(facts["dropped"]) is int and type(facts["text"]) is bool
-        fits &= facts["pairs"] > 0
-        for counts in ("cleaned", "left_out"):
+        fits &= facts["pairs"] > 0 and type(facts.get("overlapping", 0)) is int
+        fits &= facts.get("in_train", {}).keys() in (set(), {"pairs", "sources"})
+        for counts in ("cleaned", "left_out", "in_train"):
             fits &= all(type(count) is int for count in facts.get(counts, {}).values())
         for side in SIDES:
             width = {"<u2": 2, "<u4": 4}[facts[side]["dtype"]]

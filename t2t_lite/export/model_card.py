@@ -53,6 +53,7 @@ def model_card(
     step: int,
     scores: Sequence[Mapping[str, Any]],
     pairs: Mapping[str, int],
+    in_train: Mapping[str, Mapping[str, int]],
     imported: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the card, JSON-ready.
@@ -64,6 +65,7 @@ def model_card(
         scores: of exactly these weights, each with its split, metric, value and signature (None: not known); empty
             where there are none.
         pairs: sentence pairs by split; empty where the data that the run was trained on are not there.
+        in_train: how many pairs and sources of a split are also in train, by split, as far as is known.
         imported: the origin of a model that was imported, JSON-ready.
     """
     int8 = int8_matrices(translator.model).values()
@@ -82,7 +84,11 @@ def model_card(
         "scores": list(scores),
         **({} if scores else {"scores_note": _NO_DATA if problem.without_data else _NOT_SCORED}),
         **({"imported": dict(imported)} if imported else {}),
-        "training_data": {"options": _without_folders(problem.options()), "pairs": dict(pairs)},
+        "training_data": {
+            "options": _without_folders(problem.all_options()),
+            "pairs": dict(pairs),
+            "in_train": dict(in_train),
+        },
         "vocabularies": {
             side: {"pieces": vocabulary.size, "sha256": vocabulary.checksum}
             for side, vocabulary in (("source", translator.source_vocabulary), ("target", translator.target_vocabulary))

@@ -1,11 +1,13 @@
 """test.scores.json and dev.scores.json: the newest scores of a split, with the weights they belong to.
 
 {"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
-"weights": {"path", "step", "checksum"}, "decoding": {...}, "data_sha256", "hypotheses", "date", "version"}
+"weights": {"path", "step", "checksum"}, "decoding": {...}, "data_sha256", "in_train": {"pairs", "sources"},
+"hypotheses", "date", "version"}
 
 loss and perplexity are those of the split. dev_loss is that of the same weights in the same precision, or null if it is
 not known. The weights' path is relative to the run's folder. data_sha256 is the checksum of the prepared data; files of
-earlier versions lack it, and count as of the run's own data. hypotheses names the file with the scored translations;
+earlier versions lack it, and count as of the run's own data. in_train is how many pairs and sources of the split are
+also in train; null: not known. hypotheses names the file with the scored translations;
 null: no file has them.
 """
 
@@ -37,6 +39,7 @@ def write_scores(
     scores: Sequence[Mapping[str, Any]],
     decoding: Mapping[str, Any],
     data: str,
+    in_train: Mapping[str, int] | None,
 ) -> Path:
     """Writes SPLIT.scores.json in place of the one before, and returns its path.
 
@@ -47,6 +50,7 @@ def write_scores(
         scores: as `Score.as_dict` makes them.
         decoding: the search's settings, as `Translator.settings`.
         data: checksum of the prepared data.
+        in_train: as `Store.in_train`.
     """
     folder, weights = Path(output_dir), describe_weights(checkpoint)
     text = "".join(f"{line}\n" for line in hypotheses)
@@ -60,6 +64,7 @@ def write_scores(
         "weights": weights,
         "decoding": dict(decoding),
         "data_sha256": data,
+        "in_train": in_train,
         "hypotheses": file.name if file.is_file() and file.read_bytes() == text.encode("utf-8") else None,
         "date": utc(),
         "version": local_version(),

@@ -280,8 +280,8 @@ class Trainer:
 
     def _keep_scores(self, split: str, path: str, scores: Scores) -> None:
         old, settings = read_scores(self.output_dir, split), self._translator.settings
-        found, data = [scores.score.as_dict()], self.store.checksum
-        file = write_scores(self.output_dir, split, path, scores.hypotheses, scores.loss, found, settings, data)
+        found, data = [scores.score.as_dict()], (self.store.checksum, self.store.in_train(split))
+        file = write_scores(self.output_dir, split, path, scores.hypotheses, scores.loss, found, settings, *data)
         if old is not None and old["weights"] != describe_weights(path):
             self._say(f"{file} held the scores of other weights until now: {summary(old)}.")
 

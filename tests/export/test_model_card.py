@@ -11,10 +11,10 @@ def test_folders_are_named_without_their_paths(exported: Exported, tmp_path: Pat
     given = f"{tmp_path}/genuine:2,{tmp_path}/back"
     problem = registry.problem("text2text", source_dir=given, languages="en-de")
     of_run = {"model": "transformer", "hparams_set": "tiny", "checkpoint": "averaged/model-1", "step": 1}
-    card = model_card(exported.translator, problem, EXPORTED, **of_run, scores=[], pairs={})
+    card = model_card(exported.translator, problem, EXPORTED, **of_run, scores=[], pairs={}, in_train={})
     assert problem.options()["source_dir"] == given
     assert card["training_data"]["options"]["source_dir"] == "genuine:2,back"
     (tmp_path / "en,de").mkdir()
     problem = registry.problem("text2text", source_dir=f"{tmp_path}/en,de", languages="en-de")
-    card = model_card(exported.translator, problem, EXPORTED, **of_run, scores=[], pairs={})
+    card = model_card(exported.translator, problem, EXPORTED, **of_run, scores=[], pairs={}, in_train={})
     assert card["training_data"]["options"]["source_dir"] == "en,de"

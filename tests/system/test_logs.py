@@ -124,7 +124,7 @@ def test_scores_are_kept_with_the_weights_they_are_of(run: Run, copy: Path) -> N
     assert again["scores"][:1] == first["scores"]
     assert (again["loss"], again["perplexity"]) == pytest.approx((found["loss"], found["perplexity"]))
     assert again["loss"] == pytest.approx(first["loss"], rel=1e-6)
-    same = ("split", "weights", "decoding", "hypotheses", "dev_loss", "version")
+    same = ("split", "weights", "decoding", "hypotheses", "dev_loss", "version", "in_train")
     assert {name: again[name] for name in same} == {name: first[name] for name in same}
     assert re.fullmatch(
         rf"{copy}/test\.scores\.json holds these scores now, in place of those of {default_weights(copy)} "
@@ -152,6 +152,9 @@ def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run:
         ("dev", "bleu", row["dev_bleu"], f"best/model-{best}"),
     ]
     assert "scores_note" not in shown
+    assert shown["training_data"]["in_train"].keys() == {"dev", "test"}
+    assert shown["training_data"]["in_train"]["test"] == record["in_train"]
+    assert record["in_train"].keys() == {"pairs", "sources"}
     dev = _json(copy / "dev.scores.json")
     shown = [(s["split"], s["value"], s["weights"]) for s in card("--checkpoint=averaged")["scores"]]
     chosen = default_weights(copy)
