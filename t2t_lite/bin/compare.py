@@ -88,6 +88,7 @@ def _run(args: argparse.Namespace) -> int:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
     _check(args)
     cli.load_tensorflow()
+    from t2t_lite.bin.compare_formats import csv_table, latex_table
     from t2t_lite.bin.compare_picture import Point, svg
     from t2t_lite.bin.compare_runs import Runs
     from t2t_lite.bin.compare_table import measure, table
@@ -110,7 +111,9 @@ def _run(args: argparse.Namespace) -> int:
     output.write_file(str(folder / "table.svg"), svg(points, rows[0].scores[0].name).encode())
     text = table(rows, f"{args.problem}, {rows[0].split} set")
     output.write_file(str(folder / "table.txt"), text.encode())
-    print(f"\n{text}\ntable = {folder / 'table.json'}\npicture = {folder / 'table.svg'}")
+    output.write_file(str(folder / "table.csv"), csv_table(rows).encode())
+    output.write_file(str(folder / "table.tex"), latex_table(rows).encode())
+    print(f"\n{text}\ntable = {folder / 'table.json'}, .csv and .tex\npicture = {folder / 'table.svg'}")
     return 0
 
 

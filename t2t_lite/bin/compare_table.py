@@ -130,30 +130,47 @@ def _measured(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Meas
 
 
 def table(rows: Sequence[Row], title: str) -> str:
-    """The rows as lines of columns; * marks scores that differ from the first one's with p < 0.05."""
-    score = rows[0].scores[0]
-    seeds, tested = max(len(row.scores) for row in rows), any(row.p_value is not None for row in rows)
-    head = (
-        *("", score.name, *(["+-"] if seeds > 1 else []), *(["p"] if tested else [])),
-        *(f"dev {score.name}", "dev loss", "parameters"),
-        *("updates", "FLOPs", "tokens/s", "sent/s", "MiB"),
-    )
-    cells = [head, *(_cells(row, seeds, tested) for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
+    """The rows as lines of columns, and what they mean."""
+    cells = grid(rows)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         f"{line[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))
         for line in cells
     ]
+    return "\n".join([title, *(line.rstrip() for line in lines), *notes(rows), ""])
+
+
+def grid(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """The head and the cells of each row; * marks scores that differ from the first one's with p < 0.05."""
+    name, seeds, tested = rows[0].scores[0].name, _seeds(rows), _tested(rows)
+    head = (
+        *("", name, *(["+-"] if seeds > 1 else []), *(["p"] if tested else [])),
+        *(f"dev {name}", "dev loss", "parameters"),
+        *("updates", "FLOPs", "tokens/s", "sent/s", "MiB"),
+    )
+    return [head, *(_cells(row, seeds, tested) for row in rows)]
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """What the columns mean, and how the scores and the budget were computed."""
+    score, seeds, tested = rows[0].scores[0], _seeds(rows), _tested(rows)
     several = [f"{score.name}, dev: means over {seeds} seeds; +-: standard deviation; *N: an ensemble, scored once"]
-    notes = (
+    return [
         f"{score.name}|{score.signature}",
         f"budget: {_budget(rows)}",
         *(several if seeds > 1 else []),
         *([f"p: paired bootstrap against {rows[0].name}, {RESAMPLES:,} resamples; * below 0.05"] if tested else []),
         "FLOPs: of the updates that were made, on real tokens; of one training, or of all members of an ensemble",
         "tokens/s: of training; sent/s: of the search; on this machine. MiB: peak of the training process",
-    )
-    return "\n".join([title, *(line.rstrip() for line in lines), *notes, ""])
+    ]
+
+
+def _seeds(rows: Sequence[Row]) -> int:
+    return max(len(row.scores) for row in rows)
+
+
+def _tested(rows: Sequence[Row]) -> bool:
+    return any(row.p_value is not None for row in rows)
 
 
 def _budget(rows: Sequence[Row]) -> str:

@@ -180,7 +180,7 @@ def _write(
         facts[split]["in_train"] = in_train = overlap.facts(split)
         if line := overlap_line(split, in_train, len(pairs)):
             hint = " --drop_overlap leaves such pairs out of train." if in_train["pairs"] else ""
-            _log.warning("%s%s", line, hint)
+            _log.info("%s%s", line, hint)
     if given is not None:
         given_vocabulary.check_coverage(problem, facts)
         normalised.say()

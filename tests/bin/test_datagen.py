@@ -35,7 +35,9 @@ def test_prepares_and_tells_what_is_there(corpus: Path, capsys: pytest.CaptureFi
     assert "train: 50 pairs (1 with an empty side left out), " in out
     assert "dev: 5 pairs, " in out
     assert "test" not in out.partition("train:")[2]
-    assert err == ""  # no progress bar without a terminal
+    assert "  dev: 5 of 5 pairs (100.0%) and 5 sources are also in train.\n" in out
+    [warning] = err.splitlines()  # no progress bar without a terminal
+    assert warning.startswith("warning: 0% of the lines in the text of dev have 4 tokens or more: BLEU counts")
 
 
 def test_errors_are_prose_with_a_status(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

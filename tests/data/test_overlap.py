@@ -54,6 +54,7 @@ def _problem(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **options
 def test_what_is_also_in_train_is_counted_and_left_out_if_asked_for(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     problem = _problem(name, tmp_path, monkeypatch)
     counted = prepare(problem, tmp_path / "data", num_workers=1)
     of_test = {"pairs": 4, "sources": 4 if name == "own_rev" else 5}
@@ -106,12 +107,11 @@ def test_trees_that_are_in_train_too(tmp_path: Path) -> None:
         assert len(store.split("train")) == 40 - 2 * bool(drop)
 
 
-def test_cleaned_pairs_are_not_in_train(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_cleaned_pairs_are_not_in_train(tmp_path: Path) -> None:
     problem = Own()
     problem.clean, problem.clean_max_words = True, 4  # all of train but none of it is shorter
     problem.samples = lambda split: iter(SPLITS[split] + [("a b", "c d")] * (split != "dev"))  # type: ignore[method-assign]
-    with caplog.at_level(logging.INFO):
-        store = prepare(problem, tmp_path, num_workers=1)
+    store = prepare(problem, tmp_path, num_workers=1)
     assert store.in_train("test") == {"pairs": 1, "sources": 1}
     assert store.in_train("dev") == {"pairs": 0, "sources": 0}
 
