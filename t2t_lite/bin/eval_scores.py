@@ -72,13 +72,13 @@ def warn_of_text(
 
     names = "the references", "the translations"
     prepared = {name: PreparedText(lines) for name, lines in zip(names, (references, hypotheses), strict=True)}
-    found = prepared_warnings(prepared)
+    _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
+    found = prepared_warnings(prepared, tokenised=tokenize == "none")
     if args.metric == "ter":
         found.append(bleu.ter_note(language, references))
     if args.metric == "bleu_paper":
         found += reference_warnings("bleu_paper", language, None, references, "the text of the references")
     if args.metric in ("bleu", "all"):
-        _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
         order = args.effective_order or effective_order
         if not found:  # one warning about how the text was prepared
             texts = {"the text of the references": references, "the text of the translations": hypotheses}

@@ -30,6 +30,7 @@ class Mark:
 
 
 _PIECES = "scores are of pieces, not of words"
+_TOKENS = "scores are of tokenised text, and do not compare with those of plain text"
 MARKS = (
     Mark(
         ("@@",),
@@ -51,7 +52,7 @@ MARKS = (
         # and "Find &amp; Replace".
         re.compile(r"(?<!\S)(?:\w*(?:&apos;)+|(?:&apos;)+\w*|&(?:quot|#124|#91|#93);|@[-/,.]@)(?!\S)"),
         "are escaped by Moses' tokeniser (&apos; &quot; @-@)",
-        "scores are of tokenised text, and do not compare with those of plain text",
+        _TOKENS,
         "sacremoses -l LANGUAGE detokenize",
     ),
 )
@@ -83,16 +84,17 @@ class PreparedText:
         return [mark for mark in MARKS if self.share(mark) >= _LEAST]
 
 
-def prepared_warnings(texts: Mapping[str, PreparedText]) -> list[str]:
+def prepared_warnings(texts: Mapping[str, PreparedText], *, tokenised: bool = False) -> list[str]:
     """Returns a warning for each mark that one of the texts has, with its share in each of these.
 
     Args:
         texts: by their names in the warning, such as "the references".
+        tokenised: the text is meant to be tokenised, perhaps by Moses.
     """
     return [
         _warning(mark, {name: text.share(mark) for name, text in texts.items() if mark in text.marks})
         for mark in MARKS
-        if any(mark in text.marks for text in texts.values())
+        if any(mark in text.marks for text in texts.values()) and not (tokenised and mark.effect is _TOKENS)
     ]
 
 

@@ -41,3 +41,9 @@ def test_a_warning_names_each_text_with_its_share() -> None:
     texts = {"the translations": PreparedText(["a b@@ c d"] * 2), "the references": PreparedText(["a@@ b c d"] * 2)}
     [warning] = prepared_warnings(texts)
     assert "25% of the words of the translations and 25% of the words of the references end in @@" in warning
+
+
+def test_escapes_are_no_news_in_text_that_is_meant_to_be_tokenised() -> None:
+    moses, cut = PreparedText(["he doesn &apos;t know ."]), PreparedText(["he does@@ n't know ."])
+    assert prepared_warnings({"dev": moses}, tokenised=True) == []
+    assert len(prepared_warnings({"dev": cut}, tokenised=True)) == 1
