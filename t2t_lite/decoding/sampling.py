@@ -21,6 +21,11 @@ from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from t2t_lite.ops.replaced import LOCK
 from t2t_lite.samplers.base import Sampler
 
+# Samples that share a row of the search. In a row each sees the KV cache's slots of all, so that time would grow with
+# the square of their number; a row of few would multiply with few rows at once.
+_GROUP = 16
+_AT_ONCE = 512  # samples drawn at the same time, if no more than a group of each sentence: this bounds the memory
+
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
@@ -82,7 +87,9 @@ def sample(
 class _Sampling(Search):
     """One call of `sample`.
 
-    It adds "key" [B] to `fixed`, and to `beams` the log-probabilities "logp" [B, K] and whether a sample has "ended".
+    A row of the search is a group of a sentence's samples. `fixed` also has the sentence's "key" [B] and "numbers"
+    [B, K], each sample's place among all of the sentence. `beams` also has the log-probabilities "logp" [B, K] and
+    whether a sample has "ended". Here B counts rows, and K is the size of a group.
     """
 
     def __init__(
@@ -94,16 +101,53 @@ class _Sampling(Search):
         extra_length: int,
         constraint: Constraint | None,
     ) -> None:
-        super().__init__(model, source, num_samples, extra_length, constraint)
-        self.sampler = sampling.sampler
+        self.num_groups = -(-num_samples // _GROUP)
+        super().__init__(model, source, -(-num_samples // self.num_groups), extra_length, constraint)
+        self.sampler, self.num_samples = sampling.sampler, num_samples
         self.fixed["key"] = sentence_keys(source, sampling.seed)
-        self.beams |= {"logp": tf.zeros(self.shape[:2]), "ended": tf.zeros(self.shape[:2], tf.bool)}
+
+    def run(self) -> tuple[Any, Any]:
+        """Draws some groups of every sentence, then the next ones."""
+        sentences, size, longest = self.shape
+        at_once = tf.clip_by_value(_AT_ONCE // tf.maximum(sentences * size, 1), 1, self.num_groups)
+
+        def draw(first: Any, ids: Any, logp: Any) -> tuple[Any, Any, Any]:
+            new_ids, new_logp = self._groups(first, at_once)
+            new_ids = tf.reshape(new_ids, [sentences, at_once * size, longest])
+            new_logp = tf.reshape(new_logp, [sentences, at_once * size])
+            return first + at_once, tf.concat([ids, new_ids], 1), tf.concat([logp, new_logp], 1)
+
+        nothing = tf.constant(0), tf.zeros([sentences, 0, longest], tf.int32), tf.zeros([sentences, 0])
+        _, ids, logp = tf.while_loop(
+            lambda first, *_: first < self.num_groups,
+            draw,
+            nothing,
+            shape_invariants=tuple(tf.TensorShape([None] * len(value.shape)) for value in nothing),
+            parallel_iterations=1,
+        )
+        ids, logp = ids[:, : self.num_samples], logp[:, : self.num_samples]
+        return tf.ensure_shape(ids, [None, self.num_samples, None]), tf.ensure_shape(logp, [None, self.num_samples])
+
+    def _groups(self, first: Any, number: Any) -> tuple[Any, Any]:
+        """Draws groups `first` to `first` + `number` - 1 of each sentence; a row of the result is a group."""
+        sentences, size, longest = self.shape
+
+        def repeated(value: Any) -> Any:
+            return tf.repeat(value, number, 0) if len(value.shape) else value  # all but scalars
+
+        fixed, beams = tf.nest.map_structure(repeated, (self.fixed, self.beams))
+        rows = sentences * number
+        groups = first + tf.tile(tf.range(number), [sentences])
+        fixed |= {"rows": tf.range(rows), "numbers": groups[:, None] * size + tf.range(size)}
+        ended = fixed["numbers"] >= self.num_samples  # the last group has room for more
+        beams |= {"logp": tf.zeros([rows, size]), "ended": ended, "done": tf.reduce_all(ended, 1)}
+        return self._searched(fixed, beams, (tf.zeros([rows, size, longest], tf.int32), tf.zeros([rows, size])))
 
     def _step(self, fixed: State, beams: State) -> State:
         index, ended = beams["index"], beams["ended"] | beams["done"][:, None]
         logits, state = self._logits(fixed, beams)
         rows = tf.reshape(self._permitted(fixed, beams, logits), [-1, logits.shape[-1]])
-        points = uniform(fixed["key"], self.beam_size, index)
+        points = uniform(fixed["key"], fixed["numbers"], index)
         symbols = tf.reshape(drawn(self.sampler, rows, tf.reshape(points, [-1])), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
         logp = tf.where(ended, 0.0, logp)
@@ -148,10 +192,12 @@ def sentence_keys(source: Any, seed: Any) -> Any:
     return _mixed(of_symbols + _mixed(seed))
 
 
-def uniform(keys: Any, num_samples: int, index: Any) -> Any:
-    """Returns float64 [B, K] in [0, 1), uniform, a different number for each key, sample and step."""
-    samples = tf.range(num_samples, dtype=tf.int32)
-    bits = _mixed(_mixed(keys[:, None] + tf.cast(samples, tf.uint64)) + tf.cast(index, tf.uint64))
+def uniform(keys: Any, numbers: Any, index: Any) -> Any:
+    """Returns float64 [B, K] in [0, 1), uniform: of the samples with these `numbers` int32 [B, K], at step `index`.
+
+    It is a different one for each key [B], number and step.
+    """
+    bits = _mixed(_mixed(keys[:, None] + tf.cast(numbers, tf.uint64)) + tf.cast(index, tf.uint64))
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(12, tf.uint64)), tf.float64) * 2.0**-52
 
 

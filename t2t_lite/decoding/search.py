@@ -68,7 +68,10 @@ class Search(abc.ABC):
 
     def run(self) -> tuple[Any, Any]:
         """Returns what `_ranked` gives for each sentence when it is done."""
-        state = (self.fixed, self.beams, self.result)
+        return self._searched(self.fixed, self.beams, self.result)
+
+    def _searched(self, *state: Any) -> tuple[Any, Any]:
+        """As `run`, from a given `fixed`, `beams` and empty result."""
         final = tf.while_loop(
             lambda _, beams, __: tf.reduce_any(~beams["done"]),
             self._block,

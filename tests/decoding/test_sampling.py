@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.decoding import sampling
 from t2t_lite.decoding.sampling import Sampling, sample, seed_variable, sentence_keys, uniform
 from t2t_lite.decoding.score import log_probs
 from t2t_lite.errors import UsageError
@@ -105,6 +106,21 @@ def test_a_sentence_has_its_samples_whatever_is_beside_it(model: Transformer) ->
     assert not set(found) & {output for row in again for output in hypotheses(row) if len(output) > 3}
 
 
+def test_many_samples_are_drawn_in_groups(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a group each sample sees the KV cache's slots of all, so a group of all takes the square of their number."""
+    number, sizes = 68, []  # five groups, the last of which has two places too many
+    start = model.start
+    monkeypatch.setattr(model, "start", lambda memory, size, steps: (sizes.append(size), start(memory, size, steps))[1])
+    monkeypatch.setattr(sampling, "_AT_ONCE", 300)  # two groups of each sentence, and so a sixth group that is empty
+    ids, scores = _samples(model, SOURCES, number)
+    monkeypatch.setattr(sampling, "_GROUP", number)
+    wanted, totals = _samples(model, SOURCES, number)
+    assert sizes == [14, number]
+    np.testing.assert_array_equal(ids, wanted)
+    np.testing.assert_allclose(scores, totals, rtol=1e-5)
+    assert len(set(hypotheses(ids[0]))) > 0.9 * number
+
+
 def _outputs(searches: Searches, source: tuple[int, ...], longest: int, power: float) -> dict[tuple[int, ...], float]:
     """Every output and its probability, if the probability of each symbol but padding is raised to `power`."""
     found, alive = {}, {(): 1.0}
@@ -144,7 +160,7 @@ def test_points_are_uniform() -> None:
     sources = list(itertools.product(range(2, 12), repeat=2))
     keys = sentence_keys(tf.constant(sources), 1)
     np.testing.assert_array_equal(keys, sentence_keys(np.pad(sources, ((0, 0), (0, 3))), 1))
-    points = np.stack([uniform(keys, 40, tf.constant(step)).numpy() for step in range(30)])
+    points = np.stack([uniform(keys, tf.range(40)[None], tf.constant(step)).numpy() for step in range(30)])
     assert len(np.unique(points)) == points.size
     for bins in (2, 100):
         counts = np.histogram(points, bins, (0, 1))[0]
