@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Collection, Iterable
+from pathlib import Path
 
 
 class T2TError(ValueError):
@@ -52,3 +54,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns ' Did you mean ...?' for the names nearest to `name`, or '' where none is near."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+
+
+def reason(error: BaseException) -> str:
+    """Returns an exception as one line of text, without a full stop."""
+    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split()).removesuffix(".")
+    return text if text and isinstance(error, T2TError) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def place_in(folder: Path, error: BaseException) -> str:
+    """Returns the innermost file and line in `folder` that an exception passed; `folder` itself if there is none."""
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    inside = [place for place in places if folder in Path(place[0]).parents]
+    return ", line ".join(str(part) for part in inside[-1] if part) if inside else str(folder)

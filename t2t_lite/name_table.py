@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from t2t_lite import tensor2tensor_names
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import T2TError, UsageError, did_you_mean, place_in, reason
 from t2t_lite.problem import Problem
 
 T = TypeVar("T")
@@ -22,6 +22,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 def snake_case(name: str) -> str:
     """Returns 'my_problem' for 'MyProblem'."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+_failed: dict[str, str] = {}  # installed packages whose plug-in could not be imported, and why
+
+
+def plugin_failed(package: str, why: str) -> bool:
+    """Notes that a package's plug-in could not be imported; returns whether this is new."""
+    is_new = package not in _failed
+    _failed[package] = why
+    return is_new
+
+
+def failed_plugins() -> str:
+    """Returns what to add to the error about a missing name if a package that may register it was not imported."""
+    return "".join(f" {name}, which may register it, could not be imported: {why}." for name, why in _failed.items())
 
 
 class Registry(Generic[T]):
@@ -106,7 +121,7 @@ class Registry(Generic[T]):
         self.check(name)
         name, suffix = self._split(name)
         if name not in self._things:
-            importlib.import_module(self._lazy[name])
+            self._import(name)
         if name not in self._things:
             raise UsageError(f"{self._lazy[name]} was to register the {self._kind} {name!r}, and does not.")
         thing = self._things[name]
@@ -124,7 +139,7 @@ class Registry(Generic[T]):
             raise UsageError(
                 f"There is no {self._kind} called {name!r}."
                 f"{answer or did_you_mean(name, [known + suffix for known in names])} "
-                f"Known: {', '.join(names)}. Your own are found with --usr_dir=DIR."
+                f"Known: {', '.join(names)}. Your own are found with --usr_dir=DIR.{failed_plugins()}"
             )
 
     def names(self) -> list[str]:
@@ -141,6 +156,18 @@ class Registry(Generic[T]):
         for module in self._modules:
             importlib.import_module(module)
 
+    def _import(self, name: str) -> None:
+        try:
+            importlib.import_module(self._lazy[name])
+        except T2TError:
+            raise
+        except Exception as error:
+            spec = importlib.util.find_spec(self._lazy[name].partition(".")[0])
+            folder = Path(spec.origin).parent if spec and spec.origin else Path()
+            raise UsageError(
+                f"The {self._kind} {name!r} cannot be imported: {place_in(folder, error)}: {reason(error)}."
+            ) from error
+
     def _split(self, name: str) -> tuple[str, str]:
         """Returns (name, suffix); the suffix is "" where the name ends in none."""
         suffix = next(filter(name.endswith, self._suffixes), "")
@@ -151,7 +178,10 @@ class Registry(Generic[T]):
             return inspect.getdoc(self._things[name])
         spec = importlib.util.find_spec(self._lazy[name])
         source = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
-        return ast.get_docstring(ast.parse(source))
+        try:
+            return ast.get_docstring(ast.parse(source))
+        except SyntaxError:  # an error where the name is used
+            return None
 
 
 def _full_name(thing: Any) -> str:

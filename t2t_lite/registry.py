@@ -20,6 +20,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -27,11 +28,14 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from t2t_lite import config, tensor2tensor_names
-from t2t_lite.errors import UsageError, check_options
-from t2t_lite.name_table import Registry, snake_case
+from t2t_lite.errors import T2TError, UsageError, check_options, place_in, reason
+from t2t_lite.name_table import Registry, plugin_failed, snake_case
+from t2t_lite.name_table import failed_plugins as failed_plugins
 from t2t_lite.problem import COMMON_OPTIONS, Problem, check_names, reverse
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_log = logging.getLogger("t2t_lite")
 
 
 def _own_files(folder: str, names: str) -> dict[str, str]:
@@ -175,13 +179,13 @@ def load_plugins(usr_dir: str | None = None) -> None:
             for hidden ones, such as the lock of an editor.
 
     Raises:
-        UsageError: `usr_dir` is no folder, holds no Python file, or one whose name cannot be a module's.
+        UsageError: `usr_dir` is no folder, holds no Python file, or one that cannot be imported.
     """
     # The built-in names first: if a user's name clashes with one, the error asks for another name for the user's.
     PROBLEMS.load()
     HPARAMS.load()
     for point in importlib.metadata.entry_points(group="t2t_lite.plugins"):
-        point.load()
+        _load(point)
     if usr_dir is None:
         return
     if not os.path.isdir(usr_dir):  # False where Path.is_dir raises, as for a name that is too long
@@ -197,6 +201,19 @@ def load_plugins(usr_dir: str | None = None) -> None:
         _import(file.stem, file, folder)
 
 
+def _load(point: importlib.metadata.EntryPoint) -> None:
+    """Imports an installed plug-in; a warning says if that fails, as most runs need none of its names."""
+    try:
+        point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit, too
+        package = f"The plug-in of the package {point.dist.name if point.dist else point.value}"
+        why = reason(error)
+        if plugin_failed(package, why):
+            _log.warning("%s could not be imported, and is left out: %s. Update or uninstall it.", package, why)
+
+
 def _import(name: str, file: Path, search: Path) -> None:
     """Imports `file` as the module `name`, which can import its neighbours in `search`."""
     if "." in name:
@@ -206,7 +223,12 @@ def _import(name: str, file: Path, search: Path) -> None:
         )
     if str(search) not in sys.path:
         sys.path.append(str(search))  # last, so that no file of the user's hides a library
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except (T2TError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit, too
+        raise UsageError(f"--usr_dir: {place_in(file.parent, error)} cannot be imported: {reason(error)}.") from error
     if Path(module.__file__ or "").resolve() != file.resolve():
         raise UsageError(
             f"--usr_dir: {file} cannot be imported, {name!r} being {module.__file__}; give it another name."

@@ -339,15 +339,86 @@ def test_usr_dir_that_is_relative(tmp_path: Path) -> None:
     assert _run(code + REPORT) == REPORTED
 
 
-def test_an_installed_package_registers_by_its_entry_point(tmp_path: Path) -> None:
-    (tmp_path / "rhymes_plugin.py").write_text(PLUGIN, encoding="utf-8")
-    info = tmp_path / "rhymes_plugin-1.0.dist-info"
+def _install(folder: Path, code: str) -> None:
+    """Puts a package with a plug-in into `folder`, as pip does."""
+    (folder / "rhymes_plugin.py").write_text(code, encoding="utf-8")
+    info = folder / "rhymes_plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rhymes-plugin\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text("[t2t_lite.plugins]\nrhymes = rhymes_plugin\n", encoding="utf-8")
+
+
+def test_an_installed_package_registers_by_its_entry_point(tmp_path: Path) -> None:
+    _install(tmp_path, PLUGIN)
     assert _run("registry.load_plugins()" + REPORT, tmp_path) == REPORTED
     missing = "try: registry.problem('my_rhymes')\nexcept ValueError as error: print(str(error)[:40])"
     assert _run(missing, tmp_path) == "There is no problem called 'my_rhymes'. \n"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import absent_library", "ModuleNotFoundError: No module named 'absent_library'"),
+        ("raise SystemExit('needs\\nmore.')", "SystemExit: needs more"),
+        ("class Odd(BaseException): pass\nraise Odd", "Odd"),
+        ("x = = 1", "SyntaxError: invalid syntax"),
+        (PLUGIN.replace("MyRhymes", "ToyEnde"), "The problem name 'toy_ende' is taken by t2t_lite.problems"),
+    ],
+    ids=["import", "exit", "base", "syntax", "clash"],
+)
+def test_an_installed_package_that_fails_is_left_out(tmp_path: Path, code: str, why: str) -> None:
+    """Every command imports all plug-ins; most runs need none of them."""
+    _install(tmp_path, code)
+    report = (
+        "import sys; sys.stderr = sys.stdout\n"
+        "registry.load_plugins(); registry.load_plugins()\n"
+        "print(registry.problem('toy_ende').name)\n"
+        "try: registry.problem('rhymes')\nexcept ValueError as error: print(error)"
+    )
+    warning, found, error, end = _run(report, tmp_path).split("\n")
+    assert warning.startswith(f"The plug-in of the package rhymes-plugin could not be imported, and is left out: {why}")
+    assert (found, end) == ("toy_ende", "")
+    assert "with --usr_dir=DIR. The plug-in of the package rhymes-plugin, which may register it, could not be" in error
+    assert why in error
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("\nprint(y)", "mine.py, line 2 cannot be imported: NameError: name 'y' is not defined."),
+        ("\n\nx = = 1", "mine.py, line 3 cannot be imported: SyntaxError: invalid syntax."),
+        ("import json\njson.loads('[')", "mine.py, line 2 cannot be imported: JSONDecodeError: Expecting value"),
+        ("import parts.one", "parts/one.py, line 1 cannot be imported: FileNotFoundError: [Errno 2] No such file"),
+        ("raise SystemExit(3)", "mine.py, line 1 cannot be imported: SystemExit: 3."),
+        ("from t2t_lite import absent", "mine.py, line 1 cannot be imported: ImportError: cannot import name 'absent'"),
+    ],
+)
+def test_an_error_in_usr_dir_names_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, why: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "one.py").write_text("open('/absent/file')", encoding="utf-8")
+    with pytest.raises(UsageError) as raised:
+        registry.load_plugins(str(tmp_path))
+    assert str(raised.value).startswith(f"--usr_dir: {tmp_path / why}")
+
+
+def test_an_error_in_a_module_that_is_imported_late_names_the_line(tmp_path: Path) -> None:
+    package = tmp_path / "late_model"
+    package.mkdir()
+    register = "from t2t_lite import registry\nregistry.MODELS.register_lazily('late_{0}', 'late_model.{0}')\n"
+    (package / "__init__.py").write_text(register.format("name") + register.format("syntax"))
+    (package / "name.py").write_text("\n\nprint(y)")
+    (package / "syntax.py").write_text("x = = 1")
+    registry.load_plugins(str(package))
+    assert dict(registry.MODELS.describe())["late_syntax"] == ""
+    for name, line, why in (("name", 3, "NameError: name 'y' is not defined"), ("syntax", 1, "SyntaxError: invalid")):
+        with pytest.raises(UsageError) as raised:
+            registry.MODELS.get(f"late_{name}")
+        where = package / f"{name}.py, line {line}"
+        assert str(raised.value).startswith(f"The model 'late_{name}' cannot be imported: {where}: {why}")
 
 
 def test_a_clash_of_two_plugins_names_both(tmp_path: Path) -> None:

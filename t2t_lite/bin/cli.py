@@ -14,7 +14,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import IO, Any
 
 from t2t_lite.bin.parser import Parser as Parser
 from t2t_lite.errors import T2TError, UsageError, did_you_mean
@@ -24,6 +27,7 @@ PRECISION_HELP = "of the weights and of what is computed with them; default: the
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
 _QUIET = threading.RLock()  # standard error is the process's: threads that take it must give it back in turn
+_log = logging.getLogger("t2t_lite")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -74,6 +78,7 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a sample it cannot hold ends no training
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("t2t_lite").setLevel(logging.INFO)
+    sys.meta_path.insert(0, _QuietTensorFlow())
     try:
         return body()
     except T2TError as error:
@@ -102,6 +107,7 @@ def load_tensorflow() -> None:
     Python's garbage collector looks through a million objects of TensorFlow's modules again and again, and frees none.
     Commands turn it off while they import, and then leave these objects alone. A user's own program is not touched.
     """
+    _check_keras()
     if not _in_command or "tensorflow" in sys.modules:
         _import_tensorflow()
         return
@@ -114,18 +120,24 @@ def load_tensorflow() -> None:
         gc.enable()
 
 
+def _check_keras() -> None:
+    """Raises UsageError if a user's own program has imported Keras, and not to compute with TensorFlow."""
+    if "keras" in sys.modules:
+        import keras
+
+        if (backend := keras.backend.backend()) != "tensorflow":
+            raise UsageError(
+                f"This process has imported Keras with the backend {backend!r}, but t2t-lite computes with TensorFlow. "
+                "In a new process, set KERAS_BACKEND=tensorflow before anything imports Keras."
+            )
+
+
 def _import_tensorflow() -> None:
     """Imports TensorFlow quietly.
 
     No setting silences all notices: some are written before its logging starts. They are shown if the import fails.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
-    # processors, too.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    # By default TensorFlow takes all memory of all GPUs at once, also from a training that is under way there.
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    _set_environment()
     try:
         tempfile.gettempdir()
     except FileNotFoundError:  # no folder is writable; the modules that TensorFlow imports only ask for a name
@@ -134,6 +146,52 @@ def _import_tensorflow() -> None:
         import tensorflow as tf
 
         tf.config.list_physical_devices()
+
+
+def _set_environment() -> None:
+    """Sets the variables that TensorFlow and Keras read when they are imported."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
+    # processors, too.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # By default TensorFlow takes all memory of all GPUs at once, also from a training that is under way there.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    backend = os.environ.get("KERAS_BACKEND", "")
+    if backend not in ("", "tensorflow"):
+        _log.warning("KERAS_BACKEND=%s is ignored: t2t-lite computes with TensorFlow.", backend)
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+
+
+class _QuietTensorFlow(MetaPathFinder):
+    """Finder that lets the user's own code import TensorFlow as the commands do: with their settings, quietly."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in ("keras", "tensorflow"):
+            return None
+        _set_environment()
+        spec = PathFinder.find_spec(fullname, path)
+        if fullname == "tensorflow" and spec is not None and spec.loader is not None:
+            spec.loader = _QuietLoader(spec.loader)
+        return spec
+
+
+class _QuietLoader(Loader):
+    """Loader that hides what another one writes to standard error."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        with quiet():
+            self._loader.exec_module(module)
+
+    def __getattr__(self, name: str) -> Any:  # such as get_data, for resources of the package
+        return getattr(self._loader, name)
 
 
 @contextlib.contextmanager

@@ -202,7 +202,7 @@ def _check_names(output_dir: str | os.PathLike[str], problem: str, hparams_set: 
     missing = " and ".join(f"the {kind} {name!r}" for kind, name, is_there in names if not is_there)
     raise UsageError(
         f"{output_dir} was trained with {missing}, which nothing here registers. Install the package that does, or "
-        "name the folder of its code with --usr_dir=DIR."
+        f"name the folder of its code with --usr_dir=DIR.{registry.failed_plugins()}"
     )
 
 

@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from t2t_lite.bin import cli
+from t2t_lite.errors import UsageError
 
 SCRIPT = """
 import gc
@@ -32,6 +34,36 @@ def test_only_commands_change_how_garbage_is_collected(load: str, said: str) -> 
     usual = subprocess.check_output([sys.executable, "-c", "import gc; print(gc.get_threshold())"], text=True).strip()
     script = SCRIPT.format(load=load, usual=usual)
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == said
+
+
+KERAS = """
+import sys
+from t2t_lite.bin import cli
+def body():
+    sys.path.insert(0, sys.argv[1])
+    import mine  # a user's code
+    cli.load_tensorflow()
+    return 0
+raise SystemExit(cli.run(body))
+"""
+
+
+def test_a_users_code_imports_tensorflow_as_the_commands_do(tmp_path: Path) -> None:
+    """A model in one file of --usr_dir imports Keras before the command does: no notices, and Keras' one backend."""
+    code = "import sys, keras, tensorflow\nprint(keras.backend.backend(), file=sys.stderr)\n"
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    command = [sys.executable, "-c", KERAS, tmp_path]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    said = "KERAS_BACKEND=jax is ignored: t2t-lite computes with TensorFlow.\ntensorflow\n"
+    assert (done.returncode, done.stderr) == (0, said)
+
+
+def test_keras_with_another_backend_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(UsageError, match=r"has imported Keras with the backend 'jax', .* set KERAS_BACKEND=tensorflow"):
+        cli.load_tensorflow()
 
 
 def test_threads_that_hide_notices_give_standard_error_back(capfd: pytest.CaptureFixture[str]) -> None:
