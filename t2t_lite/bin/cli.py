@@ -122,14 +122,12 @@ def load_tensorflow() -> None:
 
 def _check_keras() -> None:
     """Raises UsageError if a user's own program has imported Keras, and not to compute with TensorFlow."""
-    if "keras" in sys.modules:
-        import keras
-
-        if (backend := keras.backend.backend()) != "tensorflow":
-            raise UsageError(
-                f"This process has imported Keras with the backend {backend!r}, but t2t-lite computes with TensorFlow. "
-                "In a new process, set KERAS_BACKEND=tensorflow before anything imports Keras."
-            )
+    keras = sys.modules.get("keras")
+    if keras is not None and (backend := keras.backend.backend()) != "tensorflow":
+        raise UsageError(
+            f"This process has imported Keras with the backend {backend!r}, but t2t-lite computes with TensorFlow. In "
+            "a new process, set KERAS_BACKEND=tensorflow before anything imports Keras."
+        )
 
 
 def _import_tensorflow() -> None:

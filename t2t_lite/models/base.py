@@ -174,6 +174,40 @@ class Model(keras.Model, abc.ABC):
         """Returns float32 logits [B, T, V] of all positions at once (teacher forcing)."""
         return self.logits(self.hidden(batch, seed))
 
+    def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+        """Calls `call`; with training=True and no `seed` it draws one, by `keras.utils.set_random_seed`."""
+        if training and len(args) < 2 and kwargs.get("seed") is None:
+            kwargs["seed"] = keras.random.randint((2,), 0, 2**31 - 1, "int32")
+        return super().__call__(*args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Raises UsageError: Keras' `fit` and `evaluate` know neither the model's loss nor its padding."""
+        raise UsageError(
+            f"A {type(self).__name__} is not trained or evaluated by Keras, whose losses would count padding. Train "
+            "with t2t_lite.train, and with warm_start_from=RUN from another run's weights; t2t-lite-eval evaluates."
+        )
+
+    def quantize(self, *args: Any, **kwargs: Any) -> None:
+        """Raises UsageError: Keras knows no matrix of the model's."""
+        raise UsageError(
+            f"Keras cannot quantize a {type(self).__name__}. Load the run in 8 bits, with t2t_lite.load(RUN, "
+            "precision='int8'), or give t2t-lite-decoder or t2t-lite-exporter --precision=int8."
+        )
+
+    def export(self, *args: Any, **kwargs: Any) -> None:
+        """Raises UsageError: an export needs the vocabularies and a search."""
+        raise UsageError(
+            f"Keras cannot export a {type(self).__name__} with its vocabularies and search. Use t2t-lite-exporter "
+            "--output_dir=RUN."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Raises UsageError: a run's folder says how the model is built; Keras' `save` and `clone_model` ask here."""
+        raise UsageError(
+            f"Keras cannot save or copy a {type(self).__name__}. Its run's folder holds the recipe and the weights: "
+            "open it again with t2t_lite.load(RUN). save_weights and load_weights take the weights alone."
+        )
+
     def logits(self, hidden: Any) -> Any:
         """Returns float32 logits [..., V] for `hidden`; the product is computed in the precision of `hidden`."""
         table, bias = self.output()

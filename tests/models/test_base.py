@@ -1,7 +1,9 @@
 """The contract of a model: errors name what breaks it, and optional members have defaults."""
 
+from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.base import Cost, Model, check_model
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
 class _Whole(Model):
@@ -35,6 +38,54 @@ class _Lacking(Model):
 
 class _Swapped(_Whole):
     def reorder(self, parents: Any, state: Any) -> Any: ...
+
+
+BATCH = {"source": np.array([[3, 4, 1], [5, 1, 0]]), "target": np.array([[3, 4, 1], [5, 1, 0]])}
+
+
+@pytest.fixture(scope="module")
+def transformer() -> Transformer:
+    hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2, dropout=0.5)
+    return Transformer.from_hparams(hparams, 30, 30, True)
+
+
+def test_a_call_for_training_draws_a_seed(transformer: Transformer) -> None:
+    keras.utils.set_random_seed(1)
+    one, other = (transformer(BATCH, training=True).numpy() for _ in range(2))
+    keras.utils.set_random_seed(1)
+    np.testing.assert_array_equal(transformer(BATCH, training=True), one)
+    plain = transformer(BATCH).numpy()
+    assert min(np.abs(one - plain).max(), np.abs(other - plain).max(), np.abs(one - other).max()) > 0.1
+    seeded = transformer(BATCH, seed=np.array([1, 2], "int32")).numpy()
+    np.testing.assert_array_equal(transformer(BATCH, seed=np.array([1, 2], "int32"), training=True), seeded)
+    np.testing.assert_array_equal(transformer(BATCH, training=False), plain)
+
+
+@pytest.mark.parametrize(
+    ("call", "way"),
+    [
+        (lambda model: model.compile("adam", "sparse_categorical_crossentropy"), "Train with t2t_lite.train"),
+        (lambda model: model.quantize("int8"), r"t2t_lite.load\(RUN, precision='int8'\)"),
+        (lambda model: model.export("folder"), "Use t2t-lite-exporter"),
+        (lambda model: model.save("model.keras"), r"open it again with t2t_lite.load\(RUN\)"),
+        (lambda model: model.to_json(), r"open it again with t2t_lite.load\(RUN\)"),
+        (keras.models.clone_model, r"open it again with t2t_lite.load\(RUN\)"),
+    ],
+)
+def test_what_keras_would_do_wrong_names_the_way(transformer: Transformer, call: Any, way: str) -> None:
+    with pytest.raises(UsageError, match=way):
+        call(transformer)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # in Keras' save_weights
+def test_what_keras_does_right(transformer: Transformer, tmp_path: Path) -> None:
+    np.testing.assert_allclose(transformer.predict(BATCH, verbose=0), transformer(BATCH), atol=1e-5)
+    weights = transformer.get_weights()
+    transformer.save_weights(tmp_path / "model.weights.h5")
+    transformer.set_weights([0 * value for value in weights])
+    transformer.load_weights(tmp_path / "model.weights.h5")
+    for found, wanted in zip(transformer.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("model", [Transformer, Rnn, _Whole])
