@@ -65,14 +65,19 @@ def _types(tensors: list[Any]) -> AttrValue:
 
 def check_machine() -> None:
     """Raises UsageError if int8 models do not run, or not correctly, on this machine."""
+    if why := unable():
+        raise UsageError(why)
+
+
+def unable() -> str | None:
+    """Returns why int8 models do not run, or not correctly, on this machine; None if they do."""
     if tf.config.list_physical_devices("GPU"):
-        raise UsageError("Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here.")
+        return "Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here."
     try:
         exact = tf.function(_exact, autograph=False)().numpy()
     except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
         exact = False
-    if not exact:
-        raise UsageError(_NOT_HERE)
+    return None if exact else _NOT_HERE
 
 
 def assert_exact() -> None:
