@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,18 @@ from t2t_lite.data.cleaning import fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
 from t2t_lite.data.corpus_files import OnDamaged, Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
+from t2t_lite.data.keep_whole import read_keep_whole
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.metrics.names import NAMES, canonical
-from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
+from t2t_lite.problem import (
+    SPLITS,
+    Problem,
+    check_cleaning,
+    check_line_breaks,
+    check_vocab_size,
+    check_vocab_type,
+    read_clean,
+)
 from t2t_lite.registry import register_problem
 
 _log = logging.getLogger("t2t_lite")
@@ -35,6 +44,8 @@ class Text2text(Problem):
         clean_max_words, clean_max_ratio: limits of `clean`, as in Problem.
         bleu_tokenize, bleu_effective_order: BLEU's options, as in Problem.
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
+        line_breaks: as in Problem.
+        keep_whole: as in Problem; a file with one on each line, or a list with commas between.
 
     Raises:
         UsageError: an option that cannot be right.
@@ -50,38 +61,43 @@ class Text2text(Problem):
         vocab_type: str | None = None,
         shared_vocab: bool | None = None,
         metric: str | None = None,
-        clean: bool = False,
+        clean: bool | str | Sequence[str] = False,
         dev_lines: int | None = None,
         clean_max_words: int | None = None,
         clean_max_ratio: float | None = None,
         bleu_tokenize: str | None = None,
         bleu_effective_order: bool = False,
+        line_breaks: str | None = None,
+        keep_whole: str | Sequence[str] | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
         check_vocab_type(vocab_type)
+        check_line_breaks(line_breaks)
         if metric is not None and canonical(metric) not in NAMES:
             raise UsageError(f"--metric={metric} is not one of: {', '.join(NAMES)}.{did_you_mean(metric, NAMES)}")
         if dev_lines is not None and dev_lines < 1:
             raise UsageError(f"--dev_lines={dev_lines} must be at least 1; it counts the pairs that are held out.")
         self._corpora = parse_corpora(source_dir)
-        if clean and any(corpus.weight > 1 for corpus in self._corpora):
+        self.clean = read_clean(clean)
+        if "duplicate" in self.cleaning and any(corpus.weight > 1 for corpus in self._corpora):
             raise UsageError(
                 f"--source_dir={source_dir} takes pairs several times, but --clean leaves out all but the first. Leave "
-                "the weights or --clean out."
+                "the weights or --clean out, or name other reasons than duplicate: --clean=REASON,REASON."
             )
         self._languages = parse_languages(languages, self._corpora[0].folder)
         self.source_language, self.target_language = self._languages
-        check_cleaning(clean, clean_max_words, clean_max_ratio)
-        self.clean = clean
+        check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
+        self.keep_whole = read_keep_whole(keep_whole)
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
         self.left_out: dict[str, dict[str, int]] = {}
         self._said: set[str] = set()
+        self._at: tuple[Part, int] | None = None  # the part that was read last, and the number of its last pair
         given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab}
         given["metric"] = None if metric is None else canonical(metric)
         limits = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio}
         bleu_options = {"bleu_tokenize": bleu_tokenize, "bleu_effective_order": bleu_effective_order or None}
-        self._added = {**limits, **bleu_options}
+        self._added = {**limits, **bleu_options, "line_breaks": line_breaks}
         for name, value in (given | self._added).items():
             if value is not None:
                 setattr(self, name, value)
@@ -94,11 +110,19 @@ class Text2text(Problem):
                 if held_out is None or pair not in held_out:
                     yield pair
         elif held_out is not None and split == "dev":
+            self._at = None
             yield from held_out.pairs
         else:
             self.left_out.pop(split, None)
             for part in self._parts(split):
-                yield from read_part(part, self._languages, self._leave_out(split))
+                yield from self._read(part, split)
+
+    def place(self, side: int) -> str:
+        """As in Problem: the file, and the number of the line, or of the pair in a table."""
+        if self._at is None:
+            return ""
+        part, number = self._at
+        return f"{part[0].name}, pair {number:,}" if len(part) == 1 else f"{part[side].name}, line {number:,}"
 
     def splits(self) -> tuple[str, ...]:
         """The splits that the folders have; DataError unless train and dev are among them."""
@@ -135,7 +159,8 @@ class Text2text(Problem):
             "shared_vocab": self.shared_vocab,
             "metric": self.metric,
             # These only if given, so that runs from before these options existed go on.
-            **({"clean": True} if self.clean else {}),
+            **({"clean": self.clean} if self.clean else {}),
+            **({"keep_whole": list(self.keep_whole)} if self.keep_whole else {}),
             **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
             **{name: value for name, value in self._added.items() if value is not None},
         }
@@ -161,7 +186,12 @@ class Text2text(Problem):
         return self._held_out
 
     def _is_clean(self, pair: tuple[str, str]) -> bool:
-        return fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages) is None
+        return fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages, self.cleaning) is None
+
+    def _read(self, part: Part, split: str) -> Iterator[tuple[str, str]]:
+        for number, pair in enumerate(read_part(part, self._languages, self._leave_out(split)), start=1):
+            self._at = part, number
+            yield pair
 
     def _leave_out(self, split: str) -> OnDamaged | None:
         """What is done about damaged rows: with `clean` they are counted, else they are an error."""
@@ -178,7 +208,7 @@ class Text2text(Problem):
             count = 0
             for _ in range(corpus.weight):
                 for part in self._train_parts(corpus):
-                    for pair in read_part(part, self._languages, self._leave_out("train")):
+                    for pair in self._read(part, "train"):
                         count += 1
                         yield pair
             if len(self._corpora) > 1 or corpus.weight > 1:

@@ -19,14 +19,14 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t_lite.data.sources import list_names, read_pairs
 from t2t_lite.data.tfds import read_tfds
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type
+from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type, read_clean
 from t2t_lite.registry import register_problem
 
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
@@ -56,21 +56,21 @@ class Wmt14(Problem):
         self,
         raw_dir: str | None = None,
         vocab_size: int | None = None,
-        clean: bool = False,
+        clean: bool | str | Sequence[str] = False,
         clean_max_words: int | None = None,
         clean_max_ratio: float | None = None,
         vocab_type: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
         check_vocab_type(vocab_type)
-        check_cleaning(clean, clean_max_words, clean_max_ratio)
+        self.clean = read_clean(clean)
+        check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
         given = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio, "vocab_type": vocab_type}
         self._added = {name: value for name, value in given.items() if value is not None}
         for name, value in self._added.items():
             setattr(self, name, value)
         self.raw_dir = None if raw_dir is None else os.path.abspath(os.path.expanduser(raw_dir))
         self.vocab_size = vocab_size or self.vocab_size
-        self.clean = clean
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split; DataError if they are not available."""

@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
-VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage")
+VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage", "keep_whole")
 # Options that each problem takes besides those of its constructor.
 COMMON_OPTIONS = ("drop_overlap",)
+# Why cleaning leaves out a training pair, as t2t_lite/data/cleaning.py says; a pair is counted under the first.
+CLEANING_REASONS = ("control", "markup", "length", "ratio", "copy", "duplicate")
+LINE_BREAKS = ("space", "symbol")
+_LIMITS = {"clean_max_words": "length", "clean_max_ratio": "ratio"}  # and the reason that each is a limit of
 _MOST_PIECES = 10_000_000
 
 
@@ -54,7 +58,11 @@ class Problem:
             "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "chrf2" (chrF++), "accuracy" (share of
             outputs that are entirely right) or "bleu_paper" (as the paper's authors computed BLEU; target_language
             must be "de", "en" or "fr"). `make_metric` makes it.
-        clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says.
+        line_breaks: what a line break in a text becomes: a "space", or a "symbol" of the vocabulary, which outputs have
+            as a line break again.
+        keep_whole: texts that are pieces of their own wherever they occur, such as "%s" and "<b>".
+        clean: whether faulty pairs are left out of the training split, as t2t_lite/data/cleaning.py says; or the
+            reasons, of CLEANING_REASONS, for which they are.
         clean_max_words: cleaning's limit on the words of a side.
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
         bleu_effective_order: whether BLEU leaves out the orders of n-grams that no output is long enough for.
@@ -81,7 +89,9 @@ class Problem:
     shared_vocab: bool = True
     character_coverage: float = 1.0
     metric: str = "bleu"
-    clean: bool = False
+    line_breaks: str = "space"
+    keep_whole: Sequence[str] = ()
+    clean: bool | Sequence[str] = False
     clean_max_words: int = 250
     clean_max_ratio: float = 9.0
     bleu_tokenize: str | None = None
@@ -93,6 +103,23 @@ class Problem:
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
         raise NotImplementedError(f"{type(self).__name__} must define samples(split).")
+
+    def place(self, side: int) -> str:
+        """Where the pair that `samples` gave last is, for messages, such as "dev.en, line 3"; "" if it is not known.
+
+        Args:
+            side: 0 for its source, 1 for its target.
+        """
+        return ""
+
+    @property
+    def cleaning(self) -> tuple[str, ...]:
+        """The reasons for which training pairs are left out."""
+        return cleaning_reasons(self.clean)
+
+    @property
+    def keeps_line_breaks(self) -> bool:
+        return self.line_breaks == "symbol"
 
     def splits(self) -> tuple[str, ...]:
         """The splits this problem has; "train" and "dev" are needed for training, "test" is scored at the end."""
@@ -158,8 +185,13 @@ class Problem:
             "character_coverage": self.character_coverage,
         }
         settings |= self.codec.settings
-        if self.clean:
-            settings |= {name: getattr(self, name) for name in ("clean", "clean_max_words", "clean_max_ratio")}
+        if self.keeps_line_breaks:
+            settings["line_breaks"] = self.line_breaks
+        if self.keep_whole:
+            settings["keep_whole"] = list(self.keep_whole)
+        if self.cleaning:
+            settings["clean"] = read_clean(self.clean)
+            settings |= {name: getattr(self, name) for name, reason in _LIMITS.items() if reason in self.cleaning}
         return settings
 
 
@@ -215,6 +247,9 @@ def reverse(forward: type[Problem]) -> type[Problem]:
         def samples(self, split: str) -> Iterator[tuple[str, str]]:
             return ((target, source) for source, target in self._forward.samples(split))
 
+        def place(self, side: int) -> str:
+            return self._forward.place(1 - side)
+
         def splits(self) -> tuple[str, ...]:
             return self._forward.splits()
 
@@ -267,10 +302,47 @@ def check_vocab_type(kind: str | None) -> None:
         raise UsageError(f"--vocab_type={kind} is not one of: {', '.join(choices)}.{did_you_mean(kind, choices)}")
 
 
-def check_cleaning(clean: bool, max_words: int | None, max_ratio: float | None) -> None:
-    """Raises UsageError if --clean_max_words or --clean_max_ratio is given without --clean, or is below 1."""
-    for name, value in (("clean_max_words", max_words), ("clean_max_ratio", max_ratio)):
-        if value is not None and not clean:
-            raise UsageError(f"--{name}={value:g} is a limit of --clean, which is not given.")
+def cleaning_reasons(clean: bool | str | Sequence[str]) -> tuple[str, ...]:
+    """Returns the reasons that `clean` names, in the order of CLEANING_REASONS; True or "all": all of them.
+
+    Args:
+        clean: as in Problem, or the names with commas between.
+
+    Raises:
+        UsageError: there is no such reason.
+    """
+    if isinstance(clean, str):
+        clean = {"all": True, "true": True, "false": False}.get(clean.lower(), clean.split(","))
+    if isinstance(clean, bool):
+        return CLEANING_REASONS if clean else ()
+    names = [name.strip() for name in clean]
+    for name in names:
+        if name not in CLEANING_REASONS:
+            known = ", ".join(CLEANING_REASONS)
+            raise UsageError(f"--clean={name} is not one of: {known}.{did_you_mean(name, CLEANING_REASONS)}")
+    return tuple(reason for reason in CLEANING_REASONS if reason in names)
+
+
+def read_clean(clean: bool | str | Sequence[str]) -> bool | list[str]:
+    """Returns the reasons that `clean` names as `Problem.clean` has them: True for all, False for none."""
+    reasons = cleaning_reasons(clean)
+    return reasons == CLEANING_REASONS or list(reasons) or False
+
+
+def check_cleaning(reasons: Sequence[str], max_words: int | None, max_ratio: float | None) -> None:
+    """Raises UsageError if a limit of cleaning is given without the reason that it limits, or is below 1."""
+    for (name, reason), value in zip(_LIMITS.items(), (max_words, max_ratio), strict=True):
+        if value is not None and reason not in reasons:
+            given = (
+                f"--clean={','.join(reasons)} does not have the reason {reason}" if reasons else "which is not given"
+            )
+            raise UsageError(f"--{name}={value:g} is a limit of --clean{';' if reasons else ','} {given}.")
         if value is not None and not value >= 1:
             raise UsageError(f"--{name}={value:g} must be at least 1.")
+
+
+def check_line_breaks(line_breaks: str | None) -> None:
+    """Raises UsageError if --line_breaks is given and is not known."""
+    if line_breaks is not None and line_breaks not in LINE_BREAKS:
+        known = ", ".join(LINE_BREAKS)
+        raise UsageError(f"--line_breaks={line_breaks} is not one of: {known}.{did_you_mean(line_breaks, LINE_BREAKS)}")

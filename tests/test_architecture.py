@@ -132,7 +132,10 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "problems": (
         (
             *("registry", "config", "problem", "text", "metrics"),
-            *(f"data.{module}" for module in ("cleaning", "corpora", "corpus_files", "held_out", "sources", "tfds")),
+            *(
+                f"data.{module}"
+                for module in ("cleaning", "corpora", "corpus_files", "held_out", "keep_whole", "sources", "tfds")
+            ),
         ),
         ("numpy",),
     ),

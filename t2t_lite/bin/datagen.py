@@ -88,14 +88,27 @@ def _print_split(name: str, facts: dict[str, Any], kind: str) -> None:
     listed = ", ".join(f"{count:,} {what}" for what, count in dropped.items() if count)
     left_out = f" ({listed} left out)" if listed else ""
     ids = " + ".join(f"{facts[side]['ids']:,}" for side in ("source", "target"))
-    print(f"{name}: {facts['pairs']:,} {kind}{left_out}, {ids} pieces")
+    unknown = [facts[side]["unknown"] for side in ("source", "target")]
+    of_them = f" ({unknown[0]:,} + {unknown[1]:,} unknown)" if any(unknown) else ""
+    print(f"{name}: {facts['pairs']:,} {kind}{left_out}, {ids} pieces{of_them}")
     if "overlapping" in facts:
         print(f"  --drop_overlap left out {facts['overlapping']:,} {kind} that are also in dev or test")
     if line := overlap_line(name, facts.get("in_train"), facts["pairs"]):
         print(f"  {line}")
     if "cleaned" in facts:
-        counts = ", ".join(f"{reason} {count:,}" for reason, count in facts["cleaned"].items())
-        print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs: {counts}")
+        print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs{_counts(facts['cleaned'])}")
+    for what, counts in facts.get("unusual", {}).items():
+        print(
+            f"  pairs that are markup: {counts:,}"
+            if what == "markup"
+            else f"  {what}s with white space{_counts(counts)}"
+        )
+
+
+def _counts(counts: dict[str, int]) -> str:
+    """Returns the counts that are not zero, after a colon."""
+    found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    return f": {found}" if found else ""
 
 
 def _metric_warnings(problem: Problem, store: Store) -> list[str]:

@@ -13,7 +13,7 @@ from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 _PROBLEM_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
     *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize bleu_effective_order".split()),
-    *("dev_lines drop_overlap".split()),
+    *("dev_lines drop_overlap line_breaks keep_whole".split()),
 )
 
 
@@ -56,7 +56,23 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         default=None,
         help="text2text: one vocabulary for each side instead of one for both",
     )
+    _add_text_flags(group)
     _add_score_and_cleaning_flags(group)
+
+
+def _add_text_flags(group: argparse._ArgumentGroup) -> None:
+    """Adds the flags for messages of software; docs/software_messages.md describes them."""
+    group.add_argument(
+        "--line_breaks",
+        metavar="space|symbol",
+        help="text2text: what a line break in a cell becomes: a space, or a symbol that outputs give back; default: "
+        "space",
+    )
+    group.add_argument(
+        "--keep_whole",
+        metavar="FILE|LIST",
+        help="text2text: texts that are never cut, such as %%s,<b>,&amp;: a list, or a file with one on each line",
+    )
 
 
 def _add_flags_of_parsing(group: argparse._ArgumentGroup) -> None:
@@ -96,10 +112,12 @@ def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--clean",
-        action="store_true",
-        default=None,
-        help="text2text, wmt14_*: leave out training pairs with control characters, over 250 words, of unlike lengths "
-        "(ratio above 9), with equal sides or seen before",
+        nargs="?",
+        const=True,
+        metavar="REASON,REASON",
+        help="text2text, wmt14_*: leave out training pairs with control characters (control), of XML (markup), over "
+        "250 words (length), of unlike lengths (ratio, above 9), with equal sides (copy) or seen before (duplicate); "
+        "default: for all of these reasons",
     )
     group.add_argument("--clean_max_words", type=cli.positive, metavar="N", help="of --clean; default: 250")
     group.add_argument("--clean_max_ratio", type=float, metavar="R", help="of --clean; default: 9")
@@ -132,8 +150,8 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
 
 def check_vocabulary(args: argparse.Namespace) -> None:
     """Raises UsageError if flags say how to train a vocabulary although one is given."""
-    flags = {"vocab_size": "--vocab_size", "vocab_type": "--vocab_type", "shared_vocab": "--separate_vocabularies"}
-    for name, flag in flags.items():
+    flags = {name: f"--{name}" for name in ("vocab_size", "vocab_type", "keep_whole")}
+    for name, flag in {**flags, "shared_vocab": "--separate_vocabularies"}.items():
         if args.vocabulary is not None and getattr(args, name) is not None:
             raise _two_vocabularies(flag, args.vocabulary)
 

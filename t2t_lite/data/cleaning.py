@@ -1,8 +1,9 @@
 """Cleaning of training pairs: what is left out, why, and how many of each, without holding the corpus in memory.
 
-Reasons to leave out a pair, in this order; a pair is counted under the first that applies:
+Reasons to leave out a pair, in this order; a pair is counted under the first of those asked for that applies:
 
-control    a control character (Unicode category Cc, except the tab): mostly text that was once decoded wrongly
+control    a control character (Unicode category Cc, except tab and line break): mostly text once decoded wrongly
+markup     both sides are one XML element, such as "<url>...</url>": lines of markup in a file of plain text
 length     a side of more than `max_words` words (Moses' clean-corpus-n.perl; its usual limits are 80 to 250)
 ratio      one side has more than `max_ratio` times the words of the other (clean-corpus-n.perl leaves out above 9)
 copy       both sides are the same text, unless both are in one language, or in two varieties of it (pt and pt_BR)
@@ -18,41 +19,51 @@ from __future__ import annotations
 import array
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.languages import base_language, count_words
+from t2t_lite.problem import CLEANING_REASONS
+from t2t_lite.text.markup import is_element
 
 Pair = tuple[str, str]
 
-REASONS = ("control", "length", "ratio", "copy", "duplicate")
-
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-_DUPLICATE = REASONS.index("duplicate")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DUPLICATE = CLEANING_REASONS.index("duplicate")
 _BLOCK = 1 << 16  # verdicts read or written at once
 _PARTITION = 1 << 21  # pairs whose hashes are compared at once, in some 100 MB
 
 
-def fault(pair: Pair, max_words: int, max_ratio: float, languages: tuple[str, str]) -> str | None:
+def fault(
+    pair: Pair,
+    max_words: int,
+    max_ratio: float,
+    languages: tuple[str, str],
+    reasons: Sequence[str] = CLEANING_REASONS,
+) -> str | None:
     """Returns the reason to leave out a pair that can be seen from the pair alone; None: it is kept.
 
     Args:
         pair: (source, target), both with text.
         max_words, max_ratio: see above.
         languages: codes of source and target.
+        reasons: those that count.
     """
     source, target = pair
-    if _CONTROL.search(source) or _CONTROL.search(target):
+    if "control" in reasons and (_CONTROL.search(source) or _CONTROL.search(target)):
         return "control"
+    if "markup" in reasons and is_element(source) and is_element(target):
+        return "markup"
     fewer, more = sorted(map(count_words, pair, languages))
-    if more > max_words:
+    if "length" in reasons and more > max_words:
         return "length"
-    if more > max_ratio * fewer:
+    if "ratio" in reasons and more > max_ratio * fewer:
         return "ratio"
-    return "copy" if source.strip() == target.strip() and not one_language(*languages) else None
+    same = "copy" in reasons and source.strip() == target.strip() and not one_language(*languages)
+    return "copy" if same else None
 
 
 def one_language(source: str, target: str) -> bool:
@@ -71,10 +82,11 @@ class Cleaner:
         file: an empty file for the verdicts, open for writing and reading as long as the Cleaner is used.
         max_words, max_ratio: see above.
         languages: codes of source and target.
+        reasons: those that count.
 
     Attributes:
         pairs: number of pairs judged.
-        counts: number of pairs left out, by reason.
+        counts: number of pairs left out, by reason, in the order above.
     """
 
     def __init__(
@@ -84,22 +96,24 @@ class Cleaner:
         max_words: int,
         max_ratio: float,
         languages: tuple[str, str] = ("source", "target"),
+        reasons: Sequence[str] = CLEANING_REASONS,
     ) -> None:
         self._file, self._max_words, self._max_ratio, self._languages = file, max_words, max_ratio, languages
+        self._reasons = reasons
         self.pairs = self._judge(pairs)
-        partitions = -(-self.pairs // _PARTITION)
+        partitions = -(-self.pairs // _PARTITION) if "duplicate" in reasons else 0
         for partition in range(partitions):
             self._mark_doubles(partition, partitions)
-        self.counts = dict.fromkeys(REASONS, 0)
+        self.counts = {reason: 0 for reason in CLEANING_REASONS if reason in reasons}
         for _, block in self._blocks():
-            for verdict, reason in enumerate(REASONS):
-                self.counts[reason] += int(np.count_nonzero(block == verdict))
+            for reason in self.counts:
+                self.counts[reason] += int(np.count_nonzero(block == CLEANING_REASONS.index(reason)))
 
     def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yields the pairs that are kept; DataError if `pairs` are more or fewer than the pairs that were judged."""
         stream = iter(pairs)
         for _, block in self._blocks():
-            for keep in (block >= len(REASONS)).tolist():
+            for keep in (block >= len(CLEANING_REASONS)).tolist():
                 pair = next(stream, None)
                 if pair is None:
                     raise self._other_pairs()
@@ -120,12 +134,12 @@ class Cleaner:
         return self._file.tell() // 8
 
     def _verdict(self, pair: Pair) -> int:
-        found = fault(pair, self._max_words, self._max_ratio, self._languages)
+        found = fault(pair, self._max_words, self._max_ratio, self._languages, self._reasons)
         if found is not None:
-            return REASONS.index(found)
-        # No text holds a line end, so different pairs never give the same joined text.
-        digest = hashlib.blake2b(f"{pair[0]}\n{pair[1]}".encode(), digest_size=8).digest()
-        return max(int.from_bytes(digest, "little"), len(REASONS))
+            return CLEANING_REASONS.index(found)
+        # With the length of the source, different pairs never give the same joined text.
+        digest = hashlib.blake2b(f"{len(pair[0])}\n{pair[0]}{pair[1]}".encode(), digest_size=8).digest()
+        return max(int.from_bytes(digest, "little"), len(CLEANING_REASONS))
 
     def _blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yields (number of its first pair, uint64 verdicts) of each block of the file."""
@@ -137,7 +151,7 @@ class Cleaner:
         """Writes "duplicate" over each hash of this partition that an earlier pair also has."""
         numbers, hashes = [], []
         for first, block in self._blocks():
-            mine = np.flatnonzero((block % partitions == partition) & (block >= len(REASONS)))
+            mine = np.flatnonzero((block % partitions == partition) & (block >= len(CLEANING_REASONS)))
             numbers.append(first + mine)
             hashes.append(block[mine])
         all_numbers, all_hashes = np.concatenate(numbers), np.concatenate(hashes)

@@ -16,6 +16,7 @@ from t2t_lite.data.child import follow_parent
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
 from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.unknown_pieces import UnknownPieces
 from t2t_lite.text.vocabulary_files import KINDS
 
 Pair = tuple[str, str]
@@ -39,6 +40,7 @@ class Side:
 
     ids: np.ndarray
     lengths: np.ndarray
+    unknown: UnknownPieces = dataclasses.field(default_factory=UnknownPieces)
 
 
 def encode_pairs(
@@ -85,7 +87,9 @@ def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
     for sequence in sequences:
         sequence.append(EOS)
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-    return Side(np.fromiter(itertools.chain.from_iterable(sequences), np.uint32, int(lengths.sum())), lengths)
+    unknown = UnknownPieces()
+    unknown.add(vocabulary, lines, sequences)
+    return Side(np.fromiter(itertools.chain.from_iterable(sequences), np.uint32, int(lengths.sum())), lengths, unknown)
 
 
 def _encode_in_processes(

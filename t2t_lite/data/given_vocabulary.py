@@ -1,4 +1,4 @@
-"""Vocabularies given with --vocabulary instead of trained on the text: loading them and checking their coverage."""
+"""Vocabularies given with --vocabulary instead of trained on the text: loading them, and text that they change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from t2t_lite.data.encode import Pair
 from t2t_lite.data.identity import Vocabularies
@@ -18,7 +17,6 @@ from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import FILES, KINDS, load_pair
 
-_RARE = 0.01  # share of unknown pieces up to which there is no warning
 _LOWER = " A model learns to write the changed text, but references stay as they are, so scores are lower."
 
 _log = logging.getLogger("t2t_lite")
@@ -53,17 +51,13 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
     return load_pair(path)
 
 
-def check_coverage(problem: Problem, splits: dict[str, Any]) -> None:
-    """Warns of text that given vocabularies do not know; DataError if the problem's codec allows no unknown pieces."""
-    facts = splits["train"]
-    problem.codec.check_unknown(problem.name, facts["target"]["unknown"])
-    shares = {side: facts[side]["unknown"] / facts[side]["ids"] for side in SIDES}
-    for side, share in shares.items():
-        if share > _RARE:
-            _log.warning(
-                "The given vocabulary does not fit: %.1f%% of the %s side's pieces in training are unknown to it.",
-                100 * share,
-                side,
+def check_line_breaks(problem: Problem, vocabularies: Vocabularies) -> None:
+    """Raises UsageError if the problem keeps line breaks, and a given vocabulary cannot."""
+    for side, vocabulary in zip(SIDES, vocabularies, strict=True):
+        if problem.keeps_line_breaks and not vocabulary.keeps_line_breaks:
+            raise UsageError(
+                f"--line_breaks={problem.line_breaks}: the given vocabulary of the {side} has no piece for a line "
+                "break. Give that of a run that was trained with it, or leave --vocabulary out."
             )
 
 

@@ -51,7 +51,7 @@ def data_settings(problem: Problem, vocabularies: Vocabularies | None) -> dict[s
     """The settings for the manifest; a given vocabulary is represented by its checksum."""
     settings: dict[str, Any] = json.loads(json.dumps(problem.settings()))
     languages = (problem.source_language, problem.target_language)
-    if problem.clean and languages[0] != languages[1] and one_language(*languages):
+    if "copy" in problem.cleaning and languages[0] != languages[1] and one_language(*languages):
         settings["copies"] = "kept"  # before, they were left out
     if problem.drop_overlap:
         settings["drop_overlap"] = True

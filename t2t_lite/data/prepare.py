@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import json
 import logging
 import os
 import tempfile
@@ -11,18 +13,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from t2t_lite.cpus import available_cpus
-from t2t_lite.data import given_vocabulary, identity
+from t2t_lite.data import given_vocabulary, identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.origin import find_origin, to_json
 from t2t_lite.data.overlap import Overlap, overlap_line
-from t2t_lite.data.samples import OnPairs, TrainingText, read_pairs, reported, text_checksum
+from t2t_lite.data.samples import OnPairs, TrainingText, place_of, read_pairs, reported, text_checksum
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
+from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.unknown_pieces import UnknownPieces
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -74,6 +78,7 @@ def prepare(
     splits = _checked_splits(problem)  # before anything is written
     if vocabularies is not None:
         problem.codec.check_vocabularies(problem.name, *vocabularies)
+        given_vocabulary.check_line_breaks(problem, vocabularies)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -154,9 +159,10 @@ def _write(
 ) -> None:
     origin = find_origin(problem, splits)  # before the text is read: a file changed meanwhile counts as changed
     # The small splits first: a fault in them shows before the long work on train.
-    small = {split: list(read_pairs(problem, split)) for split in splits if split != "train"}
+    counts = {split: SplitCounts.of(problem) for split in splits}
+    small = {split: list(read_pairs(problem, split, counts[split])) for split in splits if split != "train"}
     for split, pairs in small.items():
-        _write_text(split, pairs, writer)
+        _write_text(split, pairs, writer, as_json=problem.keeps_line_breaks)
     overlap = Overlap(small)
     train = TrainingText(problem, verdicts, progress, overlap if problem.drop_overlap else None)
     vocabularies = _train_vocabularies(problem, train, progress) if given is None else given
@@ -169,20 +175,24 @@ def _write(
     for split in splits:
         text = small[split] if split in small else normalised.watch(learner.watch(overlap.watch(train.read())))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
-        facts[split] = _write_ids(problem, split, chunks, vocabularies, writer, progress)
+        facts[split], unknown = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
         if split in small:
-            facts[split] |= {"text": True, "dropped": 0, "text_sha256": text_checksum(small[split]).hexdigest()}
+            facts[split] |= {"text": True, "dropped": 0, **counts[split].facts()}
+            facts[split]["text_sha256"] = text_checksum(small[split]).hexdigest()
         else:
             facts[split] |= {"text": False, **train.facts()}
             train.say_marks(of_sentencepiece)
+            counts[split] = train.counts
+        counts[split].unknown = unknown
+    text_counts.say(counts, vocabularies, "markup" in problem.cleaning, functools.partial(place_of, problem))
     for split, pairs in small.items():
         facts[split]["in_train"] = in_train = overlap.facts(split)
         if line := overlap_line(split, in_train, len(pairs)):
             hint = " --drop_overlap leaves such pairs out of train." if in_train["pairs"] else ""
             _log.info("%s%s", line, hint)
     if given is not None:
-        given_vocabulary.check_coverage(problem, facts)
+        problem.codec.check_unknown(problem.name, facts["train"]["target"]["unknown"])
         normalised.say()
     for name, learned in learner.files(small).items():
         writer.file(name).write(learned.encode())
@@ -197,10 +207,11 @@ def _write(
     )
 
 
-def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter) -> None:
+def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter, *, as_json: bool) -> None:
     files = [writer.file(f"{split}.{side}.txt") for side in SIDES]
     for pair in pairs:
-        for file, line in zip(files, pair, strict=True):
+        for file, text in zip(files, pair, strict=True):
+            line = json.dumps(text, ensure_ascii=False) if as_json else text
             file.write(line.encode() + b"\n")
 
 
@@ -212,9 +223,11 @@ def _train_vocabularies(problem: Problem, text: TrainingText, progress: OnPairs)
             size=problem.vocab_size,
             kind=kind,
             character_coverage=problem.character_coverage,
+            whole=whole if kind != "word" else (),
             seed=_SEED,
         )
 
+    whole = [*(["\n"] if problem.keeps_line_breaks else []), *problem.keep_whole]
     if problem.shared_vocab:
         vocabulary = train(slice(None), problem.vocab_type)
         return vocabulary, vocabulary
@@ -229,9 +242,9 @@ def _write_ids(
     vocabularies: tuple[AnyVocabulary, AnyVocabulary],
     writer: StoreWriter,
     progress: OnPairs,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], tuple[UnknownPieces, ...]]:
     sides = [
-        SequenceWriter(writer, f"{split}.{side}", vocabulary.size, vocabulary.unknown)
+        SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
     done = 0
@@ -244,4 +257,5 @@ def _write_ids(
         raise DataError(
             f"The split {split!r} of {problem.name!r} has no pairs{' with text' if split == 'train' else ''}."
         )
-    return {"pairs": done, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
+    facts = {"pairs": done, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
+    return facts, tuple(file.unknown for file in sides)

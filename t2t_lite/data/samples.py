@@ -12,8 +12,10 @@ from typing import IO, Any
 from t2t_lite.data.cleaning import Cleaner
 from t2t_lite.data.encode import Pair
 from t2t_lite.data.overlap import Overlap
+from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.errors import DataError
 from t2t_lite.problem import Problem
+from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
 
 OnPairs = Callable[[int, str], None]  # (pairs done, what is being done)
 
@@ -23,6 +25,7 @@ _MANY = 0.2  # share of the pairs above which cleaning warns
 _LIMITED = ("length", "ratio")  # the reasons that --clean_max_words and --clean_max_ratio govern
 _OTHERS = {
     "control": "there are control characters in them, mostly from a wrong encoding",
+    "markup": "both sides are one XML element, as in a file of markup",
     "copy": "both sides are the same text",
     "duplicate": "the same pair occurred before",
 }
@@ -31,16 +34,17 @@ _SPACE_MARK = "\u2581"  # SentencePiece's
 _log = logging.getLogger("t2t_lite")
 
 
-def read_pairs(problem: Problem, split: str) -> Iterator[Pair]:
-    """Yields the problem's samples, checked: two texts of one line each."""
+def read_pairs(problem: Problem, split: str, counts: SplitCounts | None = None) -> Iterator[Pair]:
+    """Yields the problem's samples, checked: two texts, each of one line unless the problem keeps line breaks.
+
+    Args:
+        counts: counts the pairs, as the problem gives them.
+    """
+    read = plain_breaks if problem.keeps_line_breaks else breaks_as_spaces
     for number, pair in enumerate(problem.samples(split), start=1):
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
             raise DataError(
                 f"samples({split!r}) of {problem.name!r} gave {pair!r:.200} as pair {number}; a pair is (str, str)."
-            )
-        if "\n" in pair[0] or "\n" in pair[1]:
-            raise DataError(
-                f"samples({split!r}) of {problem.name!r}: pair {number} has a line break in it; a text is one line."
             )
         try:
             pair[0].encode(), pair[1].encode()
@@ -49,7 +53,17 @@ def read_pairs(problem: Problem, split: str) -> Iterator[Pair]:
                 f"samples({split!r}) of {problem.name!r}: pair {number} holds {error.object[error.start]!r}, half of a "
                 "character: no file can hold it. Read the text as UTF-8 with errors='strict'."
             ) from None
-        yield pair[0], pair[1]
+        if counts is not None:
+            counts.add((pair[0], pair[1]), lambda side: problem.place(side) or f"pair {number:,}")  # noqa: B023
+        yield read(pair[0]), read(pair[1])
+
+
+def place_of(problem: Problem, split: str, side: int, text: str) -> str:
+    """Returns where the first pair is whose source (`side` 0) or target (1) is `text`; reads the pairs again."""
+    for number, pair in enumerate(read_pairs(problem, split), start=1):
+        if pair[side] == text:
+            return problem.place(side) or f"pair {number:,}"
+    return ""
 
 
 def reported(pairs: Iterator[Pair], progress: OnPairs, label: str) -> Iterator[Pair]:
@@ -96,14 +110,16 @@ class TrainingText:
         self, problem: Problem, verdicts: IO[bytes], progress: OnPairs, overlap: Overlap | None = None
     ) -> None:
         self._problem, self._overlap = problem, overlap
-        self._empty = self._overlapping = 0
+        self._overlapping = 0
         self._marked: Counter[tuple[bool, bool]] = Counter()  # pairs by whether source and target hold the mark
+        self.counts = SplitCounts.of(problem)
         self._checksum = TextChecksum()
         self._cleaner: Cleaner | None = None
-        if problem.clean:
+        if reasons := problem.cleaning:
             pairs = reported(self._with_text(), progress, "cleaning")
             languages = (problem.source_language, problem.target_language)
-            self._cleaner = Cleaner(pairs, verdicts, problem.clean_max_words, problem.clean_max_ratio, languages)
+            limits = (problem.clean_max_words, problem.clean_max_ratio)
+            self._cleaner = Cleaner(pairs, verdicts, *limits, languages, reasons)
             self._say_counts(self._cleaner)
 
     def read(self) -> Iterator[Pair]:
@@ -111,13 +127,15 @@ class TrainingText:
         return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
 
     def _say_counts(self, cleaner: Cleaner) -> None:
-        counts = ", ".join(f"{count:,} {reason}" for reason, count in cleaner.counts.items())
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in cleaner.counts.items() if count)
         number = sum(cleaner.counts.values())
-        _log.info("Cleaning leaves out %s training pairs: %s.", f"{number:,}", counts)
+        _log.info(
+            "Cleaning leaves out %s training pairs%s.", f"{number:,}" if number else "no", counts and f": {counts}"
+        )
         if number <= _MANY * cleaner.pairs:
             return
         advice = ""
-        if sum(cleaner.counts[reason] for reason in _LIMITED) > _MANY * cleaner.pairs:
+        if sum(cleaner.counts.get(reason, 0) for reason in _LIMITED) > _MANY * cleaner.pairs:
             advice += (
                 f" If they are sound: --clean_max_words ({self._problem.clean_max_words}) and --clean_max_ratio "
                 f"({self._problem.clean_max_ratio:g}) are its limits."
@@ -146,17 +164,23 @@ class TrainingText:
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why. Call it after all were read."""
         cleaned = {} if self._cleaner is None else {"cleaned": self._cleaner.counts}
-        overlapping = {} if self._overlap is None else {"overlapping": self._overlapping}
-        return {"dropped": self._empty, **overlapping, **cleaned, "text_sha256": self._checksum.hexdigest()}
+        return {
+            "dropped": self.counts.empty.number,
+            **({} if self._overlap is None else {"overlapping": self._overlapping}),
+            **cleaned,
+            **self.counts.facts(),
+            "text_sha256": self._checksum.hexdigest(),
+        }
 
     def _with_text(self) -> Iterator[Pair]:
-        self._empty, self._overlapping, self._marked, self._checksum = 0, 0, Counter(), TextChecksum()
-        for pair in read_pairs(self._problem, "train"):
+        self._overlapping, self._marked, self._checksum = 0, Counter(), TextChecksum()
+        self.counts = SplitCounts.of(self._problem)
+        for pair in read_pairs(self._problem, "train", self.counts):
             self._checksum.add(pair)
             self._marked[_SPACE_MARK in pair[0], _SPACE_MARK in pair[1]] += 1
             if not (pair[0].strip() and pair[1].strip()):
-                self._empty += 1
-            elif self._overlap is not None and pair in self._overlap:
+                continue
+            if self._overlap is not None and pair in self._overlap:
                 self._overlapping += 1
             else:
                 yield pair

@@ -5,7 +5,7 @@ origin.json                 when the store was prepared, from which files and co
 vocabulary.model            or source.model and target.model; other endings: text/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
-dev.source.txt              dev and test only: the text itself, for BLEU
+dev.source.txt              dev and test only: the text itself, for BLEU; as JSON strings where it keeps line breaks
 tags.json                   trees only: the tags that words may have (text/tag_table.py)
 """
 
@@ -202,7 +202,7 @@ class Store:
         lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
         if len(lines) != pairs:
             raise DataError(f"{path} has {len(lines):,} lines instead of {pairs:,}. {_remedy(self.folder)}")
-        return lines
+        return [json.loads(line) for line in lines] if "line_breaks" in self.manifest["settings"] else lines
 
 
 def open_store(folder: str | os.PathLike[str]) -> Store:

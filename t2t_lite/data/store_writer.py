@@ -18,6 +18,7 @@ from t2t_lite.data.encode import Side
 from t2t_lite.data.origin import ORIGIN
 from t2t_lite.data.store import MANIFEST, VERSION
 from t2t_lite.files import file_lock, staging_dir, sync
+from t2t_lite.text.unknown_pieces import UnknownPieces
 
 
 class StoreWriter:
@@ -88,16 +89,18 @@ class SequenceWriter:
 
     Args:
         size: pieces of the vocabulary; decides the type of the ids.
-        unknown: the id of its unknown piece, which is counted; None: it has none.
+
+    Attributes:
+        unknown: the unknown pieces so far.
     """
 
-    def __init__(self, writer: StoreWriter, name: str, size: int, unknown: int | None) -> None:
+    def __init__(self, writer: StoreWriter, name: str, size: int) -> None:
         self._dtype = "<u2" if size <= 1 << 16 else "<u4"
-        self._unknown_id = unknown
+        self.unknown = UnknownPieces()
         self._ids = writer.file(f"{name}.ids")
         self._offsets = writer.file(f"{name}.offsets")
         self._offsets.write(np.zeros(1, "<i8").tobytes())
-        self._end = self._longest = self._unknown = 0
+        self._end = self._longest = 0
 
     def write(self, side: Side) -> None:
         """Appends the sequences of a chunk."""
@@ -105,12 +108,11 @@ class SequenceWriter:
         self._offsets.write((self._end + np.cumsum(side.lengths)).astype("<i8").tobytes())
         self._end += len(side.ids)
         self._longest = max(self._longest, int(side.lengths.max(initial=0)))
-        if self._unknown_id is not None:
-            self._unknown += int(np.count_nonzero(side.ids == self._unknown_id))
+        self.unknown.merge(side.unknown)
 
     def facts(self) -> dict[str, Any]:
         """What the manifest says about this side: ids, the longest sequence (including EOS) and unknown pieces."""
-        return {"dtype": self._dtype, "ids": self._end, "longest": self._longest, "unknown": self._unknown}
+        return {"dtype": self._dtype, "ids": self._end, "longest": self._longest, "unknown": self.unknown.unknown}
 
 
 class _File:

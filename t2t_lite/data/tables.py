@@ -139,28 +139,15 @@ class _Damaged:
 
 
 def _text(path: Path, number: int, text: str) -> str:
-    """A text as one line that can be written as UTF-8."""
-    if "\n" in text or "\r" in text:
-        _say_joined(os.fspath(path), number)
-        text = re.sub(r"[\r\n]+", " ", text)
+    """A text that can be written as UTF-8, with line breaks as "\\n"."""
+    if "\r" in text:
+        text = re.sub("\r\n?", "\n", text)
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise _RowError(f"it has half a character (\\u{ord(text[error.start]):04x})") from None
     return text
-
-
-_with_breaks: set[str] = set()  # files that have already been warned about
-
-
-def _say_joined(path: str, number: int) -> None:
-    if path in _with_breaks:
-        return
-    _with_breaks.add(path)
-    _log.warning(
-        "%s, row %s: a text has line breaks; each becomes a space, there and in other rows.", path, f"{number:,}"
-    )
 
 
 def _columns(path: Path, languages: Languages) -> Iterator[tuple[int, tuple[str, str] | _RowError]]:

@@ -59,6 +59,11 @@ class AnyVocabulary(abc.ABC):
     def size(self) -> int:
         """Number of ids, PAD and EOS included."""
 
+    @functools.cached_property
+    def keeps_line_breaks(self) -> bool:
+        """Whether a line break in a text comes back, as where it is a piece, or is written in bytes."""
+        return self.unknown not in self.encode("\n") and "\n" in self.decode(self.encode("-\n-"))
+
     @abc.abstractmethod
     def line(self, text: str) -> str:
         """Returns a line of text as training and decoding encode it."""
@@ -70,6 +75,10 @@ class AnyVocabulary(abc.ABC):
     def encode_many(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each line, without EOS."""
         return [self.encode(line) for line in lines]
+
+    def unknown_symbols(self, text: str) -> list[str]:
+        """Returns what the unknown pieces of a text stand for; here words."""
+        return [word for word in text.split() if self.unknown in self.encode(word)]
 
     @abc.abstractmethod
     def text_of(self, ids: Iterable[int]) -> str:

@@ -10,6 +10,7 @@ import sentencepiece
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
+from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
 
 
 class SpecialIdsError(DataError):
@@ -55,8 +56,8 @@ class Vocabulary(AnyVocabulary):
         return int(self._processor.get_piece_size())
 
     def line(self, text: str) -> str:
-        """Returns a line of text as training and decoding encode it: as it is."""
-        return text
+        """Returns a text as training and decoding encode it: line breaks as spaces, unless they have a piece."""
+        return plain_breaks(text) if self.keeps_line_breaks else breaks_as_spaces(text)
 
     def normalized(self, text: str) -> str:
         """Returns a line as the model's own normalisation makes it, spaces as SentencePiece's mark."""
@@ -70,6 +71,14 @@ class Vocabulary(AnyVocabulary):
         """Returns the ids of each line, without EOS; uses the calling thread only."""
         ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=1)
         return ids
+
+    def unknown_symbols(self, text: str) -> list[str]:
+        """Returns what the unknown pieces of a text stand for: characters; words in a vocabulary of the kind "word"."""
+        parts = zip(self.encode(text), self._processor.encode(text, out_type=str), strict=True)
+        unknown = [part for i, part in parts if i == UNK]
+        # Only a whole word has the mark of a space in it: the mark is a piece of all other kinds.
+        words = [part.removeprefix(WORD_START) for part in unknown if part.startswith(WORD_START)]
+        return words or [char for part in unknown for char in part]
 
     def text_of(self, ids: Iterable[int]) -> str:
         """Returns the text of all `ids`; UNK is written as ' ⁇ '."""

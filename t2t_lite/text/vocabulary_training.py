@@ -7,13 +7,14 @@ import itertools
 import logging
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sentencepiece
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS, PAD, UNK
+from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.vocabulary import Vocabulary
 
 # Longer lines are cut for training only: SentencePiece would silently leave them out.
@@ -33,6 +34,7 @@ def train_vocabulary(
     size: int,
     kind: str = "bpe",
     character_coverage: float = 1.0,
+    whole: Sequence[str] = (),
     seed: int = 1,
     max_lines: int = 1_000_000,
     max_chars: int = 200_000_000,
@@ -48,11 +50,12 @@ def train_vocabulary(
             usually fewer than `size`. Words have a piece each, however many there are, also those of lines that are cut
             or not drawn.
         character_coverage: share of the characters that get pieces; 1.0 means all of them.
+        whole: texts that are pieces of their own wherever they occur, for each of which `can_be_whole` holds; or "\\n".
         max_lines, max_chars: bounds of the sample.
 
     Raises:
         DataError: no text at all.
-        UsageError: `size` is below the number of different characters; `kind` unknown.
+        UsageError: `size` is below the number of different characters, or of `whole`; `kind` unknown.
     """
     if kind not in ("bpe", "unigram", "char", "word"):
         raise UsageError(f"vocab_type={kind!r} is not one of: bpe, unigram, char.")
@@ -63,6 +66,8 @@ def train_vocabulary(
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
     sample, settings = _nothing_passed_over(sample, kind, size)
+    if whole:
+        settings["user_defined_symbols"] = [*settings.get("user_defined_symbols", ()), *whole]
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -86,6 +91,12 @@ def train_vocabulary(
     vocabulary = Vocabulary(model.getvalue())
     _check_size(vocabulary, size, kind)
     return vocabulary
+
+
+def can_be_whole(text: str) -> bool:
+    """Whether a text can be a piece of its own: without white space, SentencePiece's marks and names of pieces."""
+    marks = (WORD_START, _UNKNOWN_MARK, "\0")
+    return not (any(char.isspace() or char in marks for char in text) or _NAMES.fullmatch(text) or text == "<s>")
 
 
 def _collected(lines: Iterable[str], words: set[str]) -> Iterator[str]:

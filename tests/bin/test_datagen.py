@@ -80,7 +80,7 @@ def test_cleaning_is_reported(corpus: Path, capsys: pytest.CaptureFixture[str]) 
         with open(corpus / f"train.{code}", "a", encoding="utf-8") as file:
             file.write(f"{code} 7\n" + ("en \x07\n" if code == "en" else "de\n"))
     assert _run(corpus, "--clean") == 0
-    summary = "  cleaning left out 2 pairs: control 1, length 0, ratio 0, copy 0, duplicate 1\n"
+    summary = "  cleaning left out 2 pairs: control 1, duplicate 1\n"
     assert "train: 50 pairs (1 with an empty side left out), " in (out := capsys.readouterr().out)
     assert summary in out
     assert _run(corpus, "--clean") == 0  # data that was prepared before shows it too

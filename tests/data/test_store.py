@@ -12,7 +12,6 @@ from t2t_lite.data.encode import Side
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter
 from t2t_lite.errors import DataError
-from t2t_lite.ids import UNK
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
 _SEQUENCES = [[5, 6, 7, 1], [1], [9, 1], [8] * 300 + [1]]
@@ -30,7 +29,7 @@ def _write(folder: Path, size: int = 100, sequences: list[list[int]] = _SEQUENCE
     with StoreWriter(folder) as writer:
         facts: dict[str, object] = {"pairs": len(sequences), "dropped": 0, "text": True}
         for side in ("source", "target"):
-            ids = SequenceWriter(writer, f"dev.{side}", size, UNK)
+            ids = SequenceWriter(writer, f"dev.{side}", size)
             ids.write(_side(sequences[:3]))
             ids.write(_side(sequences[3:]))
             facts[side] = ids.facts()

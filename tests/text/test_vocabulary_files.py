@@ -77,7 +77,7 @@ def test_missing_and_damaged_files(tmp_path: Path) -> None:
 
 
 def test_lines_are_stripped_where_tensor2tensor_strips_them(kinds: dict[str, AnyVocabulary]) -> None:
-    line = "\t the cats \u2003\n"
+    line = "\t the cats \u2003"
     assert kinds[".model"].line(line) == line
     for suffix in (".subwords", ".tokens", ".bytes"):
         assert kinds[suffix].line(line) == "the cats"

@@ -1,0 +1,169 @@
+"""What is unusual in the text of a problem, counted for each split and side as it is read, and said when all is read.
+
+Counted are white space that a vocabulary does not give back, marks of other tools (text/prepared_text.py), pairs that
+are markup (text/markup.py) or have an empty side, and, where the text is encoded, unknown pieces
+(text/unknown_pieces.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_lite.data.store import SIDES
+from t2t_lite.problem import Problem
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.markup import is_element
+from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
+from t2t_lite.text.unknown_pieces import UnknownPieces
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.white_space import WHITE_SPACE, WhiteSpace
+
+Pair = tuple[str, str]
+
+_log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass
+class Count:
+    """How many texts have something; the first example, and where it is."""
+
+    number: int = 0
+    example: str = ""
+    place: str = ""
+
+    def add(self, example: Callable[[], str], place: Callable[[], str]) -> None:
+        if not self.number:
+            self.example, self.place = example(), place()
+        self.number += 1
+
+
+class SplitCounts:
+    """Counts of one split.
+
+    Args:
+        sides: which sides are text, 0 for the source and 1 for the target; not the linearised trees of a parser.
+        whole: the texts of --keep_whole.
+
+    Attributes:
+        absent: those of `whole` that have not occurred.
+        unknown: the unknown pieces of each side, set when they are known.
+    """
+
+    def __init__(self, sides: tuple[int, ...] = (0, 1), whole: Sequence[str] = ()) -> None:
+        self._sides = sides
+        self.absent = dict.fromkeys(whole)
+        self.unknown: Sequence[UnknownPieces] = ()
+        self.pairs = 0
+        self.white_space: dict[tuple[int, str], Count] = defaultdict(Count)  # by side and name
+        self.prepared = [PreparedText() for _ in SIDES]
+        self.markup, self.empty = Count(), Count()
+
+    @classmethod
+    def of(cls, problem: Problem) -> SplitCounts:
+        """The counts for a split of a problem."""
+        return cls((0, 1) if problem.codec.is_text else (0,), problem.keep_whole)
+
+    def add(self, pair: Pair, place: Callable[[int], str]) -> None:
+        """Counts a pair; `place` says where a side of it is."""
+        self.pairs += 1
+        for text in [text for text in self.absent if text in pair[0] or text in pair[1]]:
+            del self.absent[text]
+        for side in self._sides:
+            text = pair[side]
+            self.prepared[side].add(text)
+            for kind in WHITE_SPACE:
+                if kind.has(text):
+                    self.white_space[side, kind.name].add(lambda: kind.example(text), lambda: place(side))  # noqa: B023
+        if is_element(pair[0]) and is_element(pair[1]):
+            self.markup.add(lambda: pair[0], lambda: place(0))
+        for side in (0, 1):
+            if not pair[side].strip():
+                self.empty.add(lambda: "", lambda: place(side))  # noqa: B023
+                break
+
+    def facts(self) -> dict[str, Any]:
+        """The counts that are not zero, for the manifest."""
+        found: dict[str, Any] = {"markup": self.markup.number} if self.markup.number else {}
+        for (side, name), count in sorted(self.white_space.items()):
+            found.setdefault(SIDES[side], {})[name.lower()] = count.number
+        return {"unusual": found} if found else {}
+
+
+def say(
+    splits: dict[str, SplitCounts],
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
+    cleaned: bool,
+    place: Callable[[str, int, str], str],
+) -> None:
+    """Logs a line for each kind that is not zero.
+
+    Args:
+        splits: by name.
+        vocabularies: of source and target; they decide which white space is lost.
+        cleaned: whether cleaning leaves the markup out of the training data.
+        place: returns where a text of a split and a side is.
+    """
+    advice: dict[str, None] = {}
+    for name, counts in splits.items():
+        for side, unknown in enumerate(counts.unknown):
+            if unknown.unknown:
+                _log.warning("%s: %s", name, unknown.sentence(SIDES[side], place(name, side, unknown.first)))
+                advice[unknown.advice(vocabularies[side])] = None
+    for text in filter(None, advice):
+        _log.warning("%s", text)
+    if absent := list(splits["train"].absent):
+        _log.warning("--keep_whole: no training pair holds %s.", ", ".join(map(repr, absent)))
+    for kind in WHITE_SPACE:
+        if line := _white_space_line(kind, splits, vocabularies):
+            _log.info("%s", line)
+    for name, counts in splits.items():
+        # A vocabulary of another toolkit may be one of pieces that another tool has cut.
+        texts = {
+            f"the {side}s of {name}": text
+            for side, text, vocabulary in zip(SIDES, counts.prepared, vocabularies, strict=True)
+            if isinstance(vocabulary, Vocabulary)
+        }
+        for warning in prepared_warnings(texts):
+            _log.warning("%s", warning)
+        if counts.empty.number:
+            _log.info("%s", _empty_line(name, counts))
+        if counts.markup.number and not (cleaned and name == "train"):
+            _log.warning("%s", _markup_line(name, counts))
+
+
+def _white_space_line(
+    kind: WhiteSpace, splits: dict[str, SplitCounts], vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+) -> str:
+    """Returns what is lost of a kind of white space; "" if nothing is."""
+    found, shown = [], ""
+    for split, counts in splits.items():
+        for side, vocabulary in enumerate(vocabularies):
+            count = counts.white_space.get((side, kind.name))
+            back = count and kind.lost(count.example, vocabulary)
+            if count and back is not None:
+                shown = shown or f"{count.example!r} is read, and written, as {back!r}"
+                found.append(f"{count.number:,} of {counts.pairs:,} {SIDES[side]}s of {split} (first: {count.place})")
+    return f"{kind.name} are not kept: {shown}. They are in {', '.join(found)}." if found else ""
+
+
+def _empty_line(split: str, counts: SplitCounts) -> str:
+    what = "left out" if split == "train" else "kept: an empty text has an empty translation"
+    number, place = counts.empty.number, counts.empty.place
+    return f"{number:,} of {counts.pairs:,} pairs of {split} have an empty side (first: {place}). They are {what}."
+
+
+def _markup_line(split: str, counts: SplitCounts) -> str:
+    number, example, place = counts.markup.number, counts.markup.example[:80], counts.markup.place
+    advice = (
+        "--clean=markup leaves them out, and --clean leaves all faulty pairs out"
+        if split == "train"
+        else "Take these lines out of the files"
+    )
+    return (
+        f"{number:,} of {counts.pairs:,} pairs of {split} ({number / counts.pairs:.1%}) are one XML element on both "
+        f"sides, and not sentences, such as {example!r} ({place}). {advice}."
+    )
