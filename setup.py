@@ -22,7 +22,7 @@ COMPLETION = ["argcomplete>=3.7,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.8.5,<5"]  # t2t-lite-exporter --format=ctranslate2: to test what it wrote
 DEMO = ["flask>=3.1,<4", "waitress>=3,<4"]  # t2t-lite-demo
 DOCS = ["mkdocs-material>=9.8,<10", "mkdocstrings[python]>=1,<2"]  # make docs
-GRPC = ["grpcio>=1.85,<2", "tensorflow-serving-api>=2.21,<2.22"]  # t2t-lite-query --protocol=grpc
+GRPC = ["grpcio>=1.85,<2"]  # t2t-lite-query --protocol=grpc; protobuf comes with TensorFlow
 PLOTS = ["matplotlib>=3.11,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = [  # the WMT problems, unless --raw_dir names the files
     "tensorflow-datasets>=4.9.10,<5",
@@ -107,6 +107,7 @@ setup(
             "pytest-xdist>=3.8,<4",
             "pyyaml>=6,<7",  # the Kubernetes manifests in examples/ are checked
             "ruff>=0.17.5,<0.18",
+            "tensorflow-serving-api>=2.21,<2.22",  # TensorFlow Serving's services, for the tests' servers
         ],
     },
     entry_points={

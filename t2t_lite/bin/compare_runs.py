@@ -206,7 +206,7 @@ def _read(path: Path) -> dict[str, Any]:
         runs = {name: each for name, each in found.items() if name != _SPEEDS}
         if not all(type(each["flags"]) is list and type(each["peak_mib"]) is int for each in runs.values()):
             raise TypeError("a run has no flags or no memory")
-        if not all("flops_per_second" in each for each in found.get(_SPEEDS, {}).values()):
+        if not all(_is_speed(each["flops_per_second"]) for each in found.get(_SPEEDS, {}).values()):
             raise TypeError("a speed has no number")
     except FileNotFoundError:
         return {}
@@ -217,6 +217,11 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
     else:
         return dict(found)
+
+
+def _is_speed(value: object) -> bool:
+    """Whether it is a number from which steps can be computed: neither true nor 1e999."""
+    return type(value) in (int, float) and 0 < value < 1e30
 
 
 def _timed(hparams: config.HParams) -> dict[str, Any]:

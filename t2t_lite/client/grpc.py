@@ -1,7 +1,4 @@
-"""TensorFlow Serving's gRPC API (PredictionService, ModelService) with its official stubs.
-
-The stubs' messages are TensorFlow's own, so they load TensorFlow. This takes seconds that `rest` does not need.
-"""
+"""TensorFlow Serving's gRPC API (PredictionService, ModelService), without TensorFlow."""
 
 from __future__ import annotations
 
@@ -32,12 +29,9 @@ _ROOTS = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"  # gRPC's variable for the file of c
 
 
 def check_installed() -> None:
-    """Raises UsageError unless the packages of the extra t2t-lite[grpc] are there; loads none of them."""
-    for name, package in (("grpc", "grpcio"), ("tensorflow_serving", "tensorflow-serving-api")):
-        if importlib.util.find_spec(name) is None:
-            raise UsageError(
-                f"gRPC needs the package {package}: pip install 't2t-lite[grpc]'. REST needs no extra package."
-            )
+    """Raises UsageError unless the package of the extra t2t-lite[grpc] is there; does not load it."""
+    if importlib.util.find_spec("grpc") is None:
+        raise UsageError("gRPC needs the package grpcio: pip install 't2t-lite[grpc]'. REST needs no extra package.")
 
 
 class Rpc:
@@ -46,32 +40,29 @@ class Rpc:
     def __init__(self, target: Target) -> None:
         check_installed()
         import grpc
-        from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
-        from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
 
+        from t2t_lite.client import messages
+
+        self._messages = messages
         self._target = target
         if target.tls:
             credentials = grpc.ssl_channel_credentials(_roots())
             self._channel = grpc.secure_channel(target.address, credentials, options=_OPTIONS)
         else:
             self._channel = grpc.insecure_channel(target.address, options=_OPTIONS)
-        self._predict = PredictionServiceStub(self._channel).Predict
-        self._status = ModelServiceStub(self._channel).GetModelStatus
+        self._predict = self._method("PredictionService", "Predict", "PredictResponse")
+        self._status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
 
     def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
         """Returns the outputs of a signature by name, as nested lists; see `client.Connection`."""
-        import tensorflow as tf
-        from tensorflow_serving.apis.predict_pb2 import PredictRequest
-
-        request = PredictRequest()
+        request = self._messages.message("PredictRequest")()
         self._fill(request.model_spec)
         request.model_spec.signature_name = signature
-        request.inputs["inputs"].CopyFrom(tf.make_tensor_proto([text.encode("utf-8") for text in texts], tf.string))
+        self._messages.fill(request.inputs["inputs"], [text.encode("utf-8") for text in texts])
         answer = self._call(self._predict, request, timeout)
         try:
-            # Converts with NumPy: a TensorFlow op would occupy a GPU.
-            return {name: tf.make_ndarray(value).tolist() for name, value in answer.outputs.items()}
-        except (TypeError, ValueError) as error:
+            return {name: self._messages.values(tensor) for name, tensor in answer.outputs.items()}
+        except ValueError as error:
             raise ServerError(
                 f"The {self._target} packs its answer in a way that cannot be read ({error}). Run it without "
                 "--enable_serialization_as_tensor_content, or use REST."
@@ -79,19 +70,24 @@ class Rpc:
 
     def states(self, timeout: float) -> list[tuple[int, str, str]]:
         """Returns (version, state, error message) of the versions that the server knows."""
-        from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest, ModelVersionStatus
-
-        request = GetModelStatusRequest()
+        request = self._messages.message("GetModelStatusRequest")()
         self._fill(request.model_spec)
         answer = self._call(self._status, request, timeout)
         return [
-            (entry.version, ModelVersionStatus.State.Name(entry.state), entry.status.error_message)
+            (entry.version, self._messages.STATES.get(entry.state, "UNKNOWN"), entry.status.error_message)
             for entry in answer.model_version_status
         ]
 
     def close(self) -> None:
         """Closes the channel; requests under way in other threads end with an error."""
         self._channel.close()
+
+    def _method(self, service: str, method: str, answer: str) -> Callable[..., Any]:
+        return self._channel.unary_unary(
+            f"/tensorflow.serving.{service}/{method}",
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=self._messages.message(answer).FromString,
+        )
 
     def _fill(self, spec: Any) -> None:
         spec.name = self._target.model

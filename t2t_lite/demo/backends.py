@@ -93,7 +93,7 @@ class Server:
     """
 
     def __init__(self, server: str, model: str) -> None:
-        target = Target.parse(server, model)
+        self._target = target = Target.parse(server, model)
         with contextlib.ExitStack() as stack:
             self._rest = stack.enter_context(contextlib.closing(Rest(target)))
             self._translator = stack.enter_context(
@@ -111,7 +111,13 @@ class Server:
         return self._translator.translate(lines, nbest=self._nbest)
 
     def attention(self, line: str) -> dict[str, Any]:
-        return _drawing(line, self._rest.predict("attention", [line], _TIMEOUT))
+        outputs = self._rest.predict("attention", [line], _TIMEOUT)
+        try:
+            return _drawing(line, outputs)
+        except UsageError:
+            raise
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise ServerError(f"The {self._target} answers no attention that can be drawn ({error}).") from None
 
 
 def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +130,8 @@ def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
         for kind in ("encoder", "decoder", "memory")
         if kind in outputs
     }
+    if not all(np.isfinite(weights).all() for weights in maps.values()):
+        raise ValueError("weights that are not finite")
     encoder = {kind: maps.pop(kind) for kind in ("encoder",) if kind in maps}
     translation = {"text": text, "score": None, "target": target, **maps}
     return {"text": line, "source": source, **encoder, "translations": [translation]}

@@ -275,7 +275,11 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "null", '{"tiny-1": {}}', '{"tiny-1": {"flags": 1, "peak_mib": 1}}', '{"speeds": {"tiny": {}}}', "{"]
+    "text",
+    [
+        *("[]", "null", '{"tiny-1": {}}', '{"tiny-1": {"flags": 1, "peak_mib": 1}}', '{"speeds": {"tiny": {}}}', "{"),
+        *(f'{{"speeds": {{"tiny": {{"flops_per_second": {value}}}}}}}' for value in ("1e999", "0", "true", '"1"')),
+    ],
 )
 def test_a_damaged_list_of_runs(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "runs.json").write_text(text, "utf-8")

@@ -1,5 +1,6 @@
 """A run, its export and a server of that export give the page the same results."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -163,3 +164,18 @@ def test_a_model_with_attention_to_the_source_alone(translator: Translator, tmp_
     assert only.keys() == best.keys() == {"text", "score", "target", "memory"}
     assert np.shape(only["memory"]) == (1, 1, len(only["target"]), len(found["source"]))
     assert np.array(only["memory"]) == pytest.approx(np.array(best["memory"]), abs=0.0021)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"encoder": [[[[1e999]]]]}, {"encoder": [["x"]]}, {"memory": [10**400]}, {"source_pieces": [3]}, {"outputs": []},
+     {"target_pieces": None}],
+    ids=str,
+)  # fmt: skip
+def test_an_attention_of_another_form_is_the_servers_fault(
+    server: Server, served: serving_server.Server, change: dict[str, object]
+) -> None:
+    outputs = {"outputs": ["a"], "source_pieces": [["a"]], "target_pieces": [["a"]], "encoder": [[[[1.0]]]]} | change
+    served.model.faults.append(Fault(body=json.dumps({"outputs": outputs}).encode()))
+    with pytest.raises(ServerError, match="answers no attention that can be drawn"):
+        server.attention("a")
