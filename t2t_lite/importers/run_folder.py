@@ -123,14 +123,8 @@ def origin(folder: Path) -> dict[str, Any] | None:
             for checkpoint in record["checkpoints"]
         ]
         return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):  # absent, or damaged, which hinders no command
+    # Absent, or damaged, which hinders no command.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
