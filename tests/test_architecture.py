@@ -95,7 +95,7 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("models", "ops", "layers.positions", "decoding", "text", "problem", *LEAVES),
         ("keras", "numpy", "tensorflow", "ctranslate2?", "tensorflow_text?"),
     ),
-    "client": ((), ("google?", "grpc?")),
+    "client": ((), ("google", "grpc?")),
     "importers": (
         ("config", "registry", "models", "decoding", "text", "files", "runs", "optimizers", "tensor2tensor_names"),
         ("numpy", "tensorflow"),

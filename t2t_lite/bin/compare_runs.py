@@ -221,7 +221,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _is_speed(value: object) -> bool:
     """Whether it is a number from which steps can be computed: neither true nor 1e999."""
-    return type(value) in (int, float) and 0 < value < 1e30
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e30
 
 
 def _timed(hparams: config.HParams) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import IO
 
 from t2t_lite.bin import cli, output
 from t2t_lite.bin.parser import ShowVersion
-from t2t_lite.client import grpc
 from t2t_lite.client.client import PROTOCOLS, ServerTranslator
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import T2TError
@@ -87,9 +86,6 @@ def _run(args: argparse.Namespace) -> int:
         output.check_output("output", args.output, output.STANDARD_INPUT if args.input is None else args.input)
     if args.input is None and sys.stdin.isatty():  # a conversation: each line is answered before the next
         args.batch_size = args.concurrency = 1
-    if args.protocol == "grpc":
-        grpc.check_installed()
-        cli.load_tensorflow()
     translator = ServerTranslator(
         args.server,
         args.model,
