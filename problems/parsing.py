@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.corpus_files import SPLIT_NAMES
+from t2t_lite.data.corpus_files import SPLIT_NAMES, near_miss
 from t2t_lite.data.sources import each_once, list_names, read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.bracketing import Bracketing
@@ -250,12 +250,13 @@ class Treebank(FolderProblem):
         return found[0] if found else None
 
     def _missing(self, split: str) -> DataError:
-        found = list_names(path.name for path in Path(self.source_dir).iterdir())
+        files = [path.name for path in Path(self.source_dir).iterdir()]
+        near, found = near_miss(files, f"{split}.trees"), list_names(files)
         names = SPLIT_NAMES[split][1:]
         others = f" ({', '.join(names)} in place of {split}, too)" if names else ""
         return DataError(
             f"{self.source_dir} has no {split} trees. Looked for a file called {split}.trees, {split}.mrg, {split}.txt "
-            f"or the like{others}, plain or compressed; found {found}."
+            f"or the like{others}, plain or compressed; found {found}.{near}"
         )
 
 

@@ -117,7 +117,7 @@ def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
         metavar="REASON,REASON",
         help="text2text, wmt14_*: leave out training pairs with control characters (control), of XML (markup), over "
         "250 words (length), of unlike lengths (ratio, above 9), with equal sides (copy) or seen before (duplicate); "
-        "default: for all of these reasons",
+        "default: for all of these reasons; damaged rows of tables, too",
     )
     group.add_argument("--clean_max_words", type=cli.positive, metavar="N", help="of --clean; default: 250")
     group.add_argument("--clean_max_ratio", type=float, metavar="R", help="of --clean; default: 9")
@@ -134,7 +134,7 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--source_dir",
         metavar="DIR",
-        help="text2text: the folder with train.en, train.de, dev.en, ... or train.tsv, .csv, .jsonl, plain or "
+        help="text2text: the folder with train.en, train.de, dev.en, ... or train.tsv, .csv, .jsonl, .json, plain or "
         "compressed; several with weights as A,B:2; treebank: with train.trees, dev.trees, ...; "
         "wsj_parsing: with the Penn Treebank's sections 02 to 23",
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.data import compressed, tables
@@ -107,11 +108,20 @@ def missing(folder: str, split: str, languages: Languages) -> DataError:
         f", for files with OPUS names (NAME.{'-'.join(sorted(languages))}.{languages[0]})" if split == "train" else ""
     )
     held_out = " --dev_lines=1000 would hold 1000 pairs out of the training data instead." if split == "dev" else ""
-    found = list_names(path.name for path in Path(folder).iterdir() if path.is_file())
+    names = [path.name for path in Path(folder).iterdir() if path.is_file()]
+    near, found = near_miss(names, f"{split}.{languages[0]}"), list_names(names)
     return DataError(
         f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {SPLIT_NAMES[split][0]}.tsv, .csv, "
-        f".jsonl or .json{opus}, plain or compressed ({_COMPRESSED}); found {found}.{held_out}"
+        f".jsonl or .json{opus}, plain or compressed ({_COMPRESSED}); found {found}.{near}{held_out}"
     )
+
+
+def near_miss(names: Iterable[str], wanted: str) -> str:
+    """Returns " Is NAME meant? Call it WANTED." for the name nearest to the wanted one; "" where none is near."""
+    known = {name for several in SPLIT_NAMES.values() for name in several}
+    others = {name.lower(): name for name in names if re.split(r"[._-]", name)[0] not in known}
+    near = difflib.get_close_matches(wanted, others, n=1, cutoff=0.8)
+    return f" Is {others[near[0]]} meant? Call it {wanted}." if near else ""
 
 
 def _stems(

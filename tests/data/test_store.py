@@ -79,7 +79,10 @@ def test_one_vocabulary_for_both_sides_is_one_object(store: Store) -> None:
 
 def test_unknown_split(store: Store) -> None:
     for read in (store.split, store.text):
-        with pytest.raises(DataError, match=r"has no split 'test'; it has dev\."):
+        with pytest.raises(
+            DataError,
+            match=r"has no split 'test'; it has dev\. Other text is translated by t2t-lite-decoder --input=FILE",
+        ):
             read("test")
 
 

@@ -113,6 +113,22 @@ def test_a_missing_split(tmp_path: Path, split: str, wanted: str) -> None:
     assert not (tmp_path / "data").exists()  # found before anything is written
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("devel.en", "devel.de"), " Is devel.en meant? Call it dev.en."),
+        (("Dev.en", "Dev.de"), " Is Dev.en meant? Call it dev.en."),
+        (("test.en", "test.de", "README"), ""),
+    ],
+)
+def test_a_name_that_is_near(tmp_path: Path, names: tuple[str, ...], said: str) -> None:
+    problem = Text2text(str(_fill(tmp_path, "train.en", "train.de", *names)), "en-de")
+    with pytest.raises(DataError) as error:
+        problem.splits()
+    assert f".{said} --dev_lines=1000 would hold" in str(error.value)
+    assert (" meant? " in str(error.value)) == bool(said)
+
+
 def test_an_empty_folder_and_a_full_one(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="found no files"):
         Text2text(str(tmp_path), "en-de").splits()
