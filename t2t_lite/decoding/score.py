@@ -18,6 +18,7 @@ from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.unknown_pieces import UnknownPieces
 
 _BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
 
@@ -71,9 +72,9 @@ def score(
         DataError: the target of a parser is a tree with broken brackets.
     """
     limit = translator.max_source_length
-    source = _encoded(translator.source_vocabulary, translator.source, sources, limit, "sources")
+    source = _encoded(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
     longest = limit + translator.extra_length
-    target = _encoded(translator.target_vocabulary, translator.target, targets, longest, "targets")
+    target = _encoded(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
     _warn_of_unknown(translator, targets)
     graph = _graph_of(translator)
 
@@ -112,7 +113,12 @@ def _graph_of(translator: Translator) -> Any:
 
 
 def _encoded(
-    vocabulary: AnyVocabulary, read: Callable[[str], str], lines: Sequence[str], limit: int, name: str
+    translator: Translator,
+    vocabulary: AnyVocabulary,
+    read: Callable[[str], str],
+    lines: Sequence[str],
+    limit: int,
+    name: str,
 ) -> list[list[int]]:
     """The pieces of each line, as `read` gives it, and EOS, at most `limit` in all; empty for a blank line."""
     texts = []
@@ -122,6 +128,10 @@ def _encoded(
         except DataError as error:
             raise DataError(f"{name}, line {number}: {error}") from error
     pieces = vocabulary.encode_many(texts)
+    if name == "sources" or translator.outputs.is_text:  # symbols of a parser have a warning of their own
+        unknown = UnknownPieces()
+        unknown.add(vocabulary, texts, pieces)
+        translator.say_unknown(name.removesuffix("s"), unknown, vocabulary)
     cut = sum(len(ids) >= limit for ids in pieces)
     if cut:
         _log.warning(

@@ -23,6 +23,7 @@ from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
+from t2t_lite.text.unknown_pieces import UnknownPieces
 
 # Of `Translator.search`, and its third input if outputs are constrained.
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
@@ -60,6 +61,7 @@ class LineTranslator(abc.ABC):
     ) -> None:
         self.source_vocabulary = source_vocabulary
         self.beam_size, self.max_source_length, self._batch_tokens = beam_size, max_source_length, batch_tokens
+        self._said_unknown: set[str] = set()
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
@@ -84,8 +86,9 @@ class LineTranslator(abc.ABC):
         Raises:
             T2TError: the device has too little memory.
         """
-        results, cut = self._translated(lines, nbest, progress)
+        results, cut, unknown = self._translated(lines, nbest, progress)
         self._warn(cut, len(lines))
+        self.say_unknown("source", unknown, self.source_vocabulary)
         return results
 
     def translate_blocks(
@@ -94,11 +97,13 @@ class LineTranslator(abc.ABC):
         """Yields each block of lines with its outputs as soon as they are there; as `translate`.
 
         Only one block is in memory. A warning counts cut lines after the first block that has any. Another one at the
-        end counts all if there are more.
+        end counts all if there are more, and one unknown pieces.
         """
         cut = lines = first = 0
+        unknown = UnknownPieces()
         for block in blocks:
-            results, number = self._translated(block, nbest, progress)
+            results, number, of_block = self._translated(block, nbest, progress)
+            unknown.merge(of_block)
             lines += len(block)
             if number and not cut:
                 first = number
@@ -107,13 +112,20 @@ class LineTranslator(abc.ABC):
             yield block, results
         if cut > first:
             self._warn(cut, lines)
+        self.say_unknown("source", unknown, self.source_vocabulary)
+
+    def say_unknown(self, kind: str, unknown: UnknownPieces, vocabulary: AnyVocabulary) -> None:
+        """Warns of pieces that a vocabulary does not know, once for each kind, such as "source"."""
+        if unknown.unknown and kind not in self._said_unknown:
+            self._said_unknown.add(kind)
+            _log.warning("%s", f"{unknown.sentence(kind)} {unknown.advice(vocabulary)}".rstrip())
 
     def _translated(
         self, lines: Sequence[str], nbest: int, progress: Callable[[int, float], None] | None
-    ) -> tuple[list[list[Hypothesis]], int]:
-        """Returns the outputs, and how many lines were cut."""
+    ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
+        """Returns the outputs, how many lines were cut, and their unknown pieces."""
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
-        encoded, cut = self._encode(lines)
+        encoded, cut, unknown = self._encode(lines)
         batches = list(self._batches(encoded))
 
         def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
@@ -131,16 +143,19 @@ class LineTranslator(abc.ABC):
                 results[i] = hypotheses
             if progress:
                 progress(len(rows), weight)
-        return results, cut
+        return results, cut, unknown
 
-    def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int]:
-        """Returns the pieces of each line, cut, and how many lines were cut."""
+    def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int, UnknownPieces]:
+        """Returns the pieces of each line, cut, how many lines were cut, and the unknown pieces."""
         # Blank as preparation sees it: a tab or a wide space would be a piece.
-        pieces = self.source_vocabulary.encode_many([self.source(line) if line.strip() else "" for line in lines])
+        texts = [self.source(line) if line.strip() else "" for line in lines]
+        pieces = self.source_vocabulary.encode_many(texts)
+        unknown = UnknownPieces()
+        unknown.add(self.source_vocabulary, texts, pieces)
         encoded = [[*ids, EOS] if ids else [] for ids in pieces]
         limit = self.max_source_length
         cut = sum(len(ids) > limit for ids in encoded)
-        return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded], cut
+        return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded], cut, unknown
 
     def _warn(self, cut: int, lines: int) -> None:
         if cut:

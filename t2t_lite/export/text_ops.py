@@ -14,6 +14,7 @@ from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
 from t2t_lite.text.imported_vocabulary import END_SHOWN, ImportedVocabulary
+from t2t_lite.text.line_breaks import BREAKS
 from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
 from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
@@ -39,6 +40,8 @@ class GraphText(tf.Module):
         self._tokenizer = _tokenizer(vocabulary)
         self._shown = _GraphShown(vocabulary) if isinstance(vocabulary, ImportedVocabulary) else None
         self._size, self._unknown = vocabulary.size, vocabulary.unknown
+        # As `Vocabulary.line` does.
+        self._break = ("\n" if vocabulary.keeps_line_breaks else " ") if isinstance(vocabulary, Vocabulary) else None
         # As tensor2tensor's t2t-decoder does.
         self._strips = isinstance(vocabulary, ImportedVocabulary) and not isinstance(vocabulary, OpenNmtVocabulary)
 
@@ -49,6 +52,8 @@ class GraphText(tf.Module):
         """
         texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
         texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
+        if self._break is not None:
+            texts = tf.strings.regex_replace(texts, "\r\n" if self._break == "\n" else BREAKS, self._break)
         if self._strips:
             texts = tf.strings.regex_replace(texts, f"^{WHITE_SPACE}+|{WHITE_SPACE}+$", "")
         return _ended(self._tokenizer.tokenize(texts), max_length)
