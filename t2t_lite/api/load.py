@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import io
 import operator
 import os
 import threading
@@ -280,7 +281,11 @@ def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
 
 
 def _without_ends(lines: Iterable[str]) -> list[str]:
-    """Returns lines as the commands read them: an open file's end in a line break. UsageError for what is no text."""
+    """Returns lines as the commands read them: an open file's end in a line break. UsageError for what is no text.
+
+    A line break elsewhere is part of the text: a model of line_breaks=symbol translates it, others read a space.
+    """
+    of_file = isinstance(lines, io.IOBase)
     lines = list(lines)
     for line in lines:
         if not isinstance(line, str):
@@ -288,6 +293,7 @@ def _without_ends(lines: Iterable[str]) -> list[str]:
                 f"{line!r:.80} is of the type {type(line).__name__}, but a line of text is expected: a string, such as "
                 "'ein Haus'."
             )
-    lines = [line.removesuffix("\n").removesuffix("\r") for line in lines]
+    if of_file:
+        lines = [line.removesuffix("\n").removesuffix("\r") for line in lines]
     check_characters(lines)
     return lines

@@ -47,7 +47,9 @@ def make_parser() -> cli.Parser:
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")
+    what.add_argument(
+        "--input", metavar="FILE", help="text to translate, plain, compressed or .jsonl; default: standard input"
+    )
     what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
     parser.add_argument(
         "--output", metavar="FILE", help="where to write; FILE.partial until it is whole; default: standard output"
@@ -166,6 +168,8 @@ def _translate(
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
     show = Progress(total - out.done, " lines") if total else None
 
+    joined = 0
+
     def batch_is_done(number: int, weight: float) -> None:
         interrupts.check()
         if show is not None:
@@ -174,6 +178,7 @@ def _translate(
     try:
         for lines, results in translator.translate_blocks(blocks, nbest=args.nbest or 1, progress=batch_is_done):
             out.write(lines, _rows(args, lines, results))
+            joined += 0 if args.json else sum(map(output.has_breaks, results))
     except BaseException:
         if isinstance(out, PartialOutput):
             whole = f" of {total:,}" if total is not None else ""
@@ -181,6 +186,7 @@ def _translate(
             print(f"{out.done:,}{whole} lines are translated, in {out.partial}.{advice}", file=sys.stderr)
         raise
     out.finish()
+    output.say_joined(joined)
 
 
 def _output(args: argparse.Namespace, identity: str, search: dict[str, Any]) -> PartialOutput | Stream:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from t2t_lite.data.sources import decode_lines, read_lines
+from t2t_lite.data.input_texts import read_texts
+from t2t_lite.data.sources import decode_lines
 from t2t_lite.errors import UsageError
 
 BLOCK = 1024  # lines; blocks are translated one after the other, and each is written when it is done
@@ -29,9 +30,9 @@ def count_lines(path: str) -> int:
     """Counts the lines of a file by reading them all, so that a line that is not UTF-8 is found at once.
 
     Raises:
-        DataError: as `read_lines`.
+        DataError: as `read_texts`.
     """
-    return sum(1 for _ in read_lines(path))
+    return sum(1 for _ in read_texts(path))
 
 
 def file_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -43,7 +44,7 @@ def file_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def lines_of(path: str | None) -> Iterable[str]:
     """Returns the lines of `path`, such as a named pipe, or of standard input, as they come."""
-    return decode_lines(_standard_input(), "standard input") if path is None else read_lines(path)
+    return decode_lines(_standard_input(), "standard input") if path is None else read_texts(path)
 
 
 def _standard_input() -> IO[bytes]:

@@ -6,7 +6,8 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,20 @@ def write_file(path: str, data: bytes) -> None:
     except OSError as error:
         error.filename = path  # the error of a full disk names no file
         raise
+
+
+def has_breaks(hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> bool:
+    """Whether an output has a line break, which `rows` writes as a space unless it writes JSON."""
+    return any("\n" in one.text for one in hypotheses)
+
+
+def say_joined(number: int) -> None:
+    """Says of how many lines the outputs have line breaks that are written as spaces."""
+    if number:
+        print(
+            f"The outputs of {number:,} lines have line breaks, which are written as spaces. --json keeps them.",
+            file=sys.stderr,
+        )
 
 
 def rows(line: str, hypotheses: Sequence[Hypothesis | response.ServedHypothesis], args: argparse.Namespace) -> str:

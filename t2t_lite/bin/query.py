@@ -14,7 +14,8 @@ from typing import IO
 from t2t_lite.bin import cli, output
 from t2t_lite.bin.parser import ShowVersion
 from t2t_lite.client.client import PROTOCOLS, ServerTranslator
-from t2t_lite.data.sources import decode_lines, read_lines
+from t2t_lite.data.input_texts import read_texts
+from t2t_lite.data.sources import decode_lines
 from t2t_lite.errors import T2TError
 
 
@@ -105,7 +106,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _input_lines(path: str | None) -> Iterator[str]:
     if path is not None:
-        lines = read_lines(path)
+        lines = read_texts(path)
         first = list(itertools.islice(lines, 1))  # errors in the file show before the server is asked
         return itertools.chain(first, lines)
     if sys.stdin.isatty():
@@ -120,18 +121,20 @@ def _translate(args: argparse.Namespace, translator: ServerTranslator, lines: It
     answers = translator.stream(lines, nbest=args.nbest or 1)
     first = list(itertools.islice(answers, 1))  # before opening the output: nothing is lost if the server is away
     hidden = not sys.stderr.isatty() or (args.output is None and sys.stdout.isatty())
-    written = 0
+    written = joined = 0
     with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
         try:
             for line, hypotheses in itertools.chain(first, answers):
                 file.write(output.rows(line, hypotheses, args).encode("utf-8"))
                 file.flush()
                 written += 1
+                joined += not args.json and output.has_breaks(hypotheses)
                 bar.update()
         except T2TError as error:
             raise type(error)(
                 f"{error} Stopped at line {written + 1}; the translations of the lines before it are written."
             ) from error
+    output.say_joined(joined)
 
 
 def _open_output(path: str | None) -> contextlib.AbstractContextManager[IO[bytes]]:
