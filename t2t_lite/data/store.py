@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import odd_file, sha256_of
 from t2t_lite.text import vocabulary_files
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs, codec_of
@@ -212,6 +212,8 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
         DataError: no store, one of another version, or a file that is missing or has the wrong size.
     """
     folder = Path(folder)
+    if folder.is_dir() and (odd := odd_file(folder)):
+        raise DataError(f"{odd} is not a regular file; no prepared data have such. {_remedy(folder)}")
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version = manifest["version"]

@@ -8,6 +8,13 @@ from collections.abc import Iterable, Mapping
 
 from t2t_lite.errors import DataError
 
+# What the end of a name says about the number of axes; else there are two.
+_RANKS = (
+    (r"(bias|scale|gamma|beta)$", (1,)),
+    (r"/[qkvo]$", (3,)),  # tensor2tensor's attention_variables_3d
+    (r"_single/kernel$", (4,)),  # tensor2tensor's convolutions of 2017
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Description:
@@ -108,6 +115,22 @@ def count_layers(names: Iterable[str], stack: str) -> int:
     if numbers != set(range(len(numbers))):
         raise DataError(f"The checkpoint has of {stack} the layers {sorted(numbers)}; one of them is missing.")
     return len(numbers)
+
+
+def check_ranks(shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raises DataError if a weight has another number of axes than its name says, or none of some size.
+
+    Args:
+        shapes: of the weights, by their names in the checkpoint.
+    """
+    for name, shape in shapes.items():
+        ranks = next((ranks for pattern, ranks in _RANKS if re.search(pattern, name)), (2,))
+        if len(shape) not in ranks or 0 in shape:
+            wanted = " or ".join(map(str, ranks))
+            raise DataError(
+                f"The checkpoint contradicts itself: {name} has shape {shape}, and such a weight has {wanted} "
+                f"{'axis' if ranks == (1,) else 'axes'}, none of them empty."
+            )
 
 
 def check(found: Mapping[str, tuple[int, ...]], description: Description) -> None:

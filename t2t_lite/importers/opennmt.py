@@ -20,7 +20,7 @@ from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt_catalog, opennmt_settings, tf1_checkpoint
-from t2t_lite.importers.description import Description, check, count_layers
+from t2t_lite.importers.description import Description, check, check_ranks, count_layers
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import place, short
 from t2t_lite.importers.t2t_variables import Variables, shown
@@ -67,6 +67,7 @@ def read(
                 f"The checkpoint holds {name}, which nothing here is like. It is of another model than OpenNMT-tf's "
                 "Transformer from text to text, or uses an option of it that is not known here."
             )
+        check_ranks({name: checkpoints.shapes[full]})
         weights[path] = checkpoints.mean(full)
     _fold(weights)
     weights, shared, share_embeddings = _tables(weights)
@@ -157,7 +158,9 @@ def _tables(weights: dict[str, Any]) -> tuple[dict[str, Any], bool, bool]:
     tied = _SOFTMAX not in found
     if not tied and found[_SOFTMAX].shape != found[_TARGET].shape:
         raise DataError(f"The embeddings do not fit together: {found[_SOFTMAX].shape} and {found[_TARGET].shape}.")
-    d_model = found[_TARGET].shape[1]
+    rows, d_model = found[_TARGET].shape
+    if rows <= _START:
+        raise DataError(f"The checkpoint's table of the target has {rows} row, and <s> is the second.")
     found["transformer/start_vector"] = found[_TARGET][_START] * math.sqrt(d_model)
     return found, shared, tied
 

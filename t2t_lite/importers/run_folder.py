@@ -101,7 +101,11 @@ def write(output_dir: str | os.PathLike[str], found: Import) -> int:
             os.rename(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-        sync(folder.parent)
+        try:
+            sync(folder.parent)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)  # the same command refuses a folder that is there
+            raise
     return parameters
 
 

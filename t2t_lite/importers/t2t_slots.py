@@ -21,6 +21,7 @@ from t2t_lite.importers.t2t_embeddings import embeddings
 from t2t_lite.importers.t2t_mapping import Place, place, with_zeros
 from t2t_lite.importers.t2t_variables import shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+from t2t_lite.runs.checkpoint_reader import LAST_STEP
 
 # Our optimizer -> our slots with the ends of tensor2tensor's names: of a matrix, and of a vector.
 _ENDS = {
@@ -120,7 +121,10 @@ def read(imported: Imported) -> Slots | None:
         raise DataError(
             "The checkpoint of tensor2tensor has slots, but no global_step: how many updates they are of is not known."
         )
-    return Slots(optimizer, int(checkpoints.mean(step[0])), found)
+    number = checkpoints.mean(step[0])
+    if number.size != 1 or not 0 <= number.item() <= LAST_STEP:
+        raise DataError(f"The checkpoint's {step[0]} is no number of updates.")
+    return Slots(optimizer, int(number.item()), found)
 
 
 def _optimizer(slots: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams, t2t_precision, t2t_sets, target_space, tf1_checkpoint
-from t2t_lite.importers.description import Description, check
+from t2t_lite.importers.description import Description, check, check_ranks
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_2017 import Mean, modern
 from t2t_lite.importers.t2t_description import describe
@@ -54,6 +54,9 @@ def read(
     checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
     variables = sorted_out(checkpoints.shapes)
     written = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
+    check_ranks(
+        {name: shape for name, shape in written.items() if place(name) or "_single/" in name or "/weights_" in name}
+    )
     shapes, mean = modern(written, lambda name: checkpoints.mean(variables.weights[name]))
     tables = embeddings(shapes)
     description = describe(shapes, tables, known)
@@ -113,5 +116,9 @@ def _changed(mean: Mean, name: str, where: Place, description: Description, spac
         array = array * np.float32(math.sqrt(description.d_k))
     if where.change.endswith("heads"):
         d_model = description.d_model
+        if array.size % d_model:
+            raise DataError(
+                f"The checkpoint contradicts itself: {name} has shape {array.shape}, not {d_model} columns."
+            )
         return array.reshape((-1, d_model) if where.path.endswith("/output") else (d_model, -1))
     return array

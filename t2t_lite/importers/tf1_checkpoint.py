@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.errors import DataError, UsageError
-from t2t_lite.runs.checkpoint import READ_ERRORS
+from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
+from t2t_lite.runs.checkpoint_reader import LAST_STEP, READ_ERRORS, open_checkpoint, unreadable
 
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
 
@@ -48,7 +48,9 @@ class Tf1Checkpoints:
             try:
                 stored = reader.get_tensor(name)
             except READ_ERRORS as error:
-                raise _unreadable(prefix, error) from error
+                raise unreadable(prefix, error) from error
+            if np.asarray(stored).dtype.kind in "OSUc":  # texts, complex numbers
+                raise DataError(f"{prefix}: {name} holds no numbers that a weight could have.")
             array = np.asarray(stored, np.float32)
             if stored.dtype == tf.bfloat16:
                 array = self._bfloat16(array)
@@ -74,13 +76,14 @@ def find(path: str | os.PathLike[str], number: int = 1) -> list[str]:
     Raises:
         UsageError: there are fewer checkpoints, or `path` names one and not a folder.
     """
+    check_tensorflow_path(os.fspath(path), path)
     if not os.path.isdir(path):
         if number > 1:
             raise UsageError(
                 f"{path} is not a folder, of which --average={number} takes the newest {number} checkpoints. Give the "
                 "folder, or the checkpoints themselves as A,B,... without --average."
             )
-        return [re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))]
+        return [_checked(re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path)))]
     folder = Path(path)
     prefixes = sorted((str(file.with_suffix("")) for file in folder.glob("*.index")), key=_step)
     state = folder / "checkpoint"
@@ -93,21 +96,23 @@ def find(path: str | os.PathLike[str], number: int = 1) -> list[str]:
         raise UsageError(f"{path} holds no checkpoint: there is no file whose name ends in .index.")
     if len(prefixes) < number:
         raise UsageError(f"{path} holds {len(prefixes)} checkpoints, and {number} are to be averaged.")
-    return prefixes[-number:]
+    return [_checked(prefix) for prefix in prefixes[-number:]]
+
+
+def _checked(prefix: str) -> str:
+    """Raises DataError if the name of a checkpoint says a step that none could have."""
+    if _step(prefix) > LAST_STEP:
+        raise DataError(f"{prefix}: no training makes {_step(prefix):,} steps. Give the checkpoint another name.")
+    return prefix
 
 
 def _open(prefix: str) -> Any:
     if not os.path.isfile(f"{prefix}.index"):
         raise DataError(f"There is no checkpoint {prefix}: no file {os.path.basename(prefix)}.index is there.")
     try:
-        return tf.train.load_checkpoint(prefix)
+        return open_checkpoint(prefix)
     except READ_ERRORS as error:
-        raise _unreadable(prefix, error) from error
-
-
-def _unreadable(prefix: str, error: Exception) -> DataError:
-    reason = str(error).partition("\n")[0].rstrip(".")
-    return DataError(f"The checkpoint {prefix} cannot be read: it is damaged or incomplete ({reason}).")
+        raise unreadable(prefix, error) from error
 
 
 def _name(prefix: str) -> str:

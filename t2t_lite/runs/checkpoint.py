@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,24 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
+from t2t_lite.files import lacks_room
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
+from t2t_lite.runs.checkpoint_reader import (
+    READ_ERRORS,
+    DamagedError,
+    GoneError,
+    first_line,
+    open_checkpoint,
+    read_step,
+    unreadable,
+)
 from t2t_lite.runs.default_weights import read_default
 from t2t_lite.runs.run_dir import has_run
 from t2t_lite.runs.saved_state import SavedState
 from t2t_lite.runs.weight_shapes import check_shapes
 from t2t_lite.schedules.base import Schedule
-
-# What TensorFlow raises for damaged files: it compares checksums, and raises IndexError for a file that is cut off.
-READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 DIVERGED_ADVICE = (
     "A lower learning_rate_factor (learning_rate where the schedule is not noam), more warmup_steps or clip_norm=1 "
@@ -40,14 +46,6 @@ DIVERGED_ADVICE = (
 RECORD = "run"  # the name of a checkpoint's record of its run
 
 _log = logging.getLogger("t2t_lite")
-
-
-class DamagedError(DataError):
-    """A checkpoint whose files are there, but cannot be read."""
-
-
-class GoneError(DataError):
-    """A checkpoint that was removed while it was being read."""
 
 
 class Checkpoints:
@@ -113,9 +111,10 @@ class Checkpoints:
         try:
             return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)
         except (tf.errors.OpError, OSError) as error:
+            advice = "make room and run" if lacks_room(error) else "run"
             raise DataError(
-                f"The checkpoint of step {step} could not be written to {self._folder / kind}: {_first_line(error)}. "
-                "The ones before it are whole; make room and run the same command again."
+                f"The checkpoint of step {step} could not be written to {self._folder / kind}: {first_line(error)}. "
+                f"The ones before it are whole; {advice} the same command again."
             ) from error
 
     def has_no_best(self) -> bool:
@@ -222,7 +221,7 @@ class Checkpoints:
     def _read(self, path: str, state: Mapping[str, Mapping[str, tf.Variable]]) -> int:
         """Restores `state` from `path`; returns its step."""
         try:
-            reader = tf.train.load_checkpoint(path)
+            reader = open_checkpoint(path)
             shapes = reader.get_variable_to_shape_map()
         except READ_ERRORS as error:
             raise unreadable(path, error) from error
@@ -236,8 +235,11 @@ class Checkpoints:
         check_shapes(path, {key: list(variable.shape) for key, variable in wanted.items()}, shapes)
         try:
             for key, variable in wanted.items():
-                variable.assign(reader.get_tensor(key))
-            step = int(reader.get_tensor(variable_key("step")))
+                value = reader.get_tensor(key)
+                if np.asarray(value).dtype.kind not in ("fV" if variable.dtype.is_floating else "iub"):
+                    raise ValueError(f"{key} holds no numbers of its kind")
+                variable.assign(value)
+            step = read_step(reader, variable_key("step"))
         except READ_ERRORS as error:
             raise unreadable(path, error) from error
         if broken := self.not_finite():
@@ -251,20 +253,6 @@ class Checkpoints:
 def variable_key(*names: str) -> str:
     """The name that tf.train.Checkpoint gives a variable."""
     return "/".join(name.replace(".", "..").replace("/", ".S") for name in names) + "/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def unreadable(path: str, error: Exception) -> DataError:
-    """Returns the error for a checkpoint that cannot be read, GoneError or DamagedError, with the reason."""
-    missing = checkpoint_files.missing_file(path)
-    if missing and missing.endswith(".index"):
-        return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")
-    reason = f"{missing} is missing" if missing else _first_line(error)
-    return DamagedError(f"The checkpoint {path} cannot be read: it is damaged or incomplete ({reason}).")
-
-
-def _first_line(error: Exception) -> str:
-    line = str(error).partition("\n")[0].rstrip(".")
-    return re.sub(r"^\{\{function_node \S+\}\} | \[Op:\w+\]$", "", line)  # TensorFlow's own names
 
 
 def list_checkpoints(output_dir: str | os.PathLike[str], kind: str = NEWEST) -> list[str]:

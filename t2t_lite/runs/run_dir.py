@@ -27,7 +27,7 @@ from typing import Any
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import json_text, replace_file
+from t2t_lite.files import json_text, odd_file, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
@@ -165,6 +165,8 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
     """
     if not has_run(output_dir):
         raise DataError(no_run(output_dir))
+    if odd := odd_file(output_dir):
+        raise DataError(f"{odd} is not a regular file; no run has such. Remove it.")
     problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS)
     if usr_dir is None and problem["usr_dir"] is not None:
         code = problem["usr_dir"] if problem["usr_dir"].isprintable() else ascii(problem["usr_dir"])

@@ -6,10 +6,9 @@ import json
 import os
 from typing import Any
 
-import tensorflow as tf
-
 from t2t_lite.errors import DataError
-from t2t_lite.runs.checkpoint import READ_ERRORS, RECORD, DamagedError, unreadable, variable_key
+from t2t_lite.runs.checkpoint import RECORD, variable_key
+from t2t_lite.runs.checkpoint_reader import READ_ERRORS, DamagedError, open_checkpoint, unreadable
 from t2t_lite.runs.run_changes import check_record
 from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_dir import RunSpec, has_run
@@ -64,11 +63,11 @@ def read_record(path: str) -> dict[str, Any] | None:
         DamagedError: it cannot be read.
     """
     try:
-        reader = tf.train.load_checkpoint(path)
+        reader = open_checkpoint(path)
         if variable_key(RECORD) not in reader.get_variable_to_shape_map():
             return None
         record = json.loads(reader.get_tensor(variable_key(RECORD)))
-    except (*READ_ERRORS, RecursionError) as error:
+    except (*READ_ERRORS, RecursionError, TypeError) as error:
         raise unreadable(path, error) from error
     whole = isinstance(record, dict) and all(isinstance(record.get(name), kind) for name, kind in _KINDS.items())
     if not whole or not all(isinstance(checksum, str) for checksum in (record["files"] or {}).values()):

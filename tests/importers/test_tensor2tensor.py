@@ -1,6 +1,7 @@
 """tensor2tensor's checkpoints: imported weights compute the same as there; all else is refused by name."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,30 @@ def test_logits_are_those_of_tensor2tensor(shared_data: Callable[[str], Path]) -
             logits = logits[:, :, golden["logits_columns"]]
         real = golden["targets"] != 0
         assert np.abs(logits - golden["logits"])[real].max() <= 2e-5, folder.name
+
+
+@pytest.mark.parametrize("part", ["q/kernel", "ffn/conv1/bias", "layer_norm_scale", "shared/weights_3", "target_space"])
+def test_a_weight_of_odd_axes_is_named(tmp_path: Path, part: str) -> None:
+    name = next(name for name in variables() if part in name)
+    for i, odd in enumerate(((), (D,), (D, D, D), (0, D), (0,))):
+        arrays = variables()
+        if len(odd) == arrays[name].ndim and 0 not in odd:
+            continue
+        prefix = save(tmp_path / str(i) / "model.ckpt-100", arrays | {name: np.zeros(odd, np.float32)})
+        with pytest.raises(
+            DataError, match=re.escape(f"{name.removeprefix('transformer/')} has shape {odd}, and such a weight has ")
+        ):
+            tensor2tensor.read([prefix])
+    prefix = save(tmp_path / "text" / "model.ckpt-100", variables() | {name: np.array(["a", "b"])})
+    with pytest.raises(DataError, match=f"{part}|holds no numbers"):
+        tensor2tensor.read([prefix])
+
+
+def test_a_step_that_none_could_have_is_refused(tmp_path: Path) -> None:
+    prefix = save(tmp_path / "model.ckpt-99999999999999999999", variables())
+    for path in (prefix, f"{prefix}.index", tmp_path):
+        with pytest.raises(DataError, match="no training makes 99,999,999,999,999,999,999 steps"):
+            tensor2tensor.read([path])
 
 
 def test_the_target_space_is_read_off_the_optimizer(shared_data: Callable[[str], Path]) -> None:

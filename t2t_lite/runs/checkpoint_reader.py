@@ -1,0 +1,76 @@
+"""Opening of a checkpoint for reading, and the error where it cannot be read: gone, damaged, or out of reach."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.errors import DataError
+from t2t_lite.runs.checkpoint_files import missing_file
+from t2t_lite.runs.checkpoint_index import check_index
+
+LAST_STEP = 10**15  # no training makes more updates
+# What is raised for files that cannot be read: TensorFlow compares checksums, and raises IndexError for one that is cut
+# off.
+READ_ERRORS = (tf.errors.OpError, OSError, IndexError, RuntimeError, ValueError)
+# Reasons that say nothing of what a file holds.
+_OF_THE_SYSTEM = (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+class DamagedError(DataError):
+    """A checkpoint whose files are there, but do not hold what was written."""
+
+
+class GoneError(DataError):
+    """A checkpoint that was removed while it was being read."""
+
+
+def open_checkpoint(path: str) -> Any:
+    """Returns TensorFlow's reader of a checkpoint; raises one of READ_ERRORS where it cannot be read.
+
+    TensorFlow would end the process on an index that somebody made for that, so the index is checked first.
+    """
+    check_index(path)
+    return tf.train.load_checkpoint(path)
+
+
+def read_step(reader: Any, key: str) -> int:
+    """Returns the step that a checkpoint was saved at; ValueError for anything else."""
+    step = np.asarray(reader.get_tensor(key))
+    if step.dtype.kind not in "iu" or step.size != 1 or not 0 <= int(step.item()) <= LAST_STEP:
+        raise ValueError("its step is no number of updates")
+    return int(step.item())
+
+
+def unreadable(path: str, error: Exception) -> DataError:
+    """Returns the error for a checkpoint that cannot be read, with the reason: GoneError, DamagedError or DataError."""
+    missing = missing_file(path)
+    if missing and missing.endswith(".index"):
+        return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")
+    if isinstance(error, UnicodeEncodeError):
+        return DataError(f"{path}: TensorFlow takes only paths that are UTF-8. Give another.")
+    if not missing and (reason := _of_the_system(error)):
+        return DataError(
+            f"The checkpoint {path} cannot be read: {reason}. That says nothing of what it holds. Run the same command "
+            "again; if the files stay unreadable, move them away, and the checkpoint before it counts."
+        )
+    reason = f"{missing} is missing" if missing else first_line(error)
+    return DamagedError(f"The checkpoint {path} cannot be read: it is damaged or incomplete ({reason}).")
+
+
+def _of_the_system(error: Exception) -> str | None:
+    """The system's reason for an error, such as missing rights; None where the files themselves are at fault."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.errno in _OF_THE_SYSTEM else None
+    return next((os.strerror(number) for number in _OF_THE_SYSTEM if os.strerror(number) in str(error)), None)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error, without TensorFlow's own names."""
+    line = str(error).partition("\n")[0].rstrip(".")
+    return re.sub(r"^\{\{function_node \S+\}\} | \[Op:\w+\]$", "", line)
