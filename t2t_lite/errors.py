@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import traceback
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -48,6 +49,14 @@ def check_characters(lines: Iterable[str]) -> None:
         raise UsageError(
             f"{error.object[error.start]!r} in a line is not a character (half of one, in UTF-16)."
         ) from None
+
+
+def check_tensorflow_path(shown: str, path: str | os.PathLike[str]) -> None:
+    """Raises UsageError if TensorFlow cannot take a path, as one with names of Latin-1; `shown`: what gives it."""
+    try:
+        os.fspath(path).encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(f"{shown}: TensorFlow takes only paths that are UTF-8. Give another.") from None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.errors import DataError, UsageError, check_characters
+from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path
 from t2t_lite.groups import MOST_HYPOTHESES
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenRun
 
 _MOST_MADE = 8  # searches with settings of their own that a run keeps
-_KINDS = {"best": "best", "averaged": "averaged", "checkpoints": "newest"}  # a run's folders of checkpoints
 
 
 class Loaded(abc.ABC):
@@ -195,9 +194,11 @@ def load(
     """
     from t2t_lite.bin.cli import load_tensorflow, quiet
     from t2t_lite.export.export_folder import versions
+    from t2t_lite.runs.named_weights import named_weights
     from t2t_lite.runs.run_dir import has_run
 
     path = Path(os.path.expanduser(path))
+    check_tensorflow_path("load", path)
     usr_dir = usr_dir and os.path.expanduser(usr_dir)
     load_tensorflow()
     if not has_run(path) and ((path / "saved_model.pb").is_file() or versions(path)):
@@ -207,15 +208,14 @@ def load(
             raise UsageError(f"{path} is an export: it needs no usr_dir, and its precision is fixed.")
         with quiet():
             return LoadedExport(ExportedTranslator(path))
-    for folder in (path, *path.parents[:2]):
-        if has_run(folder):
-            from t2t_lite.ops.int8_product import check_machine
-            from t2t_lite.runs.open_run import open_run
+    named = named_weights(path)
+    if named is not None:
+        from t2t_lite.ops.int8_product import check_machine
+        from t2t_lite.runs.open_run import open_run
 
-            if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
-                check_machine()
-            which = _checkpoint(folder, path)
-            return LoadedRun(open_run(folder, checkpoint=which, usr_dir=usr_dir, precision=precision))
+        if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
+            check_machine()
+        return LoadedRun(open_run(named.run, checkpoint=named.which, usr_dir=usr_dir, precision=precision))
     raise DataError(f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train.")
 
 
@@ -230,26 +230,6 @@ def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
     for name in options:
         raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}; and sampler.")
     return None
-
-
-def _checkpoint(run: Path, path: Path) -> str | None:
-    """Returns which checkpoint of `run` the path means, as `runs.checkpoint.find` takes it; None: the run itself."""
-    if path == run:
-        return None
-    below = path.relative_to(run).parts
-    if below[0] not in _KINDS:
-        raise DataError(f"{path} is no checkpoint of {run}. Its checkpoints are in {', '.join(_KINDS)}.")
-    if len(below) == 1:
-        return _KINDS[below[0]]
-    name = path.name.removesuffix(".index")
-    if below[0] == "checkpoints":
-        return name.rpartition("-")[2]
-    from t2t_lite.runs.checkpoint import find
-
-    there = find(run, _KINDS[below[0]])
-    if os.path.basename(there) != name:
-        raise DataError(f"{path} is not there, or no longer: {run / below[0]} holds {os.path.basename(there)}.")
-    return _KINDS[below[0]]
 
 
 def _checked(lines: Iterable[str]) -> list[str]:

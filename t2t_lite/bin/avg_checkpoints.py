@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from t2t_lite.bin import cli
+from t2t_lite.bin import cli, output
 from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def _steps(text: str) -> list[str]:
 
 def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
+    output.check_run_folder(args.output_dir)
     cli.load_tensorflow()
     from t2t_lite.runs.checkpoint import find, list_checkpoints
     from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
@@ -85,8 +86,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
     """Opens the run with the newest readable checkpoint of `paths`; `average` reports the damaged ones."""
-    from t2t_lite.runs.checkpoint import DamagedError
     from t2t_lite.runs.checkpoint_files import step_of
+    from t2t_lite.runs.checkpoint_reader import DamagedError
     from t2t_lite.runs.open_run import open_run
 
     for path in reversed(paths[1:]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import gc
 import io
 import logging
@@ -20,7 +19,8 @@ from types import ModuleType
 from typing import IO, Any
 
 from t2t_lite.bin.parser import Parser as Parser
-from t2t_lite.errors import T2TError, UsageError, did_you_mean
+from t2t_lite.errors import T2TError, UsageError, check_tensorflow_path, did_you_mean
+from t2t_lite.files import lacks_room
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
@@ -28,7 +28,6 @@ RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
 _QUIET = threading.RLock()  # standard error is the process's: threads that take it must give it back in turn
 _log = logging.getLogger("t2t_lite")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 _in_command = False  # whether this process is a command, and not a user's own program
@@ -92,7 +91,7 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
     except MemoryError:
         return _fail("There is not enough memory. Give smaller files, or fewer lines at a time.", 1)
     except OSError as error:
-        advice = f" Make room and {again}." if error.errno in _NO_ROOM else ""
+        advice = f" Make room and {again}." if lacks_room(error) else ""
         return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.{advice}", 1)
 
 
@@ -226,8 +225,26 @@ def check_run(args: argparse.Namespace) -> None:
     """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
     from t2t_lite.runs.run_dir import read_run
 
+    _check_name(args.output_dir)
     trust_run(args)
     read_run(args.output_dir, args.usr_dir)
+
+
+def check_no_weights(output_dir: str) -> None:
+    """Raises UsageError if --output_dir names weights of a run instead of the run."""
+    from t2t_lite.runs.named_weights import named_weights
+
+    named = named_weights(output_dir)
+    if named is not None and named.which is not None:
+        raise UsageError(
+            f"{output_dir} holds weights of a run, and is no run. Give --output_dir={named.run}; commands that take "
+            f"one of its checkpoints have --checkpoint={named.which}."
+        )
+
+
+def _check_name(output_dir: str) -> None:
+    check_tensorflow_path(f"--output_dir={output_dir}", output_dir)
+    check_no_weights(output_dir)
 
 
 def check_runs(args: argparse.Namespace) -> list[str]:
@@ -240,6 +257,8 @@ def check_runs(args: argparse.Namespace) -> list[str]:
     from t2t_lite.runs.run_dir import read_run
 
     folders = run_folders(args.output_dir)
+    for folder in folders:
+        _check_name(folder)
     trust_run(args, folders)
     specs = [read_run(folder, args.usr_dir) for folder in folders]
     if len(folders) > 1:

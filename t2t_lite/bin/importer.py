@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from t2t_lite import config, registry
 from t2t_lite.bin import cli, output
 from t2t_lite.bin.open_to_decode import open_to_decode
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, check_tensorflow_path
 
 if TYPE_CHECKING:
     from t2t_lite.importers.run_folder import Import
@@ -130,6 +130,7 @@ def _run(args: argparse.Namespace) -> int:
             f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
             "the output for line N of the other."
         )
+    check_tensorflow_path(f"--checkpoint={args.checkpoint}", args.checkpoint)
     output.check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     loaded = [vocabulary_kinds.load(path) for path in files]

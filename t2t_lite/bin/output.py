@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.data.compressed import split_suffix
-from t2t_lite.errors import UsageError
-from t2t_lite.files import replace_file
+from t2t_lite.errors import UsageError, check_tensorflow_path
+from t2t_lite.files import named, replace_file
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST
 
 if TYPE_CHECKING:
     from t2t_lite.client import response
@@ -34,11 +35,16 @@ def check_folder(flag: str, folder: str) -> None:
 
 def check_tensorflow_folder(flag: str, folder: str) -> None:
     """Raises UsageError as `check_folder` does, or if TensorFlow, which writes there, cannot take the folder's name."""
-    try:
-        folder.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"--{flag}={folder}: TensorFlow writes only to paths that are UTF-8. Give another.") from None
+    check_tensorflow_path(f"--{flag}={folder}", folder)
     check_folder(flag, folder)
+
+
+def check_run_folder(output_dir: str) -> None:
+    """Raises UsageError if checkpoints could not be written to a run's folder, or to one of its folders of them."""
+    check_tensorflow_folder("output_dir", output_dir)
+    for kind in (NEWEST, BEST, AVERAGED):
+        if os.path.isdir(os.path.join(output_dir, kind)):
+            check_folder("output_dir", os.path.join(output_dir, kind))
 
 
 def check_output(flag: str, path: str, source: str | int | None = None) -> None:
@@ -76,15 +82,11 @@ def write_file(path: str, data: bytes) -> None:
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "wb") as file:
+        with named(path), open(path, "wb") as file:
             file.write(data)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    try:
-        replace_file(Path(path), data)
-    except OSError as error:
-        error.filename = path  # the error of a full disk names no file
-        raise
+    replace_file(Path(path), data)
 
 
 def has_breaks(hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 
 if TYPE_CHECKING:
     from t2t_lite.config import HParams
@@ -19,7 +19,9 @@ def add_start_flags(parser: cli.Parser) -> None:
     group = parser.add_argument_group("the start of a run")
     start = group.add_mutually_exclusive_group()
     start.add_argument(
-        "--warm_start_from", metavar="RUN", help="a new run starts from the weights of another, or of one checkpoint"
+        "--warm_start_from",
+        metavar="RUN",
+        help="a new run starts from the weights of another, or of RUN/best, RUN/averaged or RUN/checkpoints/model-N",
     )
     start.add_argument(
         "--reset_optimizer",
@@ -93,6 +95,7 @@ def check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
         )
     if args.warm_start_from is None:
         return
+    check_tensorflow_path(f"--warm_start_from={args.warm_start_from}", args.warm_start_from)
     cli.load_tensorflow()
     from t2t_lite.training.recipe import intervals_of
     from t2t_lite.training.warm_start import check_source, check_steps

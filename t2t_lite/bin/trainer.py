@@ -85,7 +85,8 @@ def make_parser() -> cli.Parser:
 
 
 def _train(args: argparse.Namespace, command: str) -> int:
-    output.check_tensorflow_folder("output_dir", args.output_dir)
+    cli.check_no_weights(args.output_dir)
+    output.check_run_folder(args.output_dir)
     spec = _spec(args)
     _check_metric(spec)
     start_flags.check_ended(args, spec)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, check_tensorflow_path
 
 CARD_FILE = "model_card.json"  # in assets
 
@@ -28,6 +28,7 @@ def versions(base: str | os.PathLike[str]) -> dict[int, Path]:
 
 def find_version(folder: str | os.PathLike[str]) -> Path:
     """Returns `folder` if it is an exported version, or the newest one in it; DataError where there is none."""
+    check_tensorflow_path(os.fspath(folder), folder)
     for path in (Path(folder), *list(versions(folder).values())[-1:]):
         if (path / "saved_model.pb").is_file():
             return path

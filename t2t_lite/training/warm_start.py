@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
-from t2t_lite.runs.checkpoint import READ_ERRORS, Checkpoints, find, list_checkpoints, unreadable, variable_key
+from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints, variable_key
+from t2t_lite.runs.checkpoint_reader import READ_ERRORS, open_checkpoint, read_step, unreadable
+from t2t_lite.runs.named_weights import named_weights
 from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.verify import read_record
@@ -46,10 +46,9 @@ def warm_start(
             settings with which the same weights compute something else.
         DataError: no such checkpoint, or one of another model; or its run's vocabulary is damaged.
     """
-    path = check_source(warm_start_from, spec.model, spec.hparams, with_optimizer)
-    run = _run_of(warm_start_from)
+    run, path = check_source(warm_start_from, spec.model, spec.hparams, with_optimizer)
     if vocabulary_files.is_there(run):
-        _check_vocabularies(str(run) if _is_checkpoint(warm_start_from) else warm_start_from, store)
+        _check_vocabularies(str(run), store)
     else:
         say(
             f"{run} holds no vocabulary, so it could not be compared with the data's: the weights of {warm_start_from} "
@@ -63,26 +62,22 @@ def warm_start(
     return 0
 
 
-def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimizer: bool) -> str:
-    """Returns the path of the checkpoint that a warm start reads; its errors are those that need no data."""
-    run = _run_of(warm_start_from)
-    if with_optimizer:
-        path = _training_of(warm_start_from)
-    else:
-        path = warm_start_from if _is_checkpoint(warm_start_from) else find(warm_start_from)
+def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimizer: bool) -> tuple[Path, str]:
+    """Returns the run and the checkpoint that a warm start reads; its errors are those that need no data."""
+    run, path = _find(warm_start_from, with_optimizer)
     record = read_record(path)
     if record is not None:
         known = record["files"] or {}
         check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
         _check_model(record, model, hparams, warm_start_from)
-    return path
+    return run, path
 
 
 def check_steps(warm_start_from: str, train_steps: int) -> None:
     """Raises UsageError if a training that goes on from another run's step has no updates left to make."""
-    path = _training_of(warm_start_from)
+    _, path = _find(warm_start_from, with_optimizer=True)
     try:
-        step = int(tf.train.load_checkpoint(path).get_tensor(variable_key("step")))
+        step = read_step(open_checkpoint(path), variable_key("step"))
     except READ_ERRORS as error:
         raise unreadable(path, error) from error
     if step >= train_steps:
@@ -92,24 +87,26 @@ def check_steps(warm_start_from: str, train_steps: int) -> None:
         )
 
 
-def _is_checkpoint(path: str) -> bool:
-    return os.path.exists(path + ".index")
+def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
+    """Returns the run that a path names, and the path of its checkpoint.
 
-
-def _run_of(warm_start_from: str) -> Path:
-    return Path(warm_start_from).absolute().parents[1] if _is_checkpoint(warm_start_from) else Path(warm_start_from)
-
-
-def _training_of(warm_start_from: str) -> str:
-    """The named checkpoint, or the one from which the run's own training would go on."""
-    paths = [warm_start_from] if _is_checkpoint(warm_start_from) else list_checkpoints(warm_start_from)
+    With the optimizer it is the one from which the run's own training would go on, unless another is named.
+    """
+    path = warm_start_from.removesuffix(".index")
+    named = named_weights(warm_start_from)
+    if named is None and os.path.exists(f"{path}.index"):  # a copy of a checkpoint, outside of a run's folders
+        return Path(path).absolute().parents[1], path
+    run, which = named or (Path(warm_start_from), None)
+    if not with_optimizer or which is not None:
+        return run, find(run, which)
+    paths = list_checkpoints(run)
     if not paths:
-        find(warm_start_from)  # an error if there is no checkpoint of any kind
+        find(run)  # an error if there is no checkpoint of any kind
         raise UsageError(
             f"--with_optimizer: {warm_start_from} holds weights alone. Leave the flag out, or, for an imported model, "
             "import it again with t2t-lite-import --with_optimizer."
         )
-    return paths[-1]
+    return run, paths[-1]
 
 
 def _check_model(record: Mapping[str, Any], model: str, hparams: HParams, warm_start_from: str) -> None:

@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "output_dir in a file": (("trainer", "--problem=toy_ende", "--output_dir={corpus}/test.en/run"), 2,
                              "{corpus}/test.en is not a folder."),
     "output_dir not UTF-8": (("trainer", "--problem=toy_ende", "--output_dir={new}\udcfc"), 2,
-                             "TensorFlow writes only to paths that are UTF-8."),
+                             "TensorFlow takes only paths that are UTF-8."),
     "data_dir a file": ((*TOY, "--data_dir={corpus}/test.en"), 2, "--data_dir={corpus}/test.en is not a folder."),
     "usr_dir": ((*TOY, "--usr_dir={new}"), 2, "--usr_dir: {new} is not a folder."),
     "no devices": ((*TOY, "--devices=0"), 2, "'0' is not a whole number of at least 1"),

@@ -1,0 +1,52 @@
+"""Paths that name weights: a run, one of its folders of checkpoints, or a checkpoint, with or without a file's ending.
+
+RUN, RUN/best, RUN/averaged, RUN/checkpoints, RUN/checkpoints/model-2000, RUN/best/model-1800.index
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.errors import DataError
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NAME, NEWEST, list_whole
+from t2t_lite.runs.run_dir import has_run, has_weights
+
+_KINDS = {BEST: "best", AVERAGED: "averaged", NEWEST: "newest"}  # a run's folders of checkpoints, and their names
+
+
+class NamedWeights(NamedTuple):
+    """What a path names: weights of `run`; which: "best", "averaged", "newest" or a step; None: the run's default."""
+
+    run: Path
+    which: str | None
+
+
+def named_weights(path: str | os.PathLike[str]) -> NamedWeights | None:
+    """Returns what a path names, or None if it is neither a run nor anything of one.
+
+    Raises:
+        DataError: it names something else in a run, or best or averaged weights that are no longer there.
+    """
+    path = Path(os.path.abspath(path)) if os.path.basename(path) in ("", ".", "..") else Path(path)
+    if has_run(path) or has_weights(path):
+        return NamedWeights(path, None)
+    if not path.name:
+        return None
+    path = path.with_name(re.sub(r"\.(index|data-\d+-of-\d+)$", "", path.name))
+    folder = path if path.name in _KINDS else path.parent
+    kind, run = folder.name, folder.parent
+    if kind not in _KINDS or not (has_run(run) or has_weights(run)):
+        if has_run(path.parent):
+            raise DataError(f"{path} is no checkpoint of {path.parent}. Its checkpoints are in {', '.join(_KINDS)}.")
+        return None
+    if folder == path:
+        return NamedWeights(run, _KINDS[kind])
+    if kind == NEWEST:
+        return NamedWeights(run, path.name.removeprefix(f"{NAME}-"))
+    there = [os.path.basename(each) for each in list_whole(folder)]
+    if path.name not in there:
+        raise DataError(f"{path} is not there, or no longer: {folder} holds {', '.join(there) or 'no checkpoint'}.")
+    return NamedWeights(run, _KINDS[kind])
