@@ -6,12 +6,18 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite import registry
 from t2t_lite.bin import cli, compare_sets, output, problem_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.ops import threads
+from t2t_lite.runs.lock import only_process
+
+if TYPE_CHECKING:
+    from t2t_lite.bin.compare_runs import Run, Runs
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -87,19 +93,29 @@ def _run(args: argparse.Namespace) -> int:
     if args.problem is None:
         raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
     _check(args)
-    cli.load_tensorflow()
+    folder = Path(args.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_process(folder / ".compare.lock", "t2t-lite-compare"):
+        cli.load_tensorflow()
+        from t2t_lite.bin.compare_runs import Runs
+
+        threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
+        runs = Runs(args, _flags(args))
+        runs.plan(args.sets)
+        trained = []
+        for entry in args.sets:
+            interrupts.check()
+            trained.append(runs.trained(entry))
+        _write(args, runs, trained)
+    return 0
+
+
+def _write(args: argparse.Namespace, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]]) -> None:
+    """Measures what was trained, and writes and prints the tables."""
     from t2t_lite.bin.compare_formats import csv_table, latex_table
     from t2t_lite.bin.compare_picture import Point, svg
-    from t2t_lite.bin.compare_runs import Runs
     from t2t_lite.bin.compare_table import measure, table
 
-    threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
-    runs = Runs(args, _flags(args))
-    runs.plan(args.sets)
-    trained = []
-    for entry in args.sets:
-        interrupts.check()
-        trained.append(runs.trained(entry))
     rows = [
         measure(entry.name, groups, runs.budget(entry), args.usr_dir)
         for entry, groups in zip(args.sets, trained, strict=True)
@@ -114,7 +130,6 @@ def _run(args: argparse.Namespace) -> int:
     output.write_file(str(folder / "table.csv"), csv_table(rows).encode())
     output.write_file(str(folder / "table.tex"), latex_table(rows).encode())
     print(f"\n{text}\ntable = {folder / 'table.json'}, .csv and .tex\npicture = {folder / 'table.svg'}")
-    return 0
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -18,15 +18,16 @@ def train(flags: Sequence[str], name: str) -> int:
     command = [sys.executable, "-m", "t2t_lite.bin.compare_training", str(writer), *flags]
     with open(reader, encoding="utf-8") as report:
         with open(writer, "wb"):  # open in the new process alone
-            process = subprocess.Popen(command, pass_fds=[writer])
-        try:
-            code = process.wait()
-        except KeyboardInterrupt as stopped:
-            # Ctrl-C goes to both processes, but SIGINT may also have come to this one alone.
-            if isinstance(stopped, cli.Terminated) or _stop_signal() != signal.SIGTERM:
-                process.send_signal(_stop_signal())
-            process.wait()  # it saves
-            raise
+            process = subprocess.Popen(command, pass_fds=[writer], stdin=subprocess.PIPE)  # closed if this one ends
+        with process:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt as stopped:
+                # Ctrl-C goes to both processes, but SIGINT may also have come to this one alone.
+                if isinstance(stopped, cli.Terminated) or stop_signal() != signal.SIGTERM:
+                    process.send_signal(stop_signal())
+                process.wait()  # it saves
+                raise
         if code:
             raise TrainingError(
                 f"The training of {name} has ended with status {code}; the same command goes on with it. If it ends so "
@@ -35,7 +36,7 @@ def train(flags: Sequence[str], name: str) -> int:
         return int(report.readline())
 
 
-def _stop_signal() -> int:
+def stop_signal() -> int:
     """Returns the signal that asks a training to save and end, also if SIGTERM went to all processes of a group.
 
     A second SIGTERM would end the training at once, without saving; a second signal that is SIGHUP does not.

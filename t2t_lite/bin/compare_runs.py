@@ -20,6 +20,7 @@ from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import replace_file
+from t2t_lite.runs.lock import only_trainer
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
@@ -136,6 +137,8 @@ class Runs:
         if done["flags"] != command or not _reports(run):
             print(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP", flush=True)
             before = done["peak_mib"] if run.exists() else 0
+            with only_trainer(run):  # not one that a killed command has left, which is about to end
+                pass
             self._record(name, [], before)  # if the training is stopped, the run is not done
             # A process that has nothing left to train takes less memory.
             self._record(name, command, max(train(command, name), before))

@@ -6,9 +6,11 @@ import os
 import re
 import resource
 import sys
+import threading
 from pathlib import Path
 
 from t2t_lite.bin import trainer
+from t2t_lite.bin.compare_process import stop_signal
 
 
 def peak_mib() -> int:
@@ -21,7 +23,14 @@ def peak_mib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
 
 
+def _stop_with_the_command() -> None:
+    """Makes the training save and end when the command that has started it is gone, even if that was killed."""
+    os.read(0, 1)  # returns when the other end of the pipe is closed
+    os.kill(os.getpid(), stop_signal())
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_stop_with_the_command, daemon=True).start()
     exit_status = trainer.main(sys.argv[2:])
     os.write(int(sys.argv[1]), b"%d\n" % peak_mib())
     sys.exit(exit_status)

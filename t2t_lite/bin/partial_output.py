@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -11,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.bin.output import write_file
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import lock_or_warn, sync
+from t2t_lite.files import lock_or_warn, named, open_own, replace_file, sync, sync_open
 
 
 class PartialOutput:
@@ -39,10 +39,10 @@ class PartialOutput:
         self.partial = self._path.with_name(f"{self._path.name}.partial")
         self._state = self._path.with_name(f"{self._path.name}.partial.json")
         self._settings = json.loads(json.dumps(settings))
-        self._hash = hashlib.sha256()
+        self._hash, self._written = hashlib.sha256(), hashlib.sha256()  # of the input and of the output
         self.done, self._bytes, self._digest = 0, 0, ""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(os.open(self.partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")  # noqa: SIM115 (see __exit__)
+        self._file = open_own(self.partial)
         try:
             self._lock()
             if not resume:
@@ -65,10 +65,9 @@ class PartialOutput:
     @staticmethod
     def left(path: str) -> int | None:
         """Returns how many lines of this output a stopped command has done; None if it left no usable state."""
-        state = Path(f"{os.path.realpath(path)}.partial.json")
         try:
-            return int(json.loads(state.read_text(encoding="utf-8"))["lines"])
-        except (OSError, ValueError, KeyError, TypeError):
+            return _read(Path(f"{os.path.realpath(path)}.partial.json")).lines
+        except (OSError, ValueError):
             return None
 
     def skip_done(self, lines: Iterator[str]) -> None:
@@ -86,19 +85,18 @@ class PartialOutput:
 
     def write(self, lines: Sequence[str], data: bytes) -> None:
         """Adds the output `data` of a block of input lines."""
-        try:
+        with named(self.partial):
             self._file.write(data)
             self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            error.filename = str(self.partial)  # the error of a full disk names no file
-            raise
+            sync_open(self._file.fileno(), self.partial)
         for line in lines:
             self._count(line)
+        self._written.update(data)
         self._bytes += len(data)
         self.done += len(lines)
-        state = {"lines": self.done, "bytes": self._bytes, "input_sha256": self._hash.hexdigest()}
-        write_file(str(self._state), (json.dumps({**state, "settings": self._settings}, indent=2) + "\n").encode())
+        digests = self._hash.hexdigest(), self._written.hexdigest()
+        state = _State(self.done, self._bytes, *digests, self._settings)
+        replace_file(self._state, json.dumps(dataclasses.asdict(state), indent=2) + "\n")
 
     def finish(self) -> None:
         """Gives the file its final name."""
@@ -119,16 +117,11 @@ class PartialOutput:
 
     def _read_state(self) -> None:
         try:
-            state = json.loads(self._state.read_text(encoding="utf-8"))
-            self.done, self._bytes, self._digest = int(state["lines"]), int(state["bytes"]), str(state["input_sha256"])
-            settings = dict(state["settings"])
-            size = self.partial.stat().st_size
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            state = _read(self._state)
+        except (OSError, ValueError) as error:
             raise DataError(f"{self._state} cannot be used ({error}); leave out --resume to begin again.") from error
-        if size < self._bytes:
-            raise DataError(
-                f"{self.partial} has lost some of its {self._bytes:,} bytes; leave out --resume to begin again."
-            )
+        self.done, self._bytes, self._digest, settings = state.lines, state.bytes, state.input_sha256, state.settings
+        self._check_written(state.output_sha256)
         names = sorted(settings.keys() | self._settings.keys())
         changes = [
             f"  {name}: {settings.get(name)!r} -> {self._settings.get(name)!r}"
@@ -141,6 +134,49 @@ class PartialOutput:
                 + "\n".join(changes)
                 + "\nGive the same settings, or leave out --resume to begin again."
             )
+
+    def _check_written(self, sha256: str) -> None:
+        """Raises DataError unless what is counted as written is there, and is what was written."""
+        left = self._bytes
+        with named(self.partial):
+            while block := self._file.read(min(left, 1 << 20)):
+                self._written.update(block)
+                left -= len(block)
+        if left:
+            raise DataError(
+                f"{self.partial} has lost some of its {self._bytes:,} bytes; leave out --resume to begin again."
+            )
+        if self._written.hexdigest() != sha256:
+            raise DataError(
+                f"{self.partial} is damaged or was edited: its checksum is not the one in {self._state.name}. Leave "
+                "out --resume to begin again."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _State:
+    """What FILE.partial.json says: lines and bytes that are done, checksums of these lines and bytes, the settings."""
+
+    lines: int
+    bytes: int
+    input_sha256: str
+    output_sha256: str
+    settings: dict[str, Any]
+
+
+def _read(path: Path) -> _State:
+    """Reads what `write` has written; ValueError for anything else."""
+    if not path.is_file():
+        raise ValueError("it is no file")
+    try:
+        state = _State(**json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, RecursionError) as error:
+        raise ValueError("it has another form") from error
+    numbers, texts = (state.lines, state.bytes), (state.input_sha256, state.output_sha256)
+    are_right = all(type(number) is int and number >= 0 for number in numbers) and type(state.settings) is dict
+    if not are_right or not all(type(text) is str for text in texts):
+        raise ValueError("it has entries of another type")
+    return state
 
 
 class Stream:
@@ -161,8 +197,9 @@ class Stream:
 
     def write(self, lines: Sequence[str], data: bytes) -> None:
         """Writes the output `data` of a block of input lines."""
-        self._file.write(data)
-        self._file.flush()
+        with named("standard output" if self._device is None else self._device.name):
+            self._file.write(data)
+            self._file.flush()
 
     def finish(self) -> None:
         """Does nothing: all is written."""

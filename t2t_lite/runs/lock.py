@@ -1,4 +1,4 @@
-"""Lock that allows one trainer per folder; the system releases it when the process ends, however it ends."""
+"""Locks that allow one writer per folder; the system releases them when the process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_lite.errors import TrainingError
-from t2t_lite.files import lock_or_warn
+from t2t_lite.files import lock_or_warn, named, open_own
 
 LOCK_FILE = ".trainer.lock"
 
@@ -28,7 +28,7 @@ def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with _locked(folder):
+        with only_process(folder / LOCK_FILE, "trainer"):
             yield
     finally:
         if made and os.listdir(folder) == [LOCK_FILE]:
@@ -37,17 +37,23 @@ def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with open(folder / LOCK_FILE, "a+", encoding="utf-8") as file:
+def only_process(path: Path, command: str) -> Iterator[None]:
+    """Holds the lock `path` of a folder for a process of a command, such as "trainer"; the file stays and names it.
+
+    Raises:
+        TrainingError: another process holds it; the message names process and host.
+    """
+    with open_own(path, lock=True) as file:
         try:
-            lock_or_warn(file, folder, "trainer")
+            lock_or_warn(file, path.parent, command)
         except BlockingIOError:
-            file.seek(0)
+            holder = file.read(1000).decode("utf-8", "replace").strip()
             raise TrainingError(
-                f"Another trainer writes to {folder}: {file.read().strip() or 'a process that has just started'}. "
-                "Let it end, or stop it, or give another --output_dir."
+                f"Another {command} writes to {path.parent}: {holder or 'a process that has just started'}. Let it "
+                "end, or stop it, or give another --output_dir."
             ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+        with named(path):
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+            file.flush()
         yield

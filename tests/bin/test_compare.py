@@ -18,8 +18,10 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.bin import compare
 from t2t_lite.bin.compare_table import Row, table
+from t2t_lite.errors import TrainingError
 from t2t_lite.metrics import bleu
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.runs.lock import only_trainer
 from tests import commands
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
@@ -366,6 +368,44 @@ def test_a_signal_ends_the_training_too_which_saves(
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_training_ends_and_saves_when_the_command_is_killed(tmp_path: Path) -> None:
+    """Then the same command resumes; before that it names the process that still writes."""
+    run, out = tmp_path / "tiny-1", tmp_path / "out"
+    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,log_every=1,eval_every=90000,save_every=90000"
+    flags = [*FLAGS[:2], f"--hparams={hparams}", "--sets=tiny", "--train_steps=90000", f"--output_dir={tmp_path}"]
+    with open(out, "wb") as file:
+        command = [sys.executable, "-m", "t2t_lite.bin.compare", *flags]
+        process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+    try:
+        while not _last_step(run):
+            assert process.poll() is None, out.read_text()
+            time.sleep(0.05)
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert second.returncode == 1
+        assert f"error: Another t2t-lite-compare writes to {tmp_path}: process {process.pid} on " in second.stderr
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 60
+        while not list(run.glob("checkpoints/*.index")):
+            assert time.monotonic() < end, out.read_text()
+            time.sleep(0.05)
+        while _is_locked(run):
+            assert time.monotonic() < end, out.read_text()
+            time.sleep(0.05)
+        assert f"step {_last_step(run)} of 90,000 is done and saved." in out.read_text()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _is_locked(run: Path) -> bool:
+    try:
+        with only_trainer(run):
+            return False
+    except TrainingError:
+        return True
 
 
 def _last_step(run: Path) -> int:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,47 @@ def test_other_settings_another_input_and_damage_are_refused(tmp_path: Path) -> 
     (tmp_path / "out.partial").write_text("LI")
     with pytest.raises(DataError, match="has lost some of its 28 bytes"):
         _resume(path, LINES)
+
+
+def test_one_changed_byte_of_what_was_written_is_seen(tmp_path: Path) -> None:
+    path, partial = tmp_path / "out", tmp_path / "out.partial"
+    _write(path, [LINES[:2], LINES[2:4]], end=False)
+    whole = partial.read_bytes()
+    for i in range(len(whole)):
+        partial.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
+        with pytest.raises(DataError, match=r"out\.partial is damaged or was edited: .* Leave out --resume"):
+            _resume(path, LINES)
+    partial.write_bytes(whole)
+    _write(path, [LINES[4:]], resume=True)
+    assert path.read_text() == WHOLE
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1", "NaN", "true", '"4"', "4.0", "null", "9" * 5000, "[" * 5000])
+@pytest.mark.parametrize("entry", ["lines", "bytes"])
+def test_numbers_that_are_none_are_refused(tmp_path: Path, entry: str, number: str) -> None:
+    path, state = tmp_path / "out", tmp_path / "out.partial.json"
+    _write(path, [LINES[:4]], end=False)
+    state.write_text(
+        state.read_text().replace(f'"{entry}": {json.loads(state.read_text())[entry]}', f'"{entry}": {number}')
+    )
+    assert PartialOutput.left(str(path)) is None
+    with pytest.raises(DataError, match="cannot be used .*; leave out --resume to begin again"):
+        _resume(path, LINES)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_link_in_its_place_is_not_written_to(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+    """Whoever can write to the folder could put it there."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    link(victim, tmp_path / "out.partial")
+    for resume in (False, True):
+        with pytest.raises(OSError, match=f"it is a link or no regular file; remove it: '{tmp_path / 'out.partial'}'"):
+            PartialOutput(str(tmp_path / "out"), SETTINGS, resume=resume)
+    (tmp_path / "out.partial").unlink()
+    link(victim, tmp_path / "out.partial.json")
+    _write(tmp_path / "out", [LINES[:4]], end=False)
+    assert victim.read_text() == "precious"
 
 
 def test_two_commands_do_not_write_the_same_file(tmp_path: Path) -> None:
