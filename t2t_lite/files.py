@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import glob
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,15 +20,64 @@ from typing import IO, Any
 
 _log = logging.getLogger("t2t_lite")
 _ASIDE, _LOCK = ".partial.", "lock"  # names of temporary folders, and of the file in each whose lock says: alive
+_NOT_OWN = "it is a link or no regular file; remove it"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # for folders, or at all
+
+
+def lacks_room(error: Exception) -> bool:
+    """Whether a write has failed because a disk or a quota is full; TensorFlow's errors say it in words alone."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _NO_ROOM
+    return any(os.strerror(number) in str(error) for number in _NO_ROOM)
+
+
+@contextlib.contextmanager
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Context in which system errors name the file `path`; those of an open file name none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
 
 
 def sync(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    with named(path):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            sync_open(handle, path)
+        finally:
+            os.close(handle)
+
+
+def sync_open(handle: int, path: Path) -> None:
+    """Waits until the open file `path` is on the disk; a warning says so, once, where the file system cannot do it."""
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        with named(path):
+            os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+        _warn_unsynced(str(error.strerror))
+
+
+@functools.cache  # once: each save of a run would say it again
+def _warn_unsynced(reason: str) -> None:
+    _log.warning(
+        "This file system cannot be told to write at once (fsync: %s). After a power failure, files that were written "
+        "last may be lost or damaged there.",
+        reason,
+    )
+
+
+def odd_file(folder: str | os.PathLike[str]) -> Path | None:
+    """Returns a pipe or a device in a folder, also one that a link leads to: to read it might never end."""
+    for path in sorted(Path(folder).iterdir()):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            return path
+    return None
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -46,23 +97,44 @@ def replace_file(path: Path, content: str | bytes) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        with _open_locked(aside) as file:
+        with named(path), _open_locked(aside) as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_open(file.fileno(), path)
             os.replace(aside, path)
     except OSError:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where it cannot be removed either, the next write does it
+            aside.unlink()
         raise
     sync(path.parent)
     _remove_stale(path)
 
 
+def open_own(path: Path, *, lock: bool = False) -> IO[bytes]:
+    """Opens a file for reading and writing, made if need be; raises OSError where `path` leads to another file.
+
+    Names of temporary files and locks can be foreseen, and whoever can write to the folder could put a link there.
+
+    Args:
+        lock: nothing of worth is written to it, so it may have several names, as in a copy that `cp -al` has made.
+    """
+    with named(path):
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, _NOT_OWN)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and not lock):
+            os.close(handle)
+            raise OSError(errno.ELOOP, _NOT_OWN)
+        return open(handle, "r+b")
+
+
 def _open_locked(path: Path) -> IO[bytes]:
     """Opens a file and locks it while it is open; the lock tells other processes that this one is alive."""
     while True:
-        file = open(path, "wb")  # noqa: SIM115 (it stays open)
+        file = open_own(path)
         _lock(file, wait=True)
+        file.truncate()  # of a killed process with this one's number
         if os.fstat(file.fileno()).st_nlink:
             return file
         file.close()  # before the lock, another process removed it as a dead process's file
@@ -113,7 +185,7 @@ def staging_dir(folder: Path) -> Path:
 @contextlib.contextmanager
 def file_lock(folder: Path) -> Iterator[None]:
     """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
-    with open(folder.with_name(f".{folder.name}.lock"), "wb") as lock:
+    with open_own(folder.with_name(f".{folder.name}.lock"), lock=True) as lock:
         if _lock(lock, wait=True):  # the system releases it when the process ends, however it ends
             for stale in asides(folder):
                 shutil.rmtree(stale, ignore_errors=True)

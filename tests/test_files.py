@@ -6,11 +6,14 @@ import fcntl
 import hashlib
 import multiprocessing
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
+from t2t_lite import files
 from t2t_lite.files import asides, file_lock, replace_file, sha256_of, staging_dir
+from t2t_lite.runs import lock
 
 
 def test_a_file_is_replaced_whole_and_nothing_else_stays(tmp_path: Path) -> None:
@@ -31,6 +34,54 @@ def test_what_fails_leaves_the_file_before(tmp_path: Path, monkeypatch: pytest.M
         replace_file(tmp_path / "a.json", "new")
     assert (tmp_path / "a.json").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
+def test_a_folder_that_cannot_be_synced_is_written_to_with_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    real = os.fsync
+
+    def refuse(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(handle)
+
+    files._warn_unsynced.cache_clear()
+    monkeypatch.setattr(os, "fsync", refuse)
+    for text in ("one", "two"):
+        replace_file(tmp_path / "a.json", text)
+        assert (tmp_path / "a.json").read_text() == text
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        "This file system cannot be told to write at once"
+    ]
+
+
+def test_an_error_of_a_folder_or_an_open_file_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", broken)
+    for write in (lambda: files.sync(tmp_path), lambda: replace_file(tmp_path / "a.json", "text")):
+        with pytest.raises(OSError, match=f"{os.strerror(errno.EIO)}: '{tmp_path}"):
+            write()
+
+
+def test_no_temporary_file_or_lock_writes_to_what_a_link_leads_to(tmp_path: Path) -> None:
+    """Their names can be foreseen by others who can write to the folder."""
+    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("precious")
+    run.mkdir()
+    places = {
+        f".a.json.{os.getpid()}": lambda: replace_file(run / "a.json", "text"),
+        ".store.lock": lambda: file_lock(run / "store").__enter__(),
+        lock.LOCK_FILE: lambda: lock.only_trainer(run).__enter__(),
+    }
+    for name, write in places.items():
+        (run / name).symlink_to(victim)
+        with pytest.raises(OSError, match=f"it is a link or no regular file; remove it: '{run / name}'"):
+            write()
+    assert victim.read_text() == "precious"
 
 
 def test_what_killed_processes_have_left_goes_and_what_others_write_stays(tmp_path: Path) -> None:

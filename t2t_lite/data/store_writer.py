@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from t2t_lite.data.encode import Side
 from t2t_lite.data.origin import ORIGIN
 from t2t_lite.data.store import MANIFEST, VERSION
-from t2t_lite.files import file_lock, staging_dir, sync
+from t2t_lite.files import file_lock, named, staging_dir, sync, sync_open
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
 
@@ -124,26 +123,17 @@ class _File:
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        with self._named():
+        with named(self.path):
             self._file.write(data)
         self._digest.update(data)
 
     def close(self) -> dict[str, Any]:
-        with self._named():
+        with named(self.path):
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_open(self._file.fileno(), self.path)
             size = self._file.tell()
             self._file.close()
         return {"bytes": size, "sha256": self._digest.hexdigest()}
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """Adds the file's name to a system error, such as that of a full disk."""
-        try:
-            yield
-        except OSError as error:
-            error.filename = str(self.path)
-            raise
 
     def abandon(self) -> None:
         # If the disk is full, the rest of the buffer cannot be written; it is not needed either.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.export.export_folder import CARD_FILE, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
-from t2t_lite.files import sync, temporary_folder
+from t2t_lite.files import lacks_room, sync, temporary_folder
 from t2t_lite.text.vocabulary_files import by_file
 
 
@@ -52,9 +53,10 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
             return _numbered(folder, base)
     except (OSError, tf.errors.OpError) as error:
         reason = str(error).partition("\n")[0]
+        advice = "make room, or give another --export_dir, and run" if lacks_room(error) else "run"
         raise DataError(
-            f"The model could not be written to {base}: {reason}. Nothing is left of it; make room, or give another "
-            "--export_dir, and run the same command again."
+            f"The model could not be written to {base}: {reason}. Nothing is left of it; {advice} the same command "
+            "again."
         ) from error
 
 
@@ -99,7 +101,11 @@ def _numbered(aside: Path, base: Path) -> Path:
             if version.exists():  # another export was faster
                 continue
             raise
-        sync(base)
+        try:
+            sync(base)
+        except OSError:
+            shutil.rmtree(version, ignore_errors=True)
+            raise
         return version
 
 

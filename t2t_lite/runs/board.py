@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import lacks_room
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
@@ -64,9 +65,10 @@ class Board:
         except tf.errors.OpError as error:
             line = next((line for line in str(error).split("\n") if "; " in line), str(error))
             reason = line.rpartition("; ")[2].partition(" [Op:")[0]
+            advice = "Make room and run" if lacks_room(error) else "Run"
             raise DataError(
-                f"TensorBoard's curves could not be written to {self._folder}: {reason}. Make room and run the same "
-                "command again."
+                f"TensorBoard's curves could not be written to {self._folder}: {reason}. {advice} the same command "
+                "again."
             ) from error
 
 

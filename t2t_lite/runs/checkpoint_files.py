@@ -8,6 +8,7 @@ checkpoint, unless something else has damaged it.
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import shutil
@@ -41,11 +42,10 @@ def list_traces(folder: Path) -> list[str]:
 
 def missing_file(path: str) -> str | None:
     """The name of a file that a checkpoint lacks, or None."""
-    there = [file.suffix for file in _files(path)]
     name = os.path.basename(path)
-    if ".index" not in there:
+    if not os.path.exists(f"{path}.index"):
         return f"{name}.index"
-    return f"{name}.data-00000-of-00001" if len(there) < 2 else None
+    return None if glob.glob(f"{glob.escape(path)}.data-*-of-*") else f"{name}.data-00000-of-00001"
 
 
 def put(folder: Path, step: int, write: Callable[[str], object], keep: int, every: int = 1) -> str:
@@ -72,7 +72,8 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
             sync(aside)
             _move(aside, folder)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            if not _is_half_moved(aside):  # if so, the next start finishes it
+                shutil.rmtree(aside, ignore_errors=True)
         # The new one is always kept, whatever its step: a killed run may have left a best one of a later step.
         new = str(folder / f"{NAME}-{step}")
         others = [path for path in list_whole(folder) if path != new]
@@ -89,9 +90,9 @@ def put(folder: Path, step: int, write: Callable[[str], object], keep: int, ever
 
 
 def finish_moves(folder: Path) -> None:
-    """Puts in place the index of a checkpoint whose process was killed between the two renames of `put`."""
+    """Puts in place the index of a checkpoint where `put` was killed, or failed, between its two renames."""
     for aside in asides(_real(folder)):
-        if {file.suffix for file in aside.iterdir()} == {".index"}:
+        if _is_half_moved(aside):
             _move(aside, folder)
 
 
@@ -105,6 +106,11 @@ def quarantine(path: str) -> None:
 def _real(folder: Path) -> Path:
     """The folder that a link leads to, perhaps on another disk, where no file beside the link could be renamed to."""
     return Path(os.path.realpath(folder)) if folder.is_symlink() else folder
+
+
+def _is_half_moved(aside: Path) -> bool:
+    """Whether the index alone is left of a checkpoint."""
+    return {file.suffix for file in aside.iterdir()} == {".index"}
 
 
 def _move(aside: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.files import replace_file
+from t2t_lite.files import named, replace_file, sync_open
 from t2t_lite.models.base import Cost
 from t2t_lite.runs.board import Board
 from t2t_lite.runs.console import Console
@@ -188,10 +188,11 @@ class Report:
         self._left_out, self._timed = 0.0, 0
 
     def _write(self, values: Mapping[str, float]) -> None:
-        with open(self._path, "a", encoding="utf-8") as file:
+        with named(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
             file.flush()
-            os.fsync(file.fileno())  # early stopping counts these scores: they must not lag behind the checkpoint
+            # Early stopping counts these scores: they must not lag behind the checkpoint.
+            sync_open(file.fileno(), self._path)
         self._board.scalars(values)
 
 

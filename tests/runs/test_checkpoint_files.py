@@ -1,5 +1,8 @@
 """Files of checkpoints after a kill at any point of a save: listed ones are whole, and the next save works."""
 
+import contextlib
+import errno
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +22,9 @@ def _writer(text: str) -> Callable[[str], None]:
                 file.write(text)
 
     return write
+
+
+CALLS = ("open", "mkdir", "rename", "replace", "unlink", "remove", "fsync", "rmdir", "scandir", "listdir")
 
 
 def _found(folder: Path) -> dict[str, tuple[str, str]]:
@@ -77,6 +83,54 @@ def test_a_kill_at_any_moment_leaves_whole_checkpoints(tmp_path: Path) -> None:
             break
     assert seen == {("model-1", "model-2"), ("model-1", "model-2", "model-3"), ("model-2", "model-3")}
     assert 10 < calls < 99
+
+
+@pytest.mark.parametrize("number", [errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("steps", [[], [1, 2], [1, 3]])  # 3: the mean is made again, of the same step
+def test_a_call_that_fails_at_any_moment_leaves_checkpoints_that_the_next_start_finds_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int], number: int
+) -> None:
+    for calls in itertools.count():
+        folder = tmp_path / f"{calls}" / "checkpoints"
+        folder.parent.mkdir()
+        for step in steps:
+            checkpoint_files.put(folder, step, _writer("before"), keep=2)
+        with monkeypatch.context() as patch:
+            failed = _fail_once(patch, calls, number)
+            with contextlib.suppress(OSError):
+                checkpoint_files.put(folder, 3, _writer("three"), keep=2)
+        checkpoint_files.finish_moves(folder)  # as the next start does
+        found = _found(folder)
+        assert found.keys() - {"model-3"} <= {"model-1", "model-2"}
+        assert not steps or found
+        for path in checkpoint_files.list_traces(folder)[-1:]:
+            assert checkpoint_files.missing_file(path) is None, (calls, path)
+        assert {pair for name, pair in found.items() if name != "model-3"} <= {("before", "before")}
+        assert found.get("model-3", ("three", "three")) in {("three", "three"), ("before", "before")}
+        checkpoint_files.put(folder, 3, _writer("again"), keep=2)
+        assert _found(folder)["model-3"] == ("again", "again")
+        assert asides(folder) == []
+        if not failed:
+            break
+    assert calls > 10
+
+
+def _fail_once(patch: pytest.MonkeyPatch, calls: int, number: int) -> list[str]:
+    """Makes system call number `calls` from now on fail; the list that is returned then holds its name."""
+    left, failed = calls, []
+    for name in CALLS:
+        real = getattr(os, name)
+
+        def call(*args: object, name: str = name, real: Callable[..., object] = real, **kw: object) -> object:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                failed.append(name)
+                raise OSError(number, os.strerror(number), str(args[0]))
+            return real(*args, **kw)
+
+        patch.setattr(os, name, call)
+    return failed
 
 
 def test_the_first_save_cut_off_leaves_nothing_and_one_cut_off_between_its_renames_is_finished(tmp_path: Path) -> None:
