@@ -66,8 +66,8 @@ def sync_open(handle: int, path: Path) -> None:
 @functools.cache  # once: each save of a run would say it again
 def _warn_unsynced(reason: str) -> None:
     _log.warning(
-        "This file system cannot be told to write at once (fsync: %s). After a power failure, files that were written "
-        "last may be lost or damaged there.",
+        "This file system does not write at once when asked to (fsync: %s). After a power failure, files that were "
+        "written last may be lost or damaged there.",
         reason,
     )
 

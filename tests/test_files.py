@@ -53,7 +53,7 @@ def test_a_folder_that_cannot_be_synced_is_written_to_with_one_warning(
         replace_file(tmp_path / "a.json", text)
         assert (tmp_path / "a.json").read_text() == text
     assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
-        "This file system cannot be told to write at once"
+        "This file system does not write at once when asked to"
     ]
 
 

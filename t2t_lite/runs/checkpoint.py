@@ -24,6 +24,7 @@ from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 from t2t_lite.runs.checkpoint_reader import (
+    OTHER_ADVICE,
     READ_ERRORS,
     DamagedError,
     GoneError,
@@ -171,8 +172,7 @@ class Checkpoints:
         try:
             return self._read(path, self._weights)
         except DamagedError as error:
-            advice = "Choose another with --checkpoint; the trainer goes on from the one before it by itself."
-            raise DamagedError(f"{error} {advice}") from error
+            raise DamagedError(f"{error} {OTHER_ADVICE}") from error
         except GoneError as error:
             raise GoneError(f"{error} If a running trainer has just removed it, run the same command again.") from error
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t_lite.errors import DataError
 from t2t_lite.runs.checkpoint import RECORD, variable_key
-from t2t_lite.runs.checkpoint_reader import READ_ERRORS, DamagedError, open_checkpoint, unreadable
+from t2t_lite.runs.checkpoint_reader import OTHER_ADVICE, READ_ERRORS, DamagedError, open_checkpoint, unreadable
 from t2t_lite.runs.run_changes import check_record
 from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_dir import RunSpec, has_run
@@ -23,7 +23,10 @@ def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) 
         A sentence that says what could not be verified; None: everything was.
     """
     check_files(output_dir, spec.files or {})
-    record = read_record(path)
+    try:
+        record = read_record(path)
+    except DamagedError as error:
+        raise DamagedError(f"{error} {OTHER_ADVICE}") from error
     if record is not None:
         check_record(record, spec, path, training=False)
     known = {os.fspath(output_dir): spec.files is not None, path: record is not None}
