@@ -117,7 +117,7 @@ def test_a_folder_name_that_is_not_utf8_is_named_before_any_work(trained: Path, 
 def test_other_flags_whose_names_are_not_utf8(tmp_path: Path) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/l\xe4uf")
     (tmp_path / "vocabulary").write_text("'a'\n")
-    commands = {
+    given = {
         "decoder": [f"--saved_model={folder}"],
         "importer": [
             f"--checkpoint={folder}",
@@ -126,7 +126,7 @@ def test_other_flags_whose_names_are_not_utf8(tmp_path: Path) -> None:
         ],
         "trainer": ["--problem=toy_reverse", f"--warm_start_from={folder}", f"--output_dir={tmp_path / 'new'}"],
     }
-    for command, flags in commands.items():
+    for command, flags in given.items():
         done = commands.call(command, *flags)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert "paths that are UTF-8" in done.stderr
