@@ -30,7 +30,7 @@ def test_each_check_runs_and_those_that_fail_are_named(failing: str, named: str,
         script = f'#!/bin/sh\necho {name} ran: "$@"\nexit {int(name in failing.split())}\n'
         (tools / name).write_text(script)
         (tools / name).chmod(0o755)
-    for stamp in (".created", ".tools", ".installed-test"):  # in this order, as make compares their times
+    for stamp in (".created", ".tools", ".uv", ".installed-test"):  # in this order, as make compares their times
         (tmp_path / stamp).touch()
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     command = ["make", f"VENV={tmp_path}", "test"]  # not as a part of the make that runs these tests

@@ -174,3 +174,12 @@ def test_the_environment_of_make_holds_no_build_tool_with_a_known_hole() -> None
     for name, (first, holes) in FIXED_IN.items():
         version = metadata.version(name)
         assert Version(version) >= Version(first), f"{name} {version} is installed, with {holes}: run make test"
+
+
+@pytest.mark.skipif(Path(sys.prefix).name != "lowest", reason="not the environment that make test-lowest makes")
+def test_the_environment_of_the_lowest_versions_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lower bound that another package's needs lift is one that no test has run with."""
+    wanted = {found.name: found for found in _declared(monkeypatch) if not found.name.startswith("mecab-ko")}  # no test
+    for name, found in wanted.items():
+        (lowest,) = (part.version for part in found.specifier if part.operator == ">=")
+        assert Version(metadata.version(name)) == Version(lowest), found
