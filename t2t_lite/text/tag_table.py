@@ -247,7 +247,7 @@ def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
     try:
         values = json.loads(text)
         version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))
-        model = TagModel.from_values(values["model"])
+        model = TagModel.from_values(values["model"] if version == _VERSION else TagModel().to_values())
         fits = version == _VERSION and isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
         fits &= all(
             tags and all(type(count) is int and count > 0 for count in tags.values()) for tags in counts.values()

@@ -1,5 +1,6 @@
 """A perfect model scores 100.00 with no sentence in error, whatever the tags of its treebank are."""
 
+import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -86,7 +87,10 @@ def test_where_a_word_says_whether_it_is_left_out_no_wrong_tag_puts_a_sentence_i
 
 
 def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_data: Callable[[str], Path]) -> None:
-    """Checks outputs with a tenth of their symbols changed: every figure of every sentence is the same."""
+    """Checks outputs with a tenth of their symbols changed: every figure of every sentence is the same.
+
+    Both tables have the model that aligns tags with words. Without it, F1 is much lower.
+    """
     folder, pairs = shared_data("wsj"), {}
     for split in ("train", "dev", "test"):
         path = folder / f"wsj_sample.{split}.trees.gz"
@@ -103,14 +107,14 @@ def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_dat
             for _, target in pairs[split]
         ]
         found = []
-        for table in (WSJ, learned):
+        for table in (dataclasses.replace(WSJ, model=learned.model), learned, WSJ):
             text = TreeText(symbols, table)
             gold = [text.reference(*pair) for pair in pairs[split]]
             trees = [text.output(words, output)[0] for (words, _), output in zip(pairs[split], outputs, strict=True)]
             found.append(bracketing.evaluate(gold, trees))
             assert bracketing.evaluate(gold, gold).total.complete_match == 100
         assert found[0].sentences == found[1].sentences
-        assert 20 < found[0].total.f1 < 90
+        assert 20 < found[2].total.f1 < found[0].total.f1 - 30 < 60
         assert found[0].total.errors <= 1  # from ', which is a quotation mark or an apostrophe
 
 
