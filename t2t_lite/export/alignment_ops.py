@@ -55,16 +55,27 @@ class GraphAlignment:
             rows: of the words.
         """
         written_B, there_B = (tf.cast(values.row_lengths(), tf.int32) for values in (ids, rows))
-        same_B1 = tf.equal(written_B, there_B)[:, None]
+        same_B = tf.equal(written_B, there_B)
         ids_BM = tf.pad(ids.to_tensor(), [[0, 0], [0, 1]])  # so that no dimension is 0
         in_order = tf.zeros_like(ids_BM) + tf.range(tf.shape(ids_BM)[1])
-        return tf.cond(
-            tf.reduce_all(same_B1),
-            lambda: in_order,
-            lambda: tf.where(same_B1, in_order, self._aligned(ids_BM, written_B, rows, there_B)),
+        # The cost of the tags in their order; FAR where that is no alignment.
+        pairs = tf.stack([tf.ragged.boolean_mask(rows, same_B).flat_values, self._columns_of(ids, same_B)], -1)
+        own = tf.ragged.boolean_mask(rows, same_B).with_flat_values(tf.cast(tf.gather_nd(self._costs, pairs), tf.int64))
+        own_B = tf.tensor_scatter_nd_update(
+            tf.fill(tf.shape(there_B), tf.constant(FAR, tf.int64)), tf.where(same_B), tf.reduce_sum(own, 1)
         )
 
-    def _aligned(self, ids_BM: Any, written_B: Any, rows: Any, there_B: Any) -> Any:
+        def aligned() -> Any:
+            found_BM, least_B = self._aligned(ids_BM, written_B, rows, there_B)
+            return tf.where((same_B & (own_B <= least_B + SKIP))[:, None], in_order, found_BM)
+
+        return tf.cond(tf.reduce_all(own_B <= 3 * SKIP), lambda: in_order, aligned)
+
+    def _columns_of(self, ids: Any, chosen_B: Any) -> Any:
+        return tf.gather(self._columns, tf.ragged.boolean_mask(ids, chosen_B).flat_values)
+
+    def _aligned(self, ids_BM: Any, written_B: Any, rows: Any, there_B: Any) -> tuple[Any, Any]:
+        """-> int32 [B, M + 1] as above, and int64 [B]: the costs."""
         number_B = tf.minimum(written_B, there_B + BAND)
         longest = tf.maximum(tf.reduce_max(number_B), 1)
         columns_BM = tf.gather(self._columns, ids_BM)
@@ -96,7 +107,7 @@ class GraphAlignment:
         ends_BD = tf.where((passed_BD >= 0) & (left_BD >= 0), costs_BD + SKIP * left_BD, FAR)
         # The rank in the place of tf.argmin, which does not say which of equal ones it gives.
         end_B = tf.cast(tf.reduce_min(ends_BD * RANKS + tf.range(_PLACES, dtype=tf.int64), 1) % RANKS, tf.int32)
-        return self._traced(end_B, number_B, chosen, tf.shape(ids_BM)[1])
+        return self._traced(end_B, number_B, chosen, tf.shape(ids_BM)[1]), tf.reduce_min(ends_BD, 1)
 
     @staticmethod
     def _traced(end_B: Any, number_B: Any, chosen: Any, width: Any) -> Any:

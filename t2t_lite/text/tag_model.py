@@ -66,7 +66,8 @@ class TagModel:
     @functools.cached_property
     def costs(self) -> np.ndarray:
         """uint8 [R, T + 1]: -log P(tag | word) in units, at most MOST."""
-        costs = np.full((len(self.rows), len(self.tags) + 1), MOST, np.uint8)
+        # Without tags, nothing says that another order is better.
+        costs = np.full((len(self.rows), len(self.tags) + 1), MOST if self.tags else 0, np.uint8)
         costs[:, :-1] = np.minimum(np.rint(-UNIT * np.log(self._probabilities)), MOST)
         return costs
 

@@ -91,10 +91,11 @@ def test_no_alignment_is_cheaper() -> None:
         found = align(tags, tree.words, model)
         real = [at for at in found if at is not None]
         assert real == sorted(set(real))
-        if len(tags) == len(tree.words):
-            assert found == list(range(len(tags)))  # even if another one is cheaper
+        least, in_order = _least_cost(tags, tree.words, model), list(range(len(tags)))
+        if len(tags) == len(tree.words) and _cost(in_order, tags, tree.words, model) <= least + SKIP:
+            assert found == in_order
         else:
-            assert _cost(found, tags, tree.words, model) == _least_cost(tags, tree.words, model)
+            assert _cost(found, tags, tree.words, model) == least
 
 
 def test_long_sentences_are_aligned_within_the_band(monkeypatch: pytest.MonkeyPatch) -> None:
