@@ -20,7 +20,10 @@ LAST_STEP = 10**15  # no training makes more updates
 READ_ERRORS = (tf.errors.OpError, OSError, IndexError, RuntimeError, ValueError)
 OTHER_ADVICE = "Choose another with --checkpoint; the trainer goes on from the one before it by itself."
 # Reasons that say nothing of what a file holds.
-_OF_THE_SYSTEM = (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_OF_THE_SYSTEM = (
+    *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    *(errno.ENOSPC, errno.EDQUOT),
+)
 
 
 class DamagedError(DataError):

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.bin import cli
+from t2t_lite.runs.checkpoint_files import list_whole
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EACCES)
 SOURCE = Path(__file__).with_name("failing.c")
@@ -122,7 +123,7 @@ def save_all(folder: Path) -> int:
         if step % 2 == 0:
             checkpoints.save_weights(BEST, step)
         checkpoints.save(step)
-    checkpoints.average(list_checkpoints(folder / "run"))
+    checkpoints.average(list_checkpoints(folder / "run")[-2:])  # a failed save may have kept an older one, too
     checkpoints.save_weights(AVERAGED, 4)
     return 0
 
@@ -193,6 +194,13 @@ def _weights(folder: Path) -> str:
     return digest(folder / "run")
 
 
+def _newest_weights(folder: Path) -> str:
+    for path in list_whole(folder / "run" / "checkpoints")[:-2]:
+        for file in Path(path).parent.glob(f"{Path(path).name}.*"):
+            file.unlink()
+    return _weights(folder)
+
+
 def _output(folder: Path) -> str:
     return hashlib.sha256((folder / "out").read_bytes()).hexdigest()
 
@@ -220,7 +228,7 @@ def _tables(folder: Path) -> str:
 
 
 SCENARIOS = {
-    "saves": Scenario(lambda folder: None, lambda folder: ["saves", str(folder)], "/run", _weights),
+    "saves": Scenario(lambda folder: None, lambda folder: ["saves", str(folder)], "/run", _newest_weights),
     "training": Scenario(_prepare_data, _training, "/run", _weights),
     "averaging": Scenario(
         _prepare_run, lambda folder: ["avg_checkpoints", f"--output_dir={folder / 'run'}"], "/run", _weights
