@@ -30,6 +30,7 @@ from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, wr
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.runs.verify import verify_resumed
 from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
+from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
@@ -273,7 +274,7 @@ class Trainer:
             self._keep_scores("dev", path, scores)
         if split == "test" or scores is None:
             scores = self.evaluate(split)
-        text = "".join(line + "\n" for line in scores.hypotheses)
+        text = "".join(breaks_as_spaces(line) + "\n" for line in scores.hypotheses)
         replace_file(self.output_dir / f"{split}.hyp.txt", text)
         self._keep_scores(split, path, scores)
         return path, split, scores
