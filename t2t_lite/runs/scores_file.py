@@ -25,6 +25,7 @@ from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
 from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
 from t2t_lite.runs.verify import read_record
+from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.version import local_version
 
 SPLITS = ("test", "dev")
@@ -53,7 +54,7 @@ def write_scores(
         in_train: as `Store.in_train`.
     """
     folder, weights = Path(output_dir), describe_weights(checkpoint)
-    text = "".join(f"{line}\n" for line in hypotheses)
+    text = "".join(f"{breaks_as_spaces(line)}\n" for line in hypotheses)
     file = folder / f"{split}.hyp.txt"
     record = {
         "split": split,
