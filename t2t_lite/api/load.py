@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.insights.sentence import Sentence
-    from t2t_lite.runs.open_run import OpenRun
+    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 _MOST_MADE = 8  # searches with settings of their own that a run keeps
+_IN_GRAPH = ("beam_size", "length_penalty", "extra_length")  # settings that another graph is made for
 
 
 class Loaded(abc.ABC):
@@ -88,9 +89,9 @@ class Loaded(abc.ABC):
 
 
 class LoadedRun(Loaded):
-    """A run with the weights of one of its checkpoints."""
+    """A run with the weights of one of its checkpoints, or several runs as an ensemble."""
 
-    def __init__(self, run: OpenRun) -> None:
+    def __init__(self, run: OpenRun | OpenEnsemble) -> None:
         super().__init__()
         self._run = run
         self._made: dict[tuple[Any, ...], Translator] = {(): run.translator}
@@ -101,7 +102,7 @@ class LoadedRun(Loaded):
 
     @property
     def checkpoint(self) -> str:
-        """The path of the weights."""
+        """The path of the weights; of an ensemble, those of its members, with commas."""
         return self._run.checkpoint
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
@@ -126,29 +127,32 @@ class LoadedRun(Loaded):
         fields = config.fields(type(self._run.spec.hparams))
         known = [name for name, field in fields.items() if field.group == "decode"]
         settings = {name: value for name, value in search.items() if name in known}
-        sampling = _sampling({name: value for name, value in search.items() if name not in known}, known)
+        options = {name: value for name, value in search.items() if name not in known}
+        sampling = _sampling(dict(options), known)
         if sampling is not None:
             if beam := [name for name in ("beam_size", "length_penalty") if name in settings]:
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
             if n > MOST_HYPOTHESES:
                 raise UsageError(f"n={n}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
             settings["beam_size"] = n
-        hparams = config.replace(self._run.spec.hparams, **settings)
-        named = {name: repr(value) for name, value in {**search, **settings}.items() if name != "seed"}
-        key: tuple[Any, ...] = tuple(sorted(named.items()))  # as text: a sampler's option may be a list
+        own, hparams = self._run.translator, config.replace(self._run.spec.hparams, **settings)
+        key: tuple[Any, ...] = tuple(getattr(hparams, name) for name in _IN_GRAPH)
         if sampling is not None:
-            key = (*key, type(sampling.sampler))  # a cell that defines it may run again
+            drawn = sorted((name, repr(value)) for name, value in options.items() if name != "seed")
+            key = (*key, *drawn, type(sampling.sampler))  # the type: a cell that defines it may run again
+        elif key == tuple(getattr(own, name) for name in _IN_GRAPH):
+            key = ()
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = Translator.from_hparams(
-                self._run.model, *self._run.vocabularies, hparams, outputs=self._run.translator.outputs
-            )
+            vocabularies = own.source_vocabulary, own.target_vocabulary
+            made = Translator.from_hparams(self._run.model, *vocabularies, hparams, outputs=own.outputs)
             made.sampling = sampling
+            self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
         elif made.sampling and sampling:
             made.sampling.seed.assign(sampling.seed)
-        return made
+        return made.limited(hparams.max_source_length, hparams.decode_batch_tokens)
 
 
 class LoadedExport(Loaded):
@@ -177,46 +181,80 @@ class LoadedExport(Loaded):
         return UsageError(f"{self._exported.folder} is an export, which has {what} in Python. Load the run instead.")
 
 
+Place = str | os.PathLike[str]
+
+
 def load(
-    path: str | os.PathLike[str], *, usr_dir: str | None = None, precision: str | None = None
+    path: Place | Sequence[Place], *, usr_dir: str | None = None, precision: str | None = None
 ) -> LoadedRun | LoadedExport:
-    """Opens a run, one of its checkpoints, or an export; prints nothing.
+    """Opens a run, one of its checkpoints, an export, or several runs as an ensemble; prints nothing.
 
     Args:
         path: a run's folder (its default weights), a checkpoint in it (RUN/best, RUN/averaged, RUN/checkpoints,
             RUN/checkpoints/model-2000), or an export (a version, or the folder of versions, whose newest is taken).
+            A list of runs, or of one kind of checkpoint of each, is an ensemble.
         usr_dir: the folder of your own problem or model, where the run was trained with one.
         precision: "float32", "bfloat16" or "int8" instead of the run's.
 
     Raises:
         DataError: there is nothing to open at `path`, or it is damaged.
-        UsageError: invalid settings, or int8 on a machine that cannot run it.
+        UsageError: invalid settings, runs that are no ensemble, or int8 on a machine that cannot run it.
     """
     from t2t_lite.bin.cli import load_tensorflow, quiet
-    from t2t_lite.export.export_folder import versions
-    from t2t_lite.runs.named_weights import named_weights
-    from t2t_lite.runs.run_dir import has_run
 
-    path = Path(os.path.expanduser(path))
-    check_tensorflow_path("load", path)
+    paths = _paths(path)
+    for each in paths:
+        check_tensorflow_path("load", each)
     usr_dir = usr_dir and os.path.expanduser(usr_dir)
     load_tensorflow()
-    if not has_run(path) and ((path / "saved_model.pb").is_file() or versions(path)):
+    if any(map(_is_export, paths)):
         from t2t_lite.export.exported import ExportedTranslator
 
+        if len(paths) > 1:
+            raise UsageError("An ensemble is made of runs; t2t-lite-exporter --output_dir=A,B exports one as a whole.")
         if usr_dir or precision:
-            raise UsageError(f"{path} is an export: it needs no usr_dir, and its precision is fixed.")
+            raise UsageError(f"{paths[0]} is an export: it needs no usr_dir, and its precision is fixed.")
         with quiet():
-            return LoadedExport(ExportedTranslator(path))
-    named = named_weights(path)
-    if named is not None:
-        from t2t_lite.ops.int8_product import check_machine
-        from t2t_lite.runs.open_run import open_run
+            return LoadedExport(ExportedTranslator(paths[0]))
+    from t2t_lite.ops.int8_product import check_machine
+    from t2t_lite.runs.open_run import open_runs
 
-        if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
-            check_machine()
-        return LoadedRun(open_run(named.run, checkpoint=named.which, usr_dir=usr_dir, precision=precision))
-    raise DataError(f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train.")
+    folders, checkpoints = zip(*map(_run_and_checkpoint, paths), strict=True)
+    if len(set(checkpoints)) > 1:
+        raise UsageError(f"{', '.join(map(str, paths))}: give the runs, or the same kind of checkpoint of each.")
+    if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
+        check_machine()
+    return LoadedRun(open_runs(folders, checkpoint=checkpoints[0], usr_dir=usr_dir, precision=precision))
+
+
+def _paths(path: Any) -> list[Path]:
+    path = _plain(path)
+    try:
+        paths = [path] if isinstance(path, str | os.PathLike) else [_plain(each) for each in path]
+        if paths:
+            return [Path(os.path.expanduser(each)) for each in paths]
+    except TypeError:
+        pass
+    raise UsageError(f"load takes a path, or a list of the runs of an ensemble, not {path!r:.80}.")
+
+
+def _is_export(path: Path) -> bool:
+    from t2t_lite.export.export_folder import versions
+    from t2t_lite.runs.run_dir import has_run
+
+    return not has_run(path) and ((path / "saved_model.pb").is_file() or bool(versions(path)))
+
+
+def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:
+    """Returns the run that `path` is in, and which of its checkpoints it means; None: the run's default."""
+    from t2t_lite.runs.named_weights import named_weights
+
+    named = named_weights(path)
+    if named is None:
+        raise DataError(
+            f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train."
+        )
+    return str(named.run), named.which
 
 
 def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
@@ -233,6 +271,7 @@ def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
 
 
 def _checked(lines: Iterable[str]) -> list[str]:
+    lines = _plain(lines)
     if isinstance(lines, str) or not isinstance(lines, Iterable):
         given = "one string" if isinstance(lines, str) else repr(lines)
         raise UsageError(f"translate takes a list of lines, not {given:.80}. Give [line].")
@@ -240,10 +279,10 @@ def _checked(lines: Iterable[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a number of NumPy's as one of Python's, as settings are; other values as they are."""
+    """Returns a scalar of NumPy's, or an array without axes, as a value of Python's; other values as they are."""
     import numpy as np
 
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
 def _number(n: Any) -> int:
@@ -254,7 +293,8 @@ def _number(n: Any) -> int:
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    pairs = list(pairs) if isinstance(pairs, Iterable) else [pairs]
+    pairs = _plain(pairs)
+    pairs = [_plain(pair) for pair in pairs] if isinstance(pairs, Iterable) else [pairs]
     if any(isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2 for pair in pairs):
         raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
     return _without_ends(source for source, _ in pairs), _without_ends(target for _, target in pairs)
@@ -266,7 +306,7 @@ def _without_ends(lines: Iterable[str]) -> list[str]:
     A line break elsewhere is part of the text: a model of line_breaks=symbol translates it, others read a space.
     """
     of_file = isinstance(lines, io.IOBase)
-    lines = list(lines)
+    lines = [_plain(line) for line in lines]
     for line in lines:
         if not isinstance(line, str):
             raise UsageError(

@@ -17,6 +17,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.experts import experts_one_by_one
+from t2t_lite.ops.graph import graph
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
@@ -104,10 +105,8 @@ def _graph_of(translator: Translator) -> Any:
     """The graph of `log_probs` of a translator's model; made once, as tracing takes seconds."""
     if translator not in _GRAPHS:
         model = translator.model  # the graph keeps the model, and must not keep the translator
-        _GRAPHS[translator] = tf.function(
-            lambda source, target: log_probs(model, source, target),
-            input_signature=[SEARCH_SIGNATURE[0]] * 2,
-            autograph=False,
+        _GRAPHS[translator] = graph(
+            lambda source, target: log_probs(model, source, target), input_signature=[SEARCH_SIGNATURE[0]] * 2
         )
     return _GRAPHS[translator]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import copy
 import dataclasses
-import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ from t2t_lite.decoding.tree_constraint import TreeConstraint
 from t2t_lite.errors import T2TError
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
+from t2t_lite.ops.graph import graph
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
@@ -223,10 +224,7 @@ class Translator(LineTranslator):
         self.length_penalty, self.extra_length = length_penalty, extra_length
         self.prepack = False
         self.sampling: Sampling | None = None
-        # One graph for all shapes. The partial is another function for each translator; of a method, TensorFlow counts
-        # the graphs of all translators together, and warns of retracing.
-        search = functools.partial(self.search)
-        self.search_graph = tf.function(search, input_signature=self.search_signature, autograph=False)
+        self.search_graph = graph(self.search, input_signature=self.search_signature)  # one for all shapes
 
     @classmethod
     def from_hparams(
@@ -250,6 +248,12 @@ class Translator(LineTranslator):
             batch_tokens=hparams.decode_batch_tokens,
             outputs=outputs,
         )
+
+    def limited(self, max_source_length: int, batch_tokens: int) -> Translator:
+        """Returns this translator with other limits, and the same graph."""
+        other = copy.copy(self)
+        other.max_source_length, other._batch_tokens = max_source_length, batch_tokens
+        return other
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -51,7 +52,7 @@ class Workers:
             return strategy.experimental_local_results(strategy.run(on_replica, args=(values,)))[0]
 
         signature = [tf.TensorSpec([], tf.float64)]
-        self._total = tf.function(total, input_signature=signature, autograph=False)
+        self._total = tf.function(functools.partial(total), input_signature=signature, autograph=False)
 
     def broadcast(self, value: float) -> float:
         """Returns the chief's value; those of the others are ignored."""

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
 from t2t_lite.errors import UsageError
+from t2t_lite.ops.graph import graph
 
 LARGEST = 127.0  # -128 has no counterpart
 _NOT_HERE = (
@@ -74,7 +75,7 @@ def unable() -> str | None:
     if tf.config.list_physical_devices("GPU"):
         return "Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here."
     try:
-        exact = tf.function(_exact, autograph=False)().numpy()
+        exact = graph(_exact)().numpy()
     except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
         exact = False
     return None if exact else _NOT_HERE

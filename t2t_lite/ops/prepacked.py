@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
+from t2t_lite.ops.graph import graph
 from t2t_lite.ops.packed import VariableMatrix, columns
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -40,7 +41,7 @@ def is_supported(dtype: str) -> bool:
         return False  # TensorFlow's rule for its own products; oneDNN might end the process
     x = tf.cast(tf.ones([2, 16]), dtype)
     try:
-        product = tf.function(_product, autograph=False)(x, tf.transpose(x), False)
+        product = graph(_product)(x, tf.transpose(x), False)
     except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
         return False
     return bool(tf.reduce_all(product == 16))

@@ -21,6 +21,7 @@ from t2t_lite.distributed.cluster import read_cluster
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.models.base import Cost
 from t2t_lite.ops import threads
+from t2t_lite.ops.graph import graph
 
 _MEASURED_SECONDS = 0.3
 
@@ -68,7 +69,7 @@ def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> flo
     gpu = on_gpus()
     # Large enough to fill a GPU; on a CPU, short enough to finish before a process switch.
     sizes, repeats = ((4096,), 10) if gpu else ((384, 512), 1)
-    multiply = tf.function(lambda a, b: tf.linalg.matmul(a, b), autograph=False)
+    multiply = graph(tf.linalg.matmul)
 
     def rate(_: int) -> float:
         with tf.device("/GPU:0" if gpu else "/CPU:0"):

@@ -23,6 +23,7 @@ from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.ops.experts import experts_one_by_one
+from t2t_lite.ops.graph import graph
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.progress import Progress
 from t2t_lite.runs.ranking import SCORES
@@ -122,7 +123,7 @@ class Evaluator:
                 return batch_loss(model, batch, 1.0, 0.0), right
 
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
-        self._sums = tf.function(sums, input_signature=signature, autograph=False)
+        self._sums = graph(sums, input_signature=signature)
         self.guessing_loss = math.log(store.target_vocabulary.size)
 
     def __call__(self, split: str, lines: int = 0) -> Scores:

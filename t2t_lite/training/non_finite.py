@@ -17,6 +17,7 @@ import tensorflow as tf
 from t2t_lite.data.store import Store
 from t2t_lite.errors import TrainingError
 from t2t_lite.files import replace_file
+from t2t_lite.ops.graph import graph
 from t2t_lite.runs.checkpoint import DIVERGED_ADVICE
 from t2t_lite.runs.report import Report
 from t2t_lite.training.step import TrainStep
@@ -151,7 +152,7 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
         results = strategy.run(on_replica, args=(batch, index))  # all replicas compute the same
         return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], results)
 
-    return tf.function(passes, autograph=False)
+    return graph(passes)
 
 
 @contextlib.contextmanager

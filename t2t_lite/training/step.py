@@ -23,6 +23,7 @@ from t2t_lite.distributed.workers import LOST, lost
 from t2t_lite.errors import TrainingError
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.ops import threads
+from t2t_lite.ops.graph import graph
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.gradients import loss_and_gradients
 
@@ -106,7 +107,7 @@ class TrainStep:
         signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *numbers]
         # autograph=False: it would read the source files again when a graph is traced. That may be long after the start
         # of a run, when the files may have changed.
-        self._step = tf.function(self._distributed, input_signature=signature, autograph=False)
+        self._step = graph(self._distributed, input_signature=signature)
         # The newest update: its result, on the device; its batch and its number.
         self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
 
@@ -179,7 +180,7 @@ class TrainStep:
         return np.array([self._seed % 2**31, step], np.int32)
 
     def _compiled(self, function: Any) -> Any:
-        return tf.function(function, jit_compile=True, autograph=False) if self._jit else function
+        return graph(function, jit_compile=True) if self._jit else function
 
     def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
         empty = self._micro_batches * self.replicas - self._parts

@@ -42,6 +42,58 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
 def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
     found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
     assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)
+    without_axes = {"beam_size": np.array(2), "length_penalty": np.array(0.2)}
+    assert found == run.nbest([np.array(LINES[0])], np.array(2), **without_axes)  # type: ignore[arg-type, list-item]
+    with pytest.raises(UsageError, match="takes a list of lines, not one string"):
+        run.translate(np.array("ein Haus"))  # type: ignore[arg-type]
+    assert run.score([(np.array("ein Haus"), "a house")]) == run.score(PAIRS[:1])  # type: ignore[list-item]
+    for pairs in (np.array(1), [np.array(1)]):
+        with pytest.raises(UsageError, match="takes a list of pairs"):
+            run.score(pairs)  # type: ignore[arg-type]
+
+
+def test_limits_need_no_graph_of_their_own(run: LoadedRun, caplog: pytest.LogCaptureFixture) -> None:
+    wanted, before = run.translate(LINES), len(run._made)
+    own = run._run.translator
+    for limit in (300, 310):
+        same: dict[str, Any] = {"beam_size": own.beam_size, "length_penalty": own.length_penalty}
+        assert run.translate(LINES, decode_batch_tokens=limit, max_source_length=limit, **same) == wanted
+    assert (len(run._made), own.search_graph.experimental_get_tracing_count()) == (before, 1)
+    assert run.translate(LINES, max_source_length=2) != wanted
+    assert "inputs are longer than max_source_length=2 pieces" in caplog.text
+    assert run.translate(LINES) == wanted
+
+
+def test_runs_in_a_list_are_an_ensemble(run: LoadedRun, folder: Path, export: Path) -> None:
+    both = t2t_lite.load([folder / "best", str(folder / "best")])
+    one = t2t_lite.load([folder / "best"])
+    assert isinstance(both, LoadedRun)
+    assert isinstance(one, LoadedRun)
+    assert both.checkpoint == f"{one.checkpoint}, {one.checkpoint}"
+    assert both.translate(LINES, max_source_length=20) == one.translate(LINES, max_source_length=20)
+    for found, wanted in zip(both.score(PAIRS), one.score(PAIRS), strict=True):
+        assert found.log_prob == pytest.approx(wanted.log_prob, abs=1e-4)
+    with pytest.raises(UsageError, match="An Ensemble has no attention to show"):
+        both.attention(LINES[0])
+    for paths, message in (
+        ([folder, folder / "best"], "give the runs, or the same kind of checkpoint of each"),
+        ([export, folder], r"An ensemble is made of runs; t2t-lite-exporter --output_dir=A,B exports one"),
+        ([], r"load takes a path, or a list of the runs of an ensemble, not \[\]"),
+        (3, "load takes a path, or a list of the runs of an ensemble, not 3"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            t2t_lite.load(paths)  # type: ignore[arg-type]
+
+
+def test_runs_opened_and_trained_one_after_the_other_bring_no_advice_of_tensorflow(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
+    for steps in range(1, 6):
+        recipe = RECIPE | {"train_steps": steps, "save_every": 1, "eval_every": 1}
+        t2t_lite.train("toy_ende", "tiny", folder.parent / "again", overrides=recipe, num_workers=1)
+        t2t_lite.load(folder).score(PAIRS)
+    assert "retracing" not in caplog.text
 
 
 def test_settings_tried_one_after_the_other_bring_no_advice_of_tensorflow(
