@@ -152,7 +152,7 @@ class LoadedRun(Loaded):
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
         elif made.sampling and sampling:
             made.sampling.seed.assign(sampling.seed)
-        return made.limited(hparams.max_source_length, hparams.decode_batch_tokens)
+        return made.limited(hparams)
 
 
 class LoadedExport(Loaded):

@@ -249,10 +249,10 @@ class Translator(LineTranslator):
             outputs=outputs,
         )
 
-    def limited(self, max_source_length: int, batch_tokens: int) -> Translator:
-        """Returns this translator with other limits, and the same graph."""
+    def limited(self, hparams: HParams) -> Translator:
+        """Returns this translator with the limits of a recipe, and the same graph."""
         other = copy.copy(self)
-        other.max_source_length, other._batch_tokens = max_source_length, batch_tokens
+        other.max_source_length, other._batch_tokens = hparams.max_source_length, hparams.decode_batch_tokens
         return other
 
     @property
