@@ -183,6 +183,7 @@ def _write(
         else:
             facts[split] |= {"text": False, **train.facts()}
             train.say_marks(of_sentencepiece)
+            train.say_overlapping()
             counts[split] = train.counts
         counts[split].unknown = unknown
     text_counts.say(counts, vocabularies, "markup" in problem.cleaning, functools.partial(place_of, problem))

@@ -161,6 +161,12 @@ class TrainingText:
                 _SPACE_MARK,
             )
 
+    def say_overlapping(self) -> None:
+        """Says how many pairs of dev and test were left out, if they were; call it after all pairs have been read."""
+        if self._overlap is not None:
+            what = "training pairs that are also in dev or test"
+            _log.info("--drop_overlap leaves out %s %s.", f"{self._overlapping:,}", what)
+
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why. Call it after all were read."""
         cleaned = {} if self._cleaner is None else {"cleaned": self._cleaner.counts}

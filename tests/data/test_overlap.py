@@ -75,6 +75,7 @@ def test_what_is_also_in_train_is_counted_and_left_out_if_asked_for(
     of_test = {"pairs": 0, "sources": of_test["sources"] - 4}
     assert _in_train(dropped) == {"train": None, "dev": {"pairs": 0, "sources": 0}, "test": of_test}
     assert dropped.manifest["splits"]["train"]["overlapping"] == 5
+    assert "--drop_overlap leaves out 5 training pairs that are also in dev or test." in caplog.messages
     assert len(dropped.split("train")) == 95
     assert [len(dropped.split(split)) for split in ("dev", "test")] == [18, 20]
     assert not any("--drop_overlap leaves such" in line for line in caplog.messages)
