@@ -164,17 +164,19 @@ def test_a_corpus_with_all_that_text_can_hold(run: Run, tmp_path: Path) -> None:
     flags = write_corpus(corpus, [], [])
     for split, line_end in (("train", "\n"), ("dev", "\r\n")):
         (corpus / f"{split}.en").write_bytes(b"\xef\xbb\xbf" + "".join(line + line_end for line in sources).encode())
-        (corpus / f"{split}.de").write_bytes("".join(f"Zeile {i}{line_end}" for i in range(len(lines))).encode())
+        (corpus / f"{split}.de").write_bytes(
+            "".join(f"Das ist Zeile {i}{line_end}" for i in range(len(lines))).encode()
+        )
     assert run("datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1", "--verify") == (0, "")
     store = open_store(tmp_path / "data" / "text2text")
-    assert store.text("dev") == (sources, [f"Zeile {i}" for i in range(len(lines))])
+    assert store.text("dev") == (sources, [f"Das ist Zeile {i}" for i in range(len(lines))])
     for split in map(store.split, ("train", "dev")):
         assert len(split) == len(lines)
         for i, line in enumerate(sources):
             # NUL is the one character that no vocabulary holds.
             same = store.source_vocabulary.decode(split.source[i]) == line.replace("\0", " ⁇ ")
             assert same, f"line {i}: {line[:40]!r}"  # not the whole line, which may have a megabyte
-            assert store.source_vocabulary.decode(split.target[i]) == f"Zeile {i}"
+            assert store.source_vocabulary.decode(split.target[i]) == f"Das ist Zeile {i}"
 
 
 def test_a_store_that_was_to_be_replaced_survives_a_kill(run: Run, tmp_path: Path) -> None:
