@@ -97,9 +97,9 @@ def has_breaks(hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> 
 def say_joined(number: int) -> None:
     """Says of how many lines the outputs have line breaks that are written as spaces."""
     if number:
+        lines = "1 line" if number == 1 else f"{number:,} lines"
         print(
-            f"The outputs of {number:,} lines have line breaks, which are written as spaces. --json keeps them.",
-            file=sys.stderr,
+            f"The outputs of {lines} have line breaks, which are written as spaces. --json keeps them.", file=sys.stderr
         )
 
 

@@ -51,7 +51,7 @@ def test_until_the_new_settings_are_written_the_whole_command_goes_on(
 
 def test_what_comes_next_is_said_with_whole_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     score = SimpleNamespace(hypotheses=[], references=[], score=Score("BLEU", 1.0, "", ""))
-    store = SimpleNamespace(text=lambda split: ([], []))
+    store = SimpleNamespace(text=lambda split: ([], []), in_train=lambda split: None, split=lambda split: [])
     trained = SimpleNamespace(finish=lambda: ("best/model-1", "dev", score), store=store, output_dir=tmp_path)
     trainer._score(argparse.Namespace(output_dir="my runs/1"), trained)  # type: ignore[arg-type]
     assert "\nNext: t2t-lite-decoder --output_dir='my runs/1'   (reads" in capsys.readouterr().out

@@ -64,7 +64,6 @@ def ask(server: Server, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
         ((), "", ""),
         ((), "\n\n", "\n\n"),
         ((), "\ufeffa b\r\nü\u2028 c\n", "b a!\nc ü\u2028!\n"),
-        ((), "two lines\nnext\n", "one other\nnext!\n"),  # N lines in give N lines out, whatever the model writes
         (("--nbest=2",), "a b\n\n", "-0.2500\tb a! 1\n-1.2500\tb a! 2\n0.0000\t\n0.0000\t\n"),
         (("--nbest=1",), "not a number\n", "nan\tnumber a not!\n"),
         (("--wait=30", "--version=1", "--batch_size=1", "--concurrency=1", "--timeout=30"), "a\nb\n", "a!\nb!\n"),
@@ -72,6 +71,11 @@ def ask(server: Server, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
 )
 def test_lines_in_lines_out(ask: Query, protocol: str, flags: tuple[str, ...], text: str, expected: str) -> None:
     assert ask(*flags, text=text, protocol=protocol) == (0, expected, "")
+
+
+def test_n_lines_in_are_n_lines_out_whatever_the_model_writes(ask: Query) -> None:
+    said = "The outputs of 1 line have line breaks, which are written as spaces. --json keeps them.\n"
+    assert ask(text="two lines\nnext\n") == (0, "one other\nnext!\n", said)
 
 
 def test_json_has_the_form_of_the_decoder(ask: Query) -> None:

@@ -135,7 +135,6 @@ def _text(data: bytes) -> str:
 def _table(path: Path) -> None:
     for pair in read_table(path, ("en", "de")):
         for text in pair:
-            assert not {"\n", "\r"} & {*text}, "a text is one line"
             text.encode()
 
 
