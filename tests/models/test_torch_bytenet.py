@@ -28,6 +28,6 @@ def test_logits_loss_and_gradients_are_those_of_torch(name: str) -> None:
     model_checks.assign_golden(model, golden)
     logits = np.asarray(model({side: golden[side] for side in ("source", "target")}))
     reference.assert_close(logits[golden["target"] > 0], golden["logits"], 1e-5)
-    # The gradients of this wiring hang on a float32's last bit: weights changed by 6e-8 move them by up to 4e-4 (AVX-512,
-    # five tries). So kernels of different processors, which sum in different orders, do not agree more closely.
+    # The gradients of this wiring hang on the last bit of float32: weights changed by 6e-8 move them by up to 4e-4
+    # (AVX-512, five tries), so kernels of processors that sum in another order do not agree more closely.
     model_checks.assert_golden_loss(model, golden, (0.1, over), 1e-3 if name == "tensor2tensor" else 2e-5)
