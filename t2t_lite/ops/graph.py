@@ -15,4 +15,6 @@ def graph(function: Callable[..., Any], **options: Any) -> Any:
     The partial is another function for each call. TensorFlow counts the traces of all functions with the same code
     together: a process that opens a fifth run would be warned of retracing.
     """
-    return tf.function(functools.partial(function), autograph=False, **options)
+    other = functools.partial(function)
+    other.__name__ = function.__name__  # type: ignore[attr-defined]  # by which XLA calls its program
+    return tf.function(other, autograph=False, **options)
