@@ -45,7 +45,6 @@ def convs2s_enfr() -> ConvS2SHParams:
         decoder_layers=layers,
         dropout=0.1,
         batch_tokens=24_000,
-        micro_batches=8,
         eval_every=45_000,
     )
 

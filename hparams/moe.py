@@ -25,7 +25,7 @@ def moe() -> MoeHParams:
         learning_rate=1e-3,
         warmup_steps=2000,
         batch_tokens=64 * 16_000,
-        micro_batches=64,
+        balance_groups=64,
         max_length=128,
     )
 
@@ -67,7 +67,7 @@ def transformer_moe() -> TransformerMoeHParams:
 
     GShard's networks are larger and have more experts; sizes, batches and schedule here are those of base.
     """
-    return TransformerMoeHParams(micro_batches=8, keep_checkpoints=5, average_checkpoints=5)
+    return TransformerMoeHParams(keep_checkpoints=5, average_checkpoints=5)
 
 
 @register_hparams

@@ -56,7 +56,6 @@ def parsing_small() -> TransformerHParams:
         learning_rate_factor=0.8,
         warmup_steps=800,
         batch_tokens=4096,
-        micro_batches=1,
         max_length=256,
         train_steps=8000,
         log_every=50,

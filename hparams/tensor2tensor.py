@@ -1,7 +1,7 @@
 """The recipes that tensor2tensor's users ran, from its HEAD (bafdc1b6, 2023-04-01); they are not the paper's.
 
 Its batch_size is padded tokens of the longer side *per GPU*; ours is for all devices. On the 8 GPUs that its authors
-had, 4,096 tokens make batch_tokens = 32,768, and 2,048 make 16,384; micro_batches=8 cuts them as its GPUs did.
+had, 4,096 tokens make batch_tokens = 32,768, and 2,048 make 16,384.
 
 The models are its own: with weights that it trained they give its logits, and an update here equals its update
 (tests/importers; docs/from_tensor2tensor.md lists the remaining differences). It has 32 vectors for target languages; a

@@ -1,8 +1,7 @@
 """Small recipes: for a first run, for small corpora, for tests.
 
-Their batches are not cut (micro_batches=1): they train on one device, which they hardly fill. Cut into 8 parts
-for 8 devices, an update on two CPU cores took 41% more processor time with tiny, 5% with multi30k and 4% with small
-(medians of updates in turn, 2026-11-23). For several GPUs start a run with --hparams=micro_batches=N.
+Their batches hardly fill one GPU. Cut into 8 parts, an update on two CPU cores took 41% more processor time with tiny,
+5% with multi30k and 4% with small (medians of updates in turn, 2026-11-23).
 """
 
 from typing import Any

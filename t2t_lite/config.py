@@ -23,6 +23,7 @@ from t2t_lite.groups import GROUPS, BatchGroup, DecodeGroup, OptimizerGroup, Run
 H = TypeVar("H", bound="HParams")
 
 _MOST_PARAMETERS = 10**11
+MICRO_BATCHES = "micro_batches"  # a field of earlier recipes, whose batches were cut by the recipe, not the machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +128,8 @@ def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
                 f"hparams: {reader} does not read {name!r}, a setting of {' and '.join(readers)}; its own are {own}."
             )
         answer = tensor2tensor_names.answer(tensor2tensor_names.HPARAMS, name)
+        if name == MICRO_BATCHES:
+            answer = " A recipe does not say how its batches are cut: --accumulate=N does, and changes no result."
         raise UsageError(f"hparams: there is no {name!r}.{answer or did_you_mean(name, known)}")
 
 
@@ -182,6 +185,8 @@ def without_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[
     """Returns `values` without settings of other models, and the left-out settings that are not at their default."""
     kept, left_out = {}, {}
     for name, value in values.items():
+        if name == MICRO_BATCHES:
+            continue
         if not (readers := _other_readers(cls, name)):
             kept[name] = value
         elif all(value != fields(families()[model])[name].default for model in readers):

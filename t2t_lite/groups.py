@@ -57,9 +57,6 @@ class BatchGroup:
     """Batches (section 5.1)."""
 
     batch_tokens: int = field(25000, "padded tokens per side in one update, over all devices", (1, 100_000_000))
-    micro_batches: int = field(
-        1, "K equal parts of a batch, accumulated one after the other or spread over devices", (1, 10_000)
-    )
     max_length: int = field(
         256, "training leaves out pairs with a longer side; in pieces, with the end symbol", (1, 10_000_000)
     )

@@ -11,14 +11,11 @@ from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, read_cluster
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
 
 if TYPE_CHECKING:
-    from t2t_lite.config import HParams
     from t2t_lite.distributed.devices import Devices
 
 
 def add_device_flags(parser: cli.Parser) -> None:
-    parser.add_argument(
-        "--devices", type=cli.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs that can be used"
-    )
+    parser.add_argument("--devices", type=cli.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs")
     parser.add_argument(
         "--strategy",
         choices=STRATEGIES,
@@ -32,9 +29,11 @@ def add_device_flags(parser: cli.Parser) -> None:
         help="how devices add up gradients; default: TensorFlow's choice",
     )
     parser.add_argument(
-        "--fill_micro_batches",
-        action="store_true",
-        help="let some devices idle where their number does not divide the recipe's micro_batches",
+        "--accumulate",
+        type=_accumulate,
+        metavar="N|auto",
+        help="parts of a device's share of a batch, computed one after the other: more need less memory, and change no "
+        "result; default: auto, as few as the memory allows",
     )
     parser.add_argument(
         "--join_timeout",
@@ -49,13 +48,17 @@ def add_device_flags(parser: cli.Parser) -> None:
 def devices(args: argparse.Namespace) -> Devices:
     from t2t_lite.distributed.devices import Devices
 
-    return Devices(args.devices, args.strategy, args.all_reduce, args.fill_micro_batches, args.join_timeout)
+    return Devices(args.devices, args.strategy, args.all_reduce, args.accumulate, args.join_timeout)
 
 
-def check_devices(args: argparse.Namespace, hparams: HParams) -> None:
-    """Raises UsageError, before any long work, if the devices that are asked for cannot train a recipe."""
+def check_devices(args: argparse.Namespace) -> None:
+    """Raises UsageError, before any long work, if the devices that are asked for are not there."""
     if args.devices or read_cluster(os.environ) or (args.strategy, args.all_reduce) != ("auto", "auto"):
         cli.load_tensorflow()
-        from t2t_lite.training.recipe import recipe_devices
+        from t2t_lite.distributed import devices as there
 
-        recipe_devices(hparams, devices(args))
+        there.check_devices(devices(args))
+
+
+def _accumulate(text: str) -> int | None:
+    return None if text == "auto" else cli.positive(text)

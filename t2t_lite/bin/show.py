@@ -90,7 +90,7 @@ def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse
     cli.load_tensorflow()
     from t2t_lite.training.describe import describe
 
-    return describe(spec, args.output_dir, again=args.prepare_again)
+    return describe(spec, args.output_dir, device_flags.devices(args), again=args.prepare_again)
 
 
 def _described(args: argparse.Namespace) -> str:
@@ -107,10 +107,11 @@ def _described(args: argparse.Namespace) -> str:
     cli.load_tensorflow()
     from t2t_lite.training.describe import describe_recipe
 
-    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, args.vocab_size)
+    devices = device_flags.devices(args)
+    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, args.vocab_size, devices)
 
 
 def _check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
     """Raises T2TError for what a training with the same flags refuses before it has data."""
     start_flags.check_start(args, model, hparams)
-    device_flags.check_devices(args, hparams)
+    device_flags.check_devices(args)

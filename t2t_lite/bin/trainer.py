@@ -91,7 +91,7 @@ def _train(args: argparse.Namespace, command: str) -> int:
     _check_metric(spec)
     start_flags.check_ended(args, spec)
     start_flags.check_start(args, spec.model, spec.hparams)
-    device_flags.check_devices(args, spec.hparams)
+    device_flags.check_devices(args)
     from t2t_lite.runs.run_dir import has_checkpoint
     from t2t_lite.signals import Stopped, StopSignals
 
@@ -133,8 +133,10 @@ def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManag
     from t2t_lite.training.recipe import intervals_of, recipe_computed_with
 
     hparams, first = trainer.spec.hparams, trainer.first_step
-    computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers)
-    if trainer.workers.is_chief and 1 < first <= intervals_of(hparams).train_steps:
+    trains = first <= intervals_of(hparams).train_steps
+    accumulate = trainer.accumulate if trains else None
+    computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers, accumulate)
+    if trainer.workers.is_chief and first > 1 and trains:
         for line in remarks(trainer.output_dir, first, computed):
             print(line, flush=True)
     return recorded(

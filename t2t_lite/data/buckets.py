@@ -8,6 +8,7 @@ import numpy as np
 
 Array = np.ndarray
 _SAMPLE = 200_000  # pairs
+_EVEN, _MANY = 8, 64  # so at most a ninth of the rows is lost
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Bucket:
 
 
 def choose_buckets(
-    source_lengths: Array, target_lengths: Array, *, batch_tokens: int, micro_batches: int, number: int = 16
+    source_lengths: Array, target_lengths: Array, *, batch_tokens: int, number: int = 16
 ) -> list[Bucket]:
     """Returns at most `number` buckets in ascending order of size; every pair fits the last one.
 
@@ -30,8 +31,7 @@ def choose_buckets(
 
     Args:
         source_lengths, target_lengths: int [n], n >= 1.
-        batch_tokens: a bucket's rows times its longer side are at most this (but at least one row per micro-batch).
-        micro_batches: rows are a multiple of this.
+        batch_tokens: a bucket's rows times its longer side are at most this (but at least one row).
     """
     # Shapes need only a sample of the lengths, but must hold the longest.
     sample = slice(None, None, max(len(source_lengths) // _SAMPLE, 1))
@@ -39,7 +39,7 @@ def choose_buckets(
     candidates = []
     for k in range(number, 0, -max(number // 4, 1)):
         shapes = _least_padding(sampled[0], sampled[1], k)
-        rows = [_rows(max(shape), batch_tokens, micro_batches, len(source_lengths)) for shape in shapes]
+        rows = [min(rows_of(max(shape), batch_tokens), len(source_lengths)) for shape in shapes]
         buckets = [Bucket(s, t, r) for (s, t), r in zip(shapes, rows, strict=True)]
         counts = batches_per_bucket(buckets, assign(source_lengths, target_lengths, buckets))
         candidates.append((padded_tokens(buckets, counts), buckets))
@@ -88,9 +88,13 @@ def padded_tokens(buckets: list[Bucket], counts: list[int]) -> int:
     return sum(n * b.rows * (b.source_length + b.target_length) for b, n in zip(buckets, counts, strict=True))
 
 
-def _rows(length: int, batch_tokens: int, micro_batches: int, pairs: int) -> int:
-    most = -(-pairs // micro_batches)
-    return min(max(batch_tokens // length // micro_batches, 1), most) * micro_batches
+def rows_of(length: int, batch_tokens: int) -> int:
+    """Returns how many rows of `length` pieces a batch has, at least one.
+
+    Many rows are a multiple of 8: 2, 4 or 8 devices then share them evenly, and matrix products like such sizes.
+    """
+    rows = max(batch_tokens // length, 1)
+    return rows - rows % _EVEN if rows >= _MANY else rows
 
 
 def _least_padding(source: Array, target: Array, number: int) -> list[tuple[int, int]]:

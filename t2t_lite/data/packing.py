@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from t2t_lite.data.buckets import rows_of
 from t2t_lite.data.plan import BatchShape, Plan, PlannedBatch
 
 Array = np.ndarray
@@ -17,10 +18,10 @@ class PackedPlan(Plan):
     change the number of rows, and so which batch is number N.)
     """
 
-    def _arrange(self, batch_tokens: int, micro_batches: int) -> list[BatchShape]:
+    def _arrange(self, batch_tokens: int) -> list[BatchShape]:
         order = self._kept[np.random.default_rng([self._seed, 0]).permutation(len(self._kept))]
         self._packed = pack(order, *self._lengths, self.max_length)
-        self._rows = max(batch_tokens // self.max_length // micro_batches, 1) * micro_batches
+        self._rows = rows_of(self.max_length, batch_tokens)
         self._epoch: tuple[int, Array] | None = None
         return [BatchShape(-(-len(self._packed) // self._rows), self._rows, self.max_length, self.max_length)]
 

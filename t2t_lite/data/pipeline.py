@@ -23,16 +23,13 @@ Batch = dict[str, Array]
 _AHEAD = 4  # batches made before they are asked for
 
 
-def make_plan(
-    split: TokenSplit, *, batch_tokens: int, micro_batches: int, max_length: int, packing: bool, seed: int
-) -> Plan:
+def make_plan(split: TokenSplit, *, batch_tokens: int, max_length: int, packing: bool, seed: int) -> Plan:
     """Returns the plan of a recipe over the pairs of `split`."""
     kind: type[Plan] = PackedPlan if packing else BucketPlan
     return kind(
         split.source.lengths,
         split.target.lengths,
         batch_tokens=batch_tokens,
-        micro_batches=micro_batches,
         max_length=max_length,
         seed=seed,
     )
@@ -42,13 +39,11 @@ def make_plan(
 PLAN_SETTINGS = tuple(inspect.signature(make_plan).parameters)[1:]
 
 
-def batches(
-    split: TokenSplit, plan: Plan, *, micro_batches: int, packing: bool, first_step: int
-) -> Generator[Batch, None, None]:
+def batches(split: TokenSplit, plan: Plan, *, packing: bool, first_step: int) -> Generator[Batch, None, None]:
     """Yields the batch of update `first_step`, `first_step` + 1, ... without end.
 
     Yields:
-        int32 arrays [micro_batches, rows, length] "source" and "target", padded with 0; packed batches add
+        int32 arrays [rows, length] "source" and "target", padded with 0; packed batches add
         "source_segment" (1, 2, ... by pair), "source_position" (from 0 in each pair), and the same of the target.
     """
     made: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
@@ -58,7 +53,7 @@ def batches(
         step = first_step
         try:
             while not stopped.is_set():
-                _put(made, assemble(split, plan.batch(step), micro_batches, packing), stopped)
+                _put(made, assemble(split, plan.batch(step), packing), stopped)
                 step += 1
         except BaseException as error:  # passed on: the training loop must raise it
             _put(made, error, stopped)
@@ -85,7 +80,7 @@ def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, 
             continue
 
 
-def assemble(split: TokenSplit, planned: PlannedBatch, micro_batches: int, packing: bool) -> Batch:
+def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool) -> Batch:
     """Returns the arrays of one planned batch, see `batches`; DataError if an id belongs to no piece."""
     batch: Batch = {}
     for name, tokens, length in (
@@ -94,12 +89,9 @@ def assemble(split: TokenSplit, planned: PlannedBatch, micro_batches: int, packi
     ):
         ids, segments, positions = _fill(tokens, planned.rows, length)
         tokens.check(ids)
-        arrays = {name: ids}
+        batch[name] = ids
         if packing:
-            arrays |= {f"{name}_segment": segments, f"{name}_position": positions}
-        # Row r goes to micro-batch r mod K, so that the empty rows at the end are shared out evenly.
-        for key, array in arrays.items():
-            batch[key] = np.ascontiguousarray(array.reshape(-1, micro_batches, length).swapaxes(0, 1))
+            batch |= {f"{name}_segment": segments, f"{name}_position": positions}
     return batch
 
 

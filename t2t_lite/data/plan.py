@@ -48,7 +48,6 @@ class Plan(abc.ABC):
     Args:
         source_lengths, target_lengths: int [n], pieces including the end symbol.
         batch_tokens: padded tokens per side and update, at most (section 5.1: about 25,000).
-        micro_batches: K; a batch's rows are a multiple of it.
         max_length: pairs with a longer side are left out.
         seed: of the shuffling.
 
@@ -67,7 +66,6 @@ class Plan(abc.ABC):
         target_lengths: Array,
         *,
         batch_tokens: int,
-        micro_batches: int,
         max_length: int,
         seed: int,
     ) -> None:
@@ -75,11 +73,11 @@ class Plan(abc.ABC):
         self._kept = usable_pairs(source_lengths, target_lengths, max_length)
         self._seed = seed
         self.max_length, self.left_out = max_length, len(source_lengths) - len(self._kept)
-        self._shapes = self._arrange(batch_tokens, micro_batches)
+        self._shapes = self._arrange(batch_tokens)
         self.steps_per_epoch = sum(shape.batches for shape in self._shapes)
 
     @abc.abstractmethod
-    def _arrange(self, batch_tokens: int, micro_batches: int) -> list[BatchShape]:
+    def _arrange(self, batch_tokens: int) -> list[BatchShape]:
         """Prepares what `batch` needs, and returns the shapes of an epoch's batches."""
 
     @abc.abstractmethod
@@ -103,9 +101,9 @@ class Plan(abc.ABC):
 class BucketPlan(Plan):
     """Batches of pairs with similar lengths."""
 
-    def _arrange(self, batch_tokens: int, micro_batches: int) -> list[BatchShape]:
+    def _arrange(self, batch_tokens: int) -> list[BatchShape]:
         source, target = (lengths[self._kept] for lengths in self._lengths)
-        self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens, micro_batches=micro_batches)
+        self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens)
         self._bucket_of = assign(source, target, self.buckets)
         self._counts = batches_per_bucket(self.buckets, self._bucket_of)
         self._epoch: tuple[int, list[Array], Array] | None = None

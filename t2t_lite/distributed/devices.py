@@ -27,20 +27,20 @@ class Devices:
     """What to train on. None of it changes the result.
 
     Attributes:
-        number: devices of this process; None: all GPUs, or one CPU (`choose_devices` takes as many as a recipe can
-            use).
+        number: devices of this process; None: all GPUs, or one CPU.
         strategy: one of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
             several devices, else one_device.
         all_reduce: one of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
             "ring" between several. "auto": TensorFlow's choice.
-        fill: whether some devices may take empty micro-batches if they cannot share them equally.
+        accumulate: parts of a device's share of a batch, computed one after the other; None: as few as its memory
+            allows.
         join_timeout: how many seconds to wait for the other workers of a cluster.
     """
 
     number: int | None = None
     strategy: str = "auto"
     all_reduce: str = "auto"
-    fill: bool = False
+    accumulate: int | None = None
     join_timeout: float = DEFAULT_SECONDS
 
 
@@ -102,85 +102,27 @@ def use_jit(jit: str) -> bool:
 
 
 def share_processors(rows: int, jit: str) -> None:
-    """Lets each processor compute its own rows of a micro-batch, if there is no GPU and there are enough rows.
+    """Lets each processor compute its own rows, if there is no GPU and there are enough rows.
 
     Must be called before TensorFlow has touched its devices.
 
     Args:
-        rows: the least number of rows of a micro-batch.
+        rows: the least number of rows of a device.
         jit: as for `use_jit`; XLA distributes its work over the processors itself.
     """
     if not use_jit(jit):
         threads.set_inter_op_parallelism(at_most=min(rows // 2, _MOST_BLOCKS))
 
 
-def micro_batches_per_device(micro_batches: int, devices: int, *, workers: int = 1, fill: bool = False) -> int:
-    """Returns how many micro-batches each device takes.
-
-    Args:
-        devices: of all workers together.
-        fill: where the devices cannot share them equally, some take empty ones.
-
-    Raises:
-        UsageError: they cannot share them equally, and none may be empty.
-    """
-    if micro_batches % devices and not fill:
-        per_worker = [str(n) for n in range(1, micro_batches // workers + 1) if micro_batches % (n * workers) == 0]
-        use = (
-            f"Use --devices={' or '.join(per_worker)}"
-            if per_worker
-            else f"No --devices divides it among {workers} workers"
-        )
-        each = f" in each of {workers} workers" if workers > 1 and per_worker else ""
-        raise UsageError(
-            f"{devices} devices cannot share micro_batches={micro_batches} equally. {use}{each}, or "
-            "--fill_micro_batches, which leaves some devices idle, or make micro_batches a multiple of "
-            f"{devices} (which is another recipe: its batches are cut differently)."
-        )
-    return -(-micro_batches // devices)
+def check_devices(devices: Devices) -> None:
+    """Raises UsageError if the devices are not there, or the settings do not go together."""
+    _kind(devices, _number(devices))
 
 
-def largest_divisor(micro_batches: int, available: int, workers: int = 1) -> int:
-    """Returns the largest number of devices in each worker that can share the micro-batches equally.
-
-    It is at most `available`, and 0 if there is no such number.
-    """
-    return max((n for n in range(1, available + 1) if micro_batches % (n * workers) == 0), default=0)
-
-
-def choose_devices(devices: Devices, micro_batches: int) -> tuple[Devices, str]:
-    """Decides how many devices train; if left open, as many as can share the micro-batches equally.
-
-    Returns:
-        (`devices` with their number, a sentence about unused ones or "").
-
-    Raises:
-        UsageError: the devices are not there, cannot share the micro-batches, or the settings do not go together.
-    """
-    cluster, available = read_cluster(os.environ), _number(devices)
-    workers, number = len(cluster.addresses) if cluster else 1, available
-    if devices.number is None and not devices.fill:
-        number = largest_divisor(micro_batches, available, workers) or available
-    micro_batches_per_device(micro_batches, number * workers, workers=workers, fill=devices.fill)
-    unused = _unused(number, available, micro_batches, workers) if number < available else ""
-    try:
-        _kind(devices, number)
-    except UsageError as error:
-        raise UsageError(f"{error} {unused}".rstrip()) from None
-    return dataclasses.replace(devices, number=number), unused
-
-
-def _unused(number: int, available: int, micro_batches: int, workers: int) -> str:
-    devices = available * workers
-    more = f"--hparams=micro_batches={-(-micro_batches // devices) * devices} in a new run (its batches are cut finer)"
-    if micro_batches_per_device(micro_batches, devices, fill=True) < micro_batches_per_device(
-        micro_batches, number * workers, workers=workers
-    ):
-        more = f"--fill_micro_batches, with some idle in the last turn, or {more}"
-    return (
-        f"Using {number} of {available} {available_devices()[0]}s{' in each worker' if workers > 1 else ''}, as "
-        f"micro_batches={micro_batches} cannot be shared equally among {devices}. All are used with {more}."
-    )
+def number_of_devices(devices: Devices) -> int:
+    """Returns how many devices train, of all workers together; UsageError if they are not there."""
+    cluster = read_cluster(os.environ)
+    return _number(devices) * (len(cluster.addresses) if cluster else 1)
 
 
 def _number(devices: Devices) -> int:

@@ -46,7 +46,7 @@ class MultiHeadAttention(keras.layers.Layer):
             `cache.attend` is `scaled_dot_product` of a query [B, T, H, K] with these and a bias; it returns
             [B, T, H * V]. `cache.distances`, int [B, S], is how far each key is from the queries, which are all at
             one position.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, T, D].

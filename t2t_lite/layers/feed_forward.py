@@ -22,7 +22,7 @@ class FeedForward(keras.layers.Layer):
 
     Call arguments:
         x: [..., d_model].
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [..., d_model].

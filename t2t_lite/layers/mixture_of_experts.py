@@ -118,7 +118,7 @@ class MixtureOfExperts(keras.layers.Layer):
 
     Call arguments:
         x: [B, T, D].
-        seed: int32 [2], a `Seed`, or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, T, D].

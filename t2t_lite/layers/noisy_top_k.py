@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
-from t2t_lite.layers.dropout import random_integers
+from t2t_lite.layers.dropout import random_bits
 from t2t_lite.layers.matmul import matmul
 
 NOISE_FLOOR = 1e-2  # tensor2tensor's; without it the noise could die out, and the load would have no gradient
-_LEVELS = 2**23  # with twice as many, the largest would be infinite: TensorFlow halves 1 + x, which rounds to 1
+_BITS = 23  # with one more, the largest would be infinite: TensorFlow halves 1 + x, which rounds to 1
 
 
 class Gates(NamedTuple):
@@ -45,7 +46,7 @@ class NoisyTopK(keras.layers.Layer):
 
     Call arguments:
         x: [B, T, D].
-        seed: int32 [2], a `Seed`, or None for inference, which has no noise.
+        seed: int32 [3], see `random_bits`, or None for inference, which has no noise.
 
     Returns:
         `Gates` of [B, T].
@@ -96,9 +97,10 @@ def top_k_gates(clean: Any, noisy: Any, scale: Any, k: int) -> Gates:
 
 
 def standard_normal(like: Any, seed: Any) -> Any:
-    """Draws float32 from N(0, 1) in the shape of `like` (rows first), computed from integers drawn for the seed."""
-    odd = 2 * random_integers(like, _LEVELS, seed) + (1 - _LEVELS)  # odd, so that the quotient is never -1, 0 or 1
-    return 2**0.5 * ops.erfinv(ops.cast(odd, "float32") / _LEVELS)
+    """Draws float32 from N(0, 1) in the shape of `like`, rows first."""
+    drawn = ops.cast(ops.right_shift(random_bits(like, seed), np.uint32(32 - _BITS)), "int32")
+    odd = 2 * drawn + (1 - 2**_BITS)  # odd, so that the quotient is never -1, 0 or 1
+    return 2**0.5 * ops.erfinv(ops.cast(odd, "float32") / 2**_BITS)
 
 
 def cv_squared(x: Any) -> Any:

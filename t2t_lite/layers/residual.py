@@ -23,7 +23,7 @@ class Residual(NoBuildTrace, keras.layers.Layer):
     Call arguments:
         x: [B, T, d_model].
         sublayer: function of [B, T, d_model] to the same shape.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, T, d_model].

@@ -39,7 +39,7 @@ class ResidualBlock(keras.layers.Layer):
     Call arguments:
         x: [..., T, C].
         widen: takes a convolution and its inputs at the T positions; returns all its inputs [..., T + span, I].
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [..., T, C].

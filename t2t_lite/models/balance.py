@@ -20,7 +20,7 @@ class Balance(Model):
     """A model with experts: its further loss is w CV(importance)^2 + w CV(load)^2, summed over all mixtures.
 
     An expert's importance is the sum of its weights. Its load is the sum of the probabilities that it is asked. Both
-    sums are over the real symbols of a micro-batch, without padding.
+    sums are over the real symbols of a group of rows, without padding.
 
     Attributes:
         balance_weight: w, for importance and for load.
@@ -33,16 +33,16 @@ class Balance(Model):
         """Returns the layers with experts, in the order of their calls, by what they read: "source" or "target"."""
 
     def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
-        """As `Model.hidden_and_sums`: importance and load of each mixture's experts, float32 [L, 2, n]."""
+        """As `Model.hidden_and_sums`: importance and load of each mixture's experts, float32 [B, L, 2, n]."""
         with contextlib.ExitStack() as stack:
             seen = {side: stack.enter_context(watched(layers)) for side, layers in self.mixtures().items()}
             hidden = self.hidden(batch, seed)
         sums = []
         for side, calls in seen.items():
             real = ops.cast(batch[side] != PAD, "float32")[..., None]
-            sums += [ops.stack([ops.sum(real * x, (0, 1)) for x in (gates.shares, gates.load)]) for gates in calls]
-        return hidden, ops.stack(sums)
+            sums += [ops.stack([ops.sum(real * x, 1) for x in (gates.shares, gates.load)], 1) for gates in calls]
+        return hidden, ops.stack(sums, 1)
 
     def further_loss(self, sums: Any) -> Any:
         """As `Model.further_loss`."""
-        return self.balance_weight * ops.sum(cv_squared(sums))
+        return self.balance_weight * ops.sum(cv_squared(sums), (1, 2))

@@ -29,7 +29,7 @@ class Cost(abc.ABC):
 
     @abc.abstractmethod
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """Roughly the memory that one micro-batch's forward pass keeps for its backward pass."""
+        """Roughly the memory that the forward pass over some rows keeps for the backward pass."""
 
     def training_flops(self, source_lengths: Any, target_lengths: Any) -> int:
         """FLOPs in training: the backward pass has two products for each of the forward pass."""
@@ -43,9 +43,10 @@ class Model(keras.Model, abc.ABC):
     `packs`, rows of several pairs add "source_segment", "source_position", "target_segment" and "target_position".
     While a graph is made, B, S and T are unknown: x.shape has None for them; keras.ops.shape(x) has arrays instead.
 
-    A seed is None for inference. In training it is int32 [2], or a `layers.dropout.Seed` where several processors share
-    a micro-batch. So it is only given on, to `fold_in`, `Dropout` and `random_integers` of layers.dropout. The arrays
-    that these draw for have the batch's rows on axis 0, or on the axis that they are given.
+    A seed is None for inference. In training it is int32 [3], of which the last is the number of the first row in the
+    global batch. It is for `fold_in`, `Dropout` and `random_bits` of layers.dropout alone, so that results do not
+    depend on the devices that share a batch. The arrays that these draw for have the batch's rows on axis 0, or on the
+    axis that they are given.
 
     An export of a bfloat16 model stores matrices in bfloat16, except those of layers of your own or Keras' that compute
     in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's own class.
@@ -58,12 +59,15 @@ class Model(keras.Model, abc.ABC):
         xla: XLA can compile its training. It cannot if the model uses `keras.ops.scan`: in TensorFlow the loop has no
             largest length, which XLA needs for gradients. Such a model is trained in plain graphs, on GPUs too.
         remat: computes activations again for the gradients, which then need variables instead of their values.
+        balance_groups: how many groups of consecutive rows a global batch has, each with a `further_loss` of its own.
+            A device takes whole groups, and so no more than these devices have work. 0: there is no further loss.
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
     """
 
     packs: bool = False
     xla: bool = True
     remat: bool = False
+    balance_groups: int = 0
     attention_kinds: tuple[str, ...] = ()
 
     @classmethod
@@ -91,14 +95,14 @@ class Model(keras.Model, abc.ABC):
     def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
         """Returns `hidden`, and the sums that `further_loss` takes, or None if there is no further loss.
 
-        The sums are a float32 array, over the batch's symbols. Training adds up the arrays of a micro-batch's shards.
+        The sums are a float32 array [B, ...], of each row over its symbols. Training adds up the rows of a group.
         """
         return self.hidden(batch, seed), None
 
     def further_loss(self, sums: Any) -> Any:
-        """Returns the loss of a micro-batch besides cross entropy, a scalar, from its sums.
+        """Returns the losses of groups besides cross entropy, float32 [G], from their sums [G, ...].
 
-        Its unit is nats for each real target symbol of the micro-batch.
+        Their unit is nats for each real target symbol of the group.
         """
         raise NotImplementedError(f"{type(self).__name__} has sums, and so needs a further_loss.")
 
@@ -177,7 +181,7 @@ class Model(keras.Model, abc.ABC):
     def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
         """Calls `call`; with training=True and no `seed` it draws one, by `keras.utils.set_random_seed`."""
         if training and len(args) < 2 and kwargs.get("seed") is None:
-            kwargs["seed"] = keras.random.randint((2,), 0, 2**31 - 1, "int32")
+            kwargs["seed"] = ops.append(keras.random.randint((2,), 0, 2**31 - 1, "int32"), 0)
         return super().__call__(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

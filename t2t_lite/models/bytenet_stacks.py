@@ -72,7 +72,7 @@ class ByteNetEncoder(_Blocks):
     Call arguments:
         x: [B, S, C].
         there: [B, S, 1], 1 at a sentence's columns and 0 elsewhere, in the layer's precision.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, S, C], zeros outside of a sentence's columns.
@@ -94,7 +94,7 @@ class ByteNetDecoder(_Blocks):
     Call arguments:
         columns: of the encoder, [B, T, C].
         embedded: the symbols before each position, [B, T, C].
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         What the softmax layer is given, [B, T, C].

@@ -77,7 +77,7 @@ class ConvEncoder(_Stack):
     Call arguments:
         embedded: e, [B, S, E].
         there: [B, S, 1], 1 at symbols and 0 at padding, in the layer's precision.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         z and (z + e) sqrt(1/2), [B, S, E] each.
@@ -109,7 +109,7 @@ class ConvDecoder(_Stack):
     Call arguments:
         embedded: g, of the symbols before each position, [B, T, E].
         source: "keys", "values" and "bias", as `ConvAttention` has them.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, T, outputs], and each layer's weights of attention, float32 [B, T, S].

@@ -27,7 +27,7 @@ class DecoderLayer(NoBuildTrace, keras.layers.Layer):
         memory_bias: float32, broadcastable to [B, H, T, S]; hides padding.
         cache: in a step of a search, this layer's cache; see `MultiHeadAttention`. `cache.memory` then has the keys and
             values of the memory, `memory` is None, and the axis T is that of hypotheses.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, T, d_model].

@@ -20,7 +20,7 @@ class EncoderLayer(NoBuildTrace, keras.layers.Layer):
     Call arguments:
         x: [B, S, d_model].
         bias: float32, broadcastable to [B, H, S, S], or a `Window`.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         [B, S, d_model].

@@ -43,7 +43,7 @@ class Moe(Balance, Rnn):
             tied=hparams.share_embeddings,
             dtype=policy,
         )
-        model.balance_weight = hparams.balance_weight
+        model.balance_weight, model.balance_groups = hparams.balance_weight, hparams.balance_groups
         return model
 
     @property

@@ -25,6 +25,7 @@ class MoeHParams(HParams):
     num_experts: int = field(32, "n, of each mixture", (1, 4096))
     experts_per_token: int = field(4, "k, experts that a position is given to", (1, 4096))
     balance_weight: float = field(0.01, "w of the importance loss and of the load loss", (0, 1e6))
+    balance_groups: int = field(8, "groups of consecutive rows, each with balance losses of its own", (1, 1024))
     share_embeddings: bool = field(True, "one matrix for source, target and softmax")
     dropout: float = field(0.4, "of embeddings and of the outputs of LSTM layers and mixtures", FRACTION)
 

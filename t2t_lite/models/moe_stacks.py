@@ -36,7 +36,7 @@ class MoeEncoder(keras.layers.Layer):
     Call arguments:
         x: [B, S, units].
         lengths: int [B], without padding.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         Outputs [B, S, units]; and the last two layers' states after the last symbol.

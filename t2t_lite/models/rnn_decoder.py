@@ -67,7 +67,7 @@ class RnnDecoder(keras.layers.Layer):
         x: vectors of the symbols before each position, [B, T, d_model].
         state: from `first`.
         source: from `source`.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
         maps: also return weights of attention with input feeding.
 
     Returns:

@@ -45,7 +45,7 @@ class RnnEncoder(keras.layers.Layer):
     Call arguments:
         x: [B, S, units].
         lengths: int [B], without padding.
-        seed: int32 [2], or None for inference.
+        seed: int32 [3], or None for inference.
 
     Returns:
         The last layer's outputs [B, S, outputs]; and each layer's state after the last symbol it read. Where a layer

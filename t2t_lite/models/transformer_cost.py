@@ -48,7 +48,7 @@ class TransformerCost(Cost):
         return int((layers + 2 * t * self.d_model * self.target_vocab_size).sum())
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """Roughly the memory that one micro-batch's forward pass keeps for its backward pass.
+        """Roughly the memory that the forward pass over some rows keeps for the backward pass.
 
         Counted per position: inputs and outputs of the products, of layer normalisation, dropout and ReLU; per pair of
         positions: one number in float32 and two in the dtype of computation; logits, softmax and gradient in float32.

@@ -87,7 +87,7 @@ class TransformerMoe(Balance, Transformer):
         experts = {"num_experts": hparams.num_experts, "experts_per_token": hparams.experts_per_token}
         factory = MoeFactory.from_hparams(plain, **experts)
         model = cls.with_factory(factory, plain, source_vocab_size, target_vocab_size, shared)
-        model.balance_weight = hparams.balance_weight
+        model.balance_weight, model.balance_groups = hparams.balance_weight, hparams.balance_groups
         return model
 
     @property

@@ -32,6 +32,7 @@ class TransformerMoeHParams(HParams):
     balance_weight: float = field(
         0.01, "w of the importance loss and of the load loss (Shazeer et al., 2017)", (0, 1e6)
     )
+    balance_groups: int = field(8, "groups of consecutive rows, each with balance losses of its own", (1, 1024))
     norm: Literal["post", "pre"] = field("post", "LayerNorm(x + Sublayer(x)) or x + Sublayer(LayerNorm(x))")
     share_embeddings: bool = field(True, "one matrix for source, target and softmax")
     initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = field(

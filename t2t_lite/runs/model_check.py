@@ -27,13 +27,13 @@ from t2t_lite.runs.variable_writes import variable_writes
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
 _KNOWN = ((B, S), (B, T), (B, K), (B, K), ())
-_AS_IN_TRAINING = (*[(None, None)] * 2, *[(None, K)] * 2, (), (2,))  # the last is the seed
+_AS_IN_TRAINING = (*[(None, None)] * 2, *[(None, K)] * 2, (), (3,))  # the last is the seed
 _MAPS = {"encoder": ((S, S), "S, S"), "decoder": ((T, T), "T, T"), "memory": ((T, S), "T, S")}  # rows and columns
 # A model with more layers is traced with these sizes instead, by whether its two vocabularies have the same size.
 LAYERS = 2
 _KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # the message, in bold; Keras adds a call's arguments to it
 _SIZES = " It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
-_SEED = " A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout."
+_SEED = " A seed is int32 [3]: pass it to fold_in, Dropout or random_bits of t2t_lite.layers.dropout, to nothing else."
 TWIN_SIZES = {True: (97, 97), False: (97, 89)}
 
 
@@ -86,7 +86,7 @@ def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None
     @tf.function(autograph=False)
     def trace(source: Any, target: Any, ids: Any, parents: Any, number: Any, seed: Any = None) -> None:
         batch = {"source": source, "target": target}
-        if seed is not None:  # as where several processors share a micro-batch
+        if seed is not None:  # as where several processors share the rows
             batch, seed = next(batch_shards(batch, seed, 2))
         memory = check.call("encode", model.encode, {"source": source})
         check.sentences_first("encode's result", memory, scalars=False)
@@ -141,7 +141,7 @@ class _Check:
             own = [frame for frame in frames if frame.filename == self._file] or frames
             said = _KERAS.search(str(error))
             text = " ".join((said[1] if said else str(error)).split())
-            advice = _SEED if "RowsSeed" in text else self.advice
+            advice = _SEED if "seed" in text else self.advice
             raise UsageError(
                 f"{self._who}: {member} raised {type(error).__name__}: {text:.500} ({own[-1].filename}, line "
                 f"{own[-1].lineno}).{advice}"
@@ -176,13 +176,16 @@ class _Check:
             raise self.fault(f"hidden_and_sums returned {_shown(found)}, not (hidden, sums or None)")
         hidden, sums = found
         self._hidden("hidden_and_sums' hidden", hidden, width)
+        if (sums is None) != (model.balance_groups == 0):
+            raise self.fault(f"hidden_and_sums' sums are {_shown(sums)}, and balance_groups is {model.balance_groups}")
         if sums is None:
             return
         if _dtype(sums) != "float32":
             raise self.fault(f"hidden_and_sums' sums are {_shown(sums)}, not a float32 array")
+        self.sentences_first("hidden_and_sums' sums", sums, scalars=False)
         loss = self.call("further_loss", model.further_loss, sums)
-        if _dtype(loss) != "float32" or len(loss.shape):
-            raise self.fault(f"further_loss returned {_shown(loss)}, not a float32 scalar")
+        if _dtype(loss) != "float32" or len(loss.shape) != 1:
+            raise self.fault(f"further_loss returned {_shown(loss)}, not float32 [G]")
 
     def _hidden(self, what: str, hidden: Any, width: int) -> None:
         self._shape(what, hidden, (B, T, width), "[B, T, D], D as in output's table")

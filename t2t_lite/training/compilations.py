@@ -32,7 +32,7 @@ class Compilations:
 
     @contextlib.contextmanager
     def watch(self, rows: int, source_length: int, target_length: int) -> Iterator[bool]:
-        """A context for the call that gives a device micro-batches of this shape; tells whether it compiles."""
+        """A context for the call that gives the devices a batch of this shape; tells whether it compiles."""
         shape, start = (rows, source_length, target_length), time.perf_counter()
         compiles = bool(self._shapes) and shape not in self._seen
         yield compiles
@@ -41,6 +41,6 @@ class Compilations:
             seconds = time.perf_counter() - start
             self._report.leave_out(seconds)
             self._report.say(
-                f"xla:      program {len(self._seen)} of {self._shapes}, for micro-batches of {rows:,} x "
+                f"xla:      program {len(self._seen)} of {self._shapes}, for batches of {rows:,} x "
                 f"({source_length} + {target_length}) pieces, took {duration(seconds)}"
             )

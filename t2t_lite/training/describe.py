@@ -12,31 +12,35 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import Store
+from t2t_lite.distributed.devices import Devices, number_of_devices
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.runs.utilisation import planned_flops
+from t2t_lite.training.accumulation import choose_accumulate, largest_part
 from t2t_lite.training.expected import check_memory, hours_text, memory_there
 from t2t_lite.training.recipe import (
     batch_limits,
+    batch_shapes,
     check_recipe,
     intervals_of,
-    micro_batch_shapes,
     number_to_keep,
     recipe_plan,
     uses_xla,
 )
+from t2t_lite.training.split import Split
 from t2t_lite.training.start_lines import schedule_warning
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
 
 
-def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again: bool = False) -> str:
+def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, devices: Devices, *, again: bool = False) -> str:
     """Returns the text of --describe for a run; prepares its data if need be.
 
     Args:
         output_dir: the run's folder; None if only the data has one.
+        devices: what it would be trained on.
         again: prepare the data again if they have changed.
     """
     _, store = prepare_run_data(spec, output_dir or ".", again=again)
@@ -56,21 +60,18 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, *, again:
         f"{_flops(model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
         f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours}{_schedule(spec.hparams, model, steps)}",
         _batches(plan),
-        _memory_and_disk(spec.hparams, model, plan),
+        _memory_and_disk(spec.hparams, model, devices, plan),
     ]
     return "\n\n".join(parts)
 
 
-def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int) -> str:
+def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int, devices: Devices) -> str:
     """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
     check_memory(hparams, vocab_size)
     model = make_model(model_name, hparams, vocab_size, vocab_size, shared=True)
     check_recipe(hparams, model)
-    tokens, micro_batches, length = batch_limits(hparams)
-    batches = (
-        f"Batches: {tokens:,} padded tokens per side and update at most, in {micro_batches} micro-batches; pairs of up "
-        f"to {length} pieces a side"
-    )
+    tokens, length = batch_limits(hparams)
+    batches = f"Batches: {tokens:,} padded tokens per side and update at most; pairs of up to {length} pieces a side"
     steps, xla = intervals_of(hparams).train_steps, uses_xla(hparams, model)
     pieces = min(_EXAMPLE_LENGTH, length)
     flops = tokens * model.cost.training_flops(pieces, pieces) / pieces  # of an update
@@ -85,7 +86,7 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         _flops(model),
         training,
         batches,
-        _memory_and_disk(hparams, model),
+        _memory_and_disk(hparams, model, devices),
     ]
     return "\n\n".join(parts)
 
@@ -132,22 +133,24 @@ def _batches(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _memory_and_disk(hparams: HParams, model: Any, plan: Plan | None = None) -> str:
+def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = None) -> str:
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
-    shapes = micro_batch_shapes(hparams, plan)
-    activations = max(model.cost.activation_bytes(*shape, value_bytes) for shape in shapes)
+    shapes, number = batch_shapes(hparams, plan), number_of_devices(devices)
+    accumulate = devices.accumulate or choose_accumulate(model, shapes, number)
+    activations = largest_part(model.cost, shapes, Split(number, accumulate, model.balance_groups), value_bytes)
     optimizer = make_optimizer(hparams, [])
     slots = [shape for w in model.trainable_weights for shape in optimizer.slot_shapes(list(w.shape)).values()]
     moments = sum(map(math.prod, slots)) * 4
     needed = 2 * state + moments + activations
     there, whose = memory_there()
     remat = "or set remat=true, " if "remat" in config.fields(type(hparams)) else ""
-    advice = "" if needed <= there else f"\n  too little: raise micro_batches, {remat}or take a smaller recipe"
+    advice = "" if needed <= there else f"\n  too little: raise --accumulate, {remat}or take a smaller recipe"
     return (
         f"Memory per device, estimated: {_size(needed)}\n"
         f"  weights {_size(state)}, {type(optimizer).__name__}'s moments {_size(moments)}, gradients {_size(state)} "
-        f"(twice where micro-batches accumulate), activations of the largest micro-batch {_size(activations)}\n"
+        f"(twice where they accumulate), activations {_size(activations)}: batches are computed in "
+        f"{accumulate} x {number} parts (--accumulate, --devices)\n"
         f"  there: {_size(there)}, {whose}{advice}\n\n"
         f"{_disk(number_to_keep(hparams), state, moments)}"
     )

@@ -162,10 +162,10 @@ class Evaluator:
 
         def sums(ids: np.ndarray) -> list[float]:
             planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
-            batch = assemble(tokens, planned, micro_batches=1, packing=False)
+            batch = assemble(tokens, planned, packing=False)
             what = f"the loss of {len(ids)} pairs of up to {int(longer[ids[0]])} pieces a side"
-            with memory_explained(what, "In a training, more micro_batches leave more room for it."):
-                return [float(value) for value in self._sums(batch["source"][0], batch["target"][0])]
+            with memory_explained(what, "In a training, a larger --accumulate leaves more room for it."):
+                return [float(value) for value in self._sums(batch["source"], batch["target"])]
 
         loss, right = map(sum, zip(*threads.parallel_map(sums, _batches(order, longer)), strict=True))
         number = int(target[order].sum(dtype=np.int64))

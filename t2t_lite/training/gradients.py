@@ -1,4 +1,4 @@
-"""Loss and gradients of one micro-batch."""
+"""Loss and gradients of some rows of a global batch."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ def loss_and_gradients(
     tokens: Any,
     smoothing: tuple[float, str],
     *,
-    blocks: int,
+    groups: int,
+    shards: int,
     jit: bool,
 ) -> tuple[Any, list[Any]]:
-    """Returns loss and gradients of a micro-batch, for the model's trainable weights, in their order.
+    """Returns loss and gradients of a part of a batch, for the model's trainable weights, in their order.
 
-    The loss is `batch_loss`. If the model has a `further_loss`, that of the sums over the micro-batch is added, times
-    (real target tokens of the micro-batch / `tokens`). Added up over the micro-batches of a global batch, the loss is a
-    mean over tokens: of each token's cross entropy plus the further loss of its micro-batch.
+    The loss is `batch_loss`. If the model has a `further_loss`, that of each group of rows is added, times (real target
+    tokens of the group / `tokens`). Added up over the parts of a global batch, the loss is a mean over tokens: of each
+    token's cross entropy plus the further loss of its group.
 
     Args:
         model: a `models.base.Model`.
         batch, seed: what the model is called with.
         tokens: of the global batch; see `batch_loss`.
         smoothing: label_smoothing and label_smoothing_over, as in HParams.
-        blocks: number of blocks of rows, which are computed in parallel; more than one is for CPUs.
+        groups: into how many groups of consecutive rows, equally many, the sums of a further loss are added up.
+        shards: number of shards of rows, which are computed in parallel; more than one is for CPUs.
         jit: whether the graph is for XLA.
     """
     weights = model.trainable_weights
@@ -45,7 +47,7 @@ def loss_and_gradients(
     softmax = [weight for weight in model.output() if isinstance(weight, keras.Variable)]
     # Read separately, so that its gradient is separate from that of its lookups.
     apart = [tf.convert_to_tensor(weight.value) for weight in softmax]
-    # Weights that are read once are also cast and concatenated once for all blocks. That does not work with `remat`,
+    # Weights that are read once are also cast and concatenated once for all shards. That does not work with `remat`,
     # whose recomputed parts have gradients for variables only.
     once = not model.remat
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
@@ -53,17 +55,17 @@ def loss_and_gradients(
         with tf.GradientTape() as tape, scope:
             for array in (*read, *apart):
                 tape.watch(array)
-            # Inside the scope, as it may be computed from weights; once for all blocks.
+            # Inside the scope, as it may be computed from weights; once for all shards.
             output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
             parts = [
                 batch_loss_and_sums(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
-                for rows, rows_seed in batch_shards(batch, seed, blocks)
+                for rows, rows_seed in batch_shards(batch, seed, shards)
             ]
             loss = tf.add_n([loss for loss, _ in parts])
-            sums = [each for _, each in parts if each is not None]
-            if sums:  # added up first: the further loss of a sum is not the sum of further losses
-                share = tf.math.count_nonzero(batch["target"], dtype=tf.float32) / tokens
-                loss += share * model.further_loss(tf.add_n(sums))
+            if groups:  # added up first: the further loss of a sum is not the sum of further losses
+                sums = _of_groups(tf.concat([each for _, each in parts], 0), groups)
+                of_targets = tf.math.count_nonzero(batch["target"], axis=1, dtype=tf.float32)
+                loss += tf.reduce_sum(_of_groups(of_targets, groups) / tokens * model.further_loss(sums))
         sources = read if once else [weight.value for weight in weights]
         gradients, of_softmax = tape.gradient(loss, [sources, apart])
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
@@ -73,6 +75,12 @@ def loss_and_gradients(
         _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
         for weight, gradient in zip(weights, gradients, strict=True)
     ]
+
+
+def _of_groups(values: Any, groups: int) -> Any:
+    """[rows, ...] -> [groups, ...], the sum over each group's rows."""
+    shape = tf.shape(values)
+    return tf.reduce_sum(tf.reshape(values, tf.concat([[groups, shape[0] // groups], shape[1:]], 0)), 1)
 
 
 def _check_used(model: Any, unused: Sequence[str]) -> None:

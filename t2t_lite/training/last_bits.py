@@ -30,6 +30,7 @@ _IN_WORDS = {
     "processor": "processor",
     "devices": "devices",
     "workers": "workers",
+    "accumulate": "parts of a device's share (--accumulate)",
     "side_by_side": "operations side by side",
     "threads": "threads of an operation",
     "xla": "XLA",
@@ -38,23 +39,32 @@ _IN_WORDS = {
 }
 
 
+def computed_until(output_dir: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """Returns how the newest checkpoint of a run was computed; empty if there is none or run.json does not say it."""
+    checkpoints = list_whole(Path(output_dir) / NEWEST)
+    computed = _until(output_dir, step_of(checkpoints[-1])).get("computed") if checkpoints else None
+    return computed if isinstance(computed, dict) else {}
+
+
 def keep_last_bits(output_dir: str | os.PathLike[str]) -> None:
     """Makes this process compute as the run in this folder did until its newest checkpoint.
 
     The number of processors makes no difference. Must be called before TensorFlow has touched its devices. Does nothing
     on GPUs, or if run.json does not say how the run computed.
     """
-    checkpoints = list_whole(Path(output_dir) / NEWEST)
-    step = step_of(checkpoints[-1]) if checkpoints else 0
-    computed = _until(output_dir, step).get("computed")
-    if isinstance(computed, dict):
-        num_parallel, per_operation = computed.get("side_by_side"), computed.get("threads")
-        if isinstance(num_parallel, int) and isinstance(per_operation, int):
-            threads.as_on(num_parallel, per_operation)
+    computed = computed_until(output_dir)
+    num_parallel, per_operation = computed.get("side_by_side"), computed.get("threads")
+    if isinstance(num_parallel, int) and isinstance(per_operation, int):
+        threads.as_on(num_parallel, per_operation)
 
 
-def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bool, remat: bool) -> dict[str, Any]:
+def computed_with(
+    strategy: tf.distribute.Strategy, workers: Workers, *, accumulate: int | None, xla: bool, remat: bool
+) -> dict[str, Any]:
     """What the last bits depend on in this process; all workers must call it.
+
+    Args:
+        accumulate: parts of a device's share; None if there is nothing to train.
 
     Returns:
         A value for each of _IN_WORDS. side_by_side and threads are None on GPUs, and _UNEQUAL where the workers differ.
@@ -68,6 +78,7 @@ def computed_with(strategy: tf.distribute.Strategy, workers: Workers, *, xla: bo
         "processor": name,
         "devices": strategy.num_replicas_in_sync,
         "workers": workers.count,
+        "accumulate": accumulate,
         "side_by_side": None if gpus else _UNEQUAL if unequal else side_by_side,
         "threads": None if gpus else _UNEQUAL if unequal else per_operation,
         "xla": xla,

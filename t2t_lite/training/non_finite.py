@@ -69,7 +69,7 @@ class NonFiniteGuard:
             self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")
             return
         facts: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm}
-        named = "names micro-batch, sentences, gradients and layers"
+        named = "names sentences, gradients and layers"
         try:
             facts |= self._diagnose(step, batch)
         except Exception as error:  # of any kind: the step's own error is what the user has to know
@@ -91,7 +91,7 @@ class NonFiniteGuard:
 def diagnose(
     step_function: TrainStep, model: keras.Model, store: Store, pairs: np.ndarray, step: int, batch: Batch
 ) -> dict[str, Any]:
-    """Computes the micro-batches of a step again and describes those whose loss or gradients are not finite.
+    """Computes the parts of a step again and describes those whose loss or gradients are not finite.
 
     Args:
         store: what the batch is made of.
@@ -99,28 +99,29 @@ def diagnose(
 
     Returns:
         "weights_not_finite": paths of weights that were not finite before the step.
-        "micro_batches": those with numbers that are not finite. If there are none (the gradients may be finite, but not
-            the sum of their squares), the one with the largest gradient. Each has "micro_batch" (its index, from 0),
+        "parts": those with numbers that are not finite. If there are none (the gradients may be finite, but not the sum
+            of their squares), the one with the largest gradient. Each has "first_row" (in the global batch, from 0),
             "loss", "pairs" (id in the prepared training data, from 0, and text), "gradient_norms" by variable (those
             not finite; if there are none, the largest) and "largest_activations": the greatest absolute output of each
             layer that is called outside loops over positions, in the order of the forward pass.
     """
     paths: list[str] = []
     passes = _passes(step_function, model, step, paths)
-    arrays = {name: tf.constant(array) for name, array in batch.items()}
-    parts = len(batch["target"])
+    split = step_function.split
+    n = split.part_rows(len(batch["target"]))
+    arrays = {name: tf.constant(array) for name, array in split.cut(batch).items()}
     found: list[dict[str, Any]] = []
-    for index in range(parts):
-        loss, norms, outputs = passes(arrays, tf.constant(index))
+    for first in range(0, len(batch["target"]), n):
+        loss, norms, outputs = passes(arrays, tf.constant(first // n))
         largest: dict[str, float] = {}
         for path, value in zip(paths, outputs, strict=True):  # a layer may be called more than once
             largest[path] = float(np.maximum(value, largest.get(path, 0.0)))
         gradients = {w.path: float(norm) for w, norm in zip(model.trainable_weights, norms, strict=True)}
         found.append(
             {
-                "micro_batch": index,
+                "first_row": first,
                 "loss": float(loss),
-                "pairs": _texts(store, pairs[index::parts]),  # as `assemble` deals them out
+                "pairs": _texts(store, pairs[first : first + n]),
                 "gradient_norms": gradients,
                 "largest_activations": largest,
             }
@@ -130,26 +131,26 @@ def diagnose(
     for part in shown:
         part["gradient_norms"] = _worst(part["gradient_norms"])
     weights = [w.path for w in model.weights if not np.isfinite(w.numpy()).all()]
-    return {"weights_not_finite": weights, "micro_batches": shown}
+    return {"weights_not_finite": weights, "parts": shown}
 
 
 def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list[str]) -> Callable[..., Any]:
-    """A graph from (batch, index) to the loss, the norms of the gradients and the greatest absolute outputs of layers.
+    """A graph from (batch, part) to the loss, the norms of the gradients and the greatest absolute outputs of layers.
 
     Args:
         paths: receives the layers' paths, in the order of the outputs. (A dict of outputs would come back sorted.)
     """
 
-    def on_replica(batch: Any, index: Any) -> Any:
-        loss, gradients = step_function.micro_batch(batch, step, index)
+    def on_replica(batch: Any, part: Any) -> Any:
+        loss, gradients = step_function.part_gradients(batch, step, part)
         with _watched(model) as outputs:
-            step_function.micro_logits(batch, step, index)
+            step_function.part_logits(batch, step, part)
         paths[:] = [path for path, _ in outputs]
         return loss, [tf.norm(gradient) for gradient in gradients], [value for _, value in outputs]
 
-    def passes(batch: Any, index: Any) -> Any:
+    def passes(batch: Any, part: Any) -> Any:
         strategy = step_function.strategy
-        results = strategy.run(on_replica, args=(batch, index))  # all replicas compute the same
+        results = strategy.run(on_replica, args=(batch, part))  # all replicas compute the same
         return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], results)
 
     return graph(passes)

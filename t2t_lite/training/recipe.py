@@ -10,12 +10,14 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data import pipeline
+from t2t_lite.data.buckets import rows_of
 from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import TokenSplit
-from t2t_lite.distributed.devices import Devices, choose_devices, share_processors, use_jit
+from t2t_lite.distributed.devices import Devices, share_processors, use_jit
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import UsageError
 from t2t_lite.optimizers.base import Optimizer
+from t2t_lite.training.accumulation import Shape
 from t2t_lite.training.last_bits import computed_with
 from t2t_lite.training.loop import Intervals
 from t2t_lite.training.step import TrainStep
@@ -26,16 +28,17 @@ def set_seed(hparams: HParams) -> None:
     keras.utils.set_random_seed(hparams.seed % 2**32)
 
 
-def prepare_processors(hparams: HParams) -> None:
-    """Sets up threads on a CPU as the recipe's micro-batches allow; call it before TensorFlow uses its devices."""
-    share_processors(micro_batch_shapes(hparams, None)[0][0], hparams.jit)
+def prepare_processors(hparams: HParams, devices: Devices) -> None:
+    """Sets up threads on a CPU as the recipe's rows allow; call it before TensorFlow uses its devices."""
+    [(rows, _, _)] = batch_shapes(hparams, None)
+    share_processors(rows // (devices.number or 1), hparams.jit)
 
 
 def recipe_computed_with(
-    hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers
+    hparams: HParams, model: Any, strategy: tf.distribute.Strategy, workers: Workers, accumulate: int | None
 ) -> dict[str, Any]:
     """What the last bits of the recipe's weights depend on, as `computed_with` returns it."""
-    return computed_with(strategy, workers, xla=uses_xla(hparams, model), remat=model.remat)
+    return computed_with(strategy, workers, accumulate=accumulate, xla=uses_xla(hparams, model), remat=model.remat)
 
 
 def recipe_plan(hparams: HParams, split: TokenSplit) -> Plan:
@@ -43,7 +46,6 @@ def recipe_plan(hparams: HParams, split: TokenSplit) -> Plan:
     return pipeline.make_plan(
         split,
         batch_tokens=hparams.batch_tokens,
-        micro_batches=hparams.micro_batches,
         max_length=hparams.max_length,
         packing=hparams.packing,
         seed=hparams.seed,
@@ -54,27 +56,19 @@ def make_batches(
     hparams: HParams, split: TokenSplit, plan: Plan, first_step: int
 ) -> Generator[pipeline.Batch, None, None]:
     """Yields the batches of `plan` from `first_step` on."""
-    return pipeline.batches(
-        split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=first_step
-    )
+    return pipeline.batches(split, plan, packing=hparams.packing, first_step=first_step)
 
 
-def micro_batch_shapes(hparams: HParams, plan: Plan | None) -> list[tuple[int, int, int]]:
-    """(rows, source length, target length) of the micro-batches of `plan`; without a plan, of the longest rows."""
+def batch_shapes(hparams: HParams, plan: Plan | None) -> list[Shape]:
+    """(rows, source length, target length) of the batches of `plan`; without a plan, of the longest rows."""
     if isinstance(plan, BucketPlan):
-        return [(b.rows // hparams.micro_batches, b.source_length, b.target_length) for b in plan.buckets]
-    rows = max(hparams.batch_tokens // hparams.max_length // hparams.micro_batches, 1)
-    return [(rows, hparams.max_length, hparams.max_length)]
+        return [(b.rows, b.source_length, b.target_length) for b in plan.buckets]
+    return [(rows_of(hparams.max_length, hparams.batch_tokens), hparams.max_length, hparams.max_length)]
 
 
-def recipe_devices(hparams: HParams, devices: Devices) -> tuple[Devices, str]:
-    """The devices that train the recipe, as `choose_devices` returns them."""
-    return choose_devices(devices, hparams.micro_batches)
-
-
-def batch_limits(hparams: HParams) -> tuple[int, int, int]:
-    """(batch_tokens, micro_batches, max_length) of a recipe."""
-    return hparams.batch_tokens, hparams.micro_batches, hparams.max_length
+def batch_limits(hparams: HParams) -> tuple[int, int]:
+    """(batch_tokens, max_length) of a recipe."""
+    return hparams.batch_tokens, hparams.max_length
 
 
 def number_to_average(hparams: HParams) -> int:
@@ -116,19 +110,18 @@ def check_recipe(hparams: HParams, model: Any) -> None:
 
 
 def make_step(
-    hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, *, fill: bool = False
+    hparams: HParams, model: Any, optimizer: Optimizer, strategy: tf.distribute.Strategy, accumulate: int
 ) -> TrainStep:
-    """Returns the callable that makes one update; `fill` as in `Devices`."""
+    """Returns the callable that makes one update, with `accumulate` parts of each device's share."""
     return TrainStep(
         model,
         optimizer,
         strategy,
-        micro_batches=hparams.micro_batches,
+        accumulate=accumulate,
         label_smoothing=hparams.label_smoothing,
         label_smoothing_over=hparams.label_smoothing_over,
         clip_norm=hparams.clip_norm,
         seed=hparams.seed,
         jit=uses_xla(hparams, model),
         packed=hparams.packing,
-        fill=fill,
     )

@@ -27,7 +27,7 @@ def start_lines(
 
     Args:
         steps: of the whole training.
-        devices: see `device_text`.
+        devices: what they are, and how they share a batch.
     """
     parameters = sum(math.prod(weight.shape) for weight in model.weights)
     source, target = store.source_vocabulary, store.target_vocabulary
@@ -36,7 +36,7 @@ def start_lines(
     folder = os.fspath(output_dir)
     return [
         f"model:    {spec.model}, hparams set {spec.hparams_set}: {parameters:,} parameters",
-        f"devices:  {devices}; {model.compute_dtype}",
+        f"devices:  {devices}",
         f"data:     {spec.problem}: {pairs:,} pairs, vocabulary of {pieces} pieces; {plan.steps_per_epoch:,} steps per "
         f"epoch, {steps:,} steps are {_number(steps / plan.steps_per_epoch)} epochs",
         "time:     measured over the first updates; a line then says it",

@@ -1,8 +1,7 @@
 """One update: the same on one device or many.
 
-A global batch has K micro-batches. R replicas take K / R each, in turn, and add up gradients of
+A global batch is split into parts (training/split.py), an equal number for each replica, which adds up gradients of
 (sum of token losses) / (real target tokens of the *global* batch); one all-reduce adds those of the replicas.
-Dropout seeds follow from (run seed, step, micro-batch), so it does not matter which replica runs which part.
 
 A GPU works through its queue while Python goes on, unless Python or the graph asks for a number that is still being
 computed. So with XLA the graph has no branch, and the result of an update is read when the next update is given to the
@@ -18,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.distributed.devices import micro_batches_per_device
 from t2t_lite.distributed.workers import LOST, lost
 from t2t_lite.errors import TrainingError
-from t2t_lite.layers.dropout import fold_in
 from t2t_lite.ops import threads
+from t2t_lite.ops.batch_shards import seed_of_row
 from t2t_lite.ops.graph import graph
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.gradients import loss_and_gradients
+from t2t_lite.training.split import Split
 
 
 class StepResult(NamedTuple):
@@ -59,6 +58,10 @@ class _Settings(NamedTuple):
 _NONE = StepResult(0.0, 0.0, 0.0, 0.0)  # before the first update
 
 
+class OutOfMemoryError(TrainingError):
+    """A device has too little memory for a part of a batch."""
+
+
 class TrainStep:
     """Callable that makes one update.
 
@@ -66,11 +69,10 @@ class TrainStep:
         model: a `models.base.Model`; its variables were created under `strategy`.
         optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
-        micro_batches: K, a multiple of the number of replicas.
+        accumulate: parts of a replica's share of a batch, which it computes one after the other.
         label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
         jit: compile with XLA: one program for each shape of batches, and one for the update.
         packed: batches have segments and positions as well.
-        fill: some replicas take empty micro-batches where K is not a multiple of their number.
     """
 
     def __init__(
@@ -79,32 +81,28 @@ class TrainStep:
         optimizer: Optimizer,
         strategy: tf.distribute.Strategy,
         *,
-        micro_batches: int,
+        accumulate: int,
         label_smoothing: float,
         clip_norm: float,
         seed: int,
         jit: bool,
         label_smoothing_over: str = "all",
         packed: bool = False,
-        fill: bool = False,
     ) -> None:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
-        self.replicas = strategy.num_replicas_in_sync
-        self._micro_batches = micro_batches_per_device(micro_batches, self.replicas, fill=fill)
-        self._parts = micro_batches
+        self.split = Split(strategy.num_replicas_in_sync, accumulate, model.balance_groups)
         self._jit = jit
-        self._blocks = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
+        self._shards = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
         self._gradients, self._update = self._compiled(self._sum_of_parts), self._compiled(self._clip_and_apply)
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
-        self._batch_spec = {
-            name: tf.TensorSpec([self._micro_batches * self.replicas, None, None], tf.int32) for name in names
-        }
+        cut = [self.split.devices, self.split.accumulate, None, None]
+        self._batch_spec = {name: tf.TensorSpec(cut, tf.int32) for name in names}
         self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
         lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
         numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
-        signature = [self._batch_spec, tf.TensorSpec([2], tf.int32), *numbers]
+        signature = [self._batch_spec, tf.TensorSpec([3], tf.int32), *numbers]
         # autograph=False: it would read the source files again when a graph is traced. That may be long after the start
         # of a run, when the files may have changed.
         self._step = graph(self._distributed, input_signature=signature)
@@ -125,7 +123,7 @@ class TrainStep:
         The update is not applied if the loss or the gradient norm is not finite.
 
         Args:
-            batch: int32 arrays [K, rows, length], padded with 0.
+            batch: int32 arrays [rows, length], padded with 0.
             learning_rate: of this step.
             stop: whether this process would like to stop after it.
             after_bad: whether to apply it even if the update before was not applied.
@@ -151,43 +149,50 @@ class TrainStep:
             return StepResult(*newest.numpy().tolist())
 
     def warm_up(self, rows: int, source_length: int, target_length: int) -> None:
-        """Runs forward and backward passes over full micro-batches of this shape without an update.
+        """Runs forward and backward passes over a full batch of this shape without an update.
 
         Weights, moments and later updates do not change. This only allocates the memory that training will need.
 
         Raises:
-            TrainingError: there is not enough memory.
+            OutOfMemoryError: there is not enough memory.
         """
         lengths = {"source": source_length, "target": target_length}
-        batch = {
-            name: np.ones((self._parts, rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec
-        }
-        with self._explained(batch, "when the largest micro-batch was tried before the first step"):
+        batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
+        with self._explained(batch, "when the largest batch was tried before the first step"):
             settings = _Settings(_tokens(batch), 0.0, strict=1.0)
             newest, _ = self._begin(batch, 0, (*settings, *[0.0] * self._numbers), tf.constant(_NONE))
             newest.numpy()
 
-    def micro_batch(self, batch: Mapping[str, Any], step: Any, index: Any) -> tuple[Any, list[Any]]:
-        """Loss and gradients of one micro-batch of update `step`, as the update adds them up."""
-        tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
-        return self._micro_gradients(_part(batch, index), self._step_seed(step), index, tokens)
+    def part_gradients(self, batch: Mapping[str, Any], step: Any, part: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of one part of update `step`, as the update adds them up.
 
-    def micro_logits(self, batch: Mapping[str, Any], step: Any, index: Any) -> Any:
-        """Returns the logits of the same micro-batch with the same dropout, for inspection."""
-        return self._model(_part(batch, index), seed=fold_in(self._step_seed(step), index))
+        Args:
+            batch: as `Split.cut` returns it.
+            part: its number, int32 scalar.
+        """
+        tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
+        return self._gradients_of(self._part(batch, part), self._step_seed(step), part, tokens)
+
+    def part_logits(self, batch: Mapping[str, Any], step: Any, part: Any) -> Any:
+        """Returns the logits of the same part with the same dropout, for inspection."""
+        rows = self._part(batch, part)
+        return self._model(rows, seed=_part_seed(self._step_seed(step), part, rows))
+
+    def _part(self, batch: Mapping[str, Any], part: Any) -> dict[str, Any]:
+        return {
+            name: array[part // self.split.accumulate, part % self.split.accumulate] for name, array in batch.items()
+        }
 
     def _step_seed(self, step: Any) -> np.ndarray:
-        return np.array([self._seed % 2**31, step], np.int32)
+        return np.array([self._seed % 2**31, step, 0], np.int32)
 
     def _compiled(self, function: Any) -> Any:
         return graph(function, jit_compile=True) if self._jit else function
 
     def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
-        empty = self._micro_batches * self.replicas - self._parts
-        whole = {name: np.pad(array, ((0, empty), (0, 0), (0, 0))) if empty else array for name, array in batch.items()}
         with tf.device("/CPU:0"):  # the graph copies it when it needs it
             numbers = tf.constant(settings)
-        return self._step(whole, self._step_seed(step), numbers, before)
+        return self._step(self.split.cut(batch), self._step_seed(step), numbers, before)
 
     @contextlib.contextmanager
     def _explained(self, batch: Mapping[str, np.ndarray], when: str) -> Iterator[None]:
@@ -198,14 +203,16 @@ class TrainStep:
                 raise lost(error) from error
             raise
         except tf.errors.ResourceExhaustedError as error:
-            parts, rows, source = batch["source"].shape
+            (rows, source), target = batch["source"].shape, batch["target"].shape[1]
+            n, accumulate = self.split.part_rows(rows), self.split.accumulate
             lines = str(error.message).split("\n")
             reason = next((line for line in lines if "allocat" in line), lines[0]).strip()
-            raise TrainingError(
-                f"The device ran out of memory {when}: a micro-batch of {rows} rows x ({source} + "
-                f"{batch['target'].shape[2]}) pieces (micro_batches={parts}). Smaller parts of the same batch need "
-                f"less: --hparams=micro_batches={2 * parts}, in a new run. Or lower batch_tokens or "
-                f"max_length. ({reason})"
+            advice = "In a new run, lower batch_tokens or max_length."
+            if not self.split.is_finest(rows):
+                advice = f"Smaller parts need less, and change no result: --accumulate={2 * accumulate}."
+            raise OutOfMemoryError(
+                f"The device ran out of memory {when}: {n} rows x ({source} + {target}) pieces at once, of the batch's "
+                f"{rows} rows (accumulate={accumulate}). {advice} ({reason})"
             ) from error
 
     def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> tuple[Any, Any]:
@@ -221,42 +228,50 @@ class TrainStep:
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
         # Every replica is given the whole batch (token ids are small) and takes its parts.
-        parts = {name: array[replica :: self.replicas] for name, array in batch.items()}
-        loss, gradients = self._gradients(parts, seed, replica, tokens)
-        if self.replicas > 1:
+        share = {name: array[replica] for name, array in batch.items()}
+        loss, gradients = self._gradients(share, seed, replica * self.split.accumulate, tokens)
+        if self.split.devices > 1:
             loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
 
-    def _sum_of_parts(self, parts: Mapping[str, Any], seed: Any, replica: Any, tokens: Any) -> tuple[Any, list[Any]]:
-        """Loss and gradients of this replica's micro-batches, added up."""
+    def _sum_of_parts(self, share: Mapping[str, Any], seed: Any, first: Any, tokens: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of this replica's parts, the first of which has the number `first`, added up."""
 
         def part(i: Any) -> tuple[Any, list[Any]]:
-            return self._micro_gradients(_part(parts, i), seed, i * self.replicas + replica, tokens)
+            return self._gradients_of({name: array[i] for name, array in share.items()}, seed, first + i, tokens)
 
         def body(i: Any, loss: Any, gradients: list[Any]) -> tuple[Any, Any, list[Any]]:
             more_loss, more = part(i)
             return i + 1, loss + more_loss, [a + b for a, b in zip(gradients, more, strict=True)]
 
-        if self._micro_batches == 1:
+        if self.split.accumulate == 1:
             return part(0)
         # Computing the first part outside the loop saves a pass over zeros. XLA would then compile everything twice.
-        first = 0 if self._jit else 1
-        sums = part(0) if first else (tf.zeros([]), [tf.zeros(v.shape, v.dtype) for v in self._optimizer.variables])
-        # One iteration at a time: memory for one micro-batch, not for all of them.
+        done = 0 if self._jit else 1
+        sums = part(0) if done else (tf.zeros([]), [tf.zeros(v.shape, v.dtype) for v in self._optimizer.variables])
+        # One iteration at a time: memory for one part, not for all of them.
         _, loss, gradients = tf.while_loop(
-            lambda i, *_: i < self._micro_batches, body, (tf.constant(first), *sums), parallel_iterations=1
+            lambda i, *_: i < self.split.accumulate, body, (tf.constant(done), *sums), parallel_iterations=1
         )
         return loss, gradients
 
-    def _micro_gradients(self, part: Mapping[str, Any], seed: Any, index: Any, tokens: Any) -> tuple[Any, list[Any]]:
-        """Loss and gradients of one micro-batch, both divided by the global number of target tokens.
+    def _gradients_of(self, rows: Mapping[str, Any], seed: Any, part: Any, tokens: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of one part, both divided by the global number of target tokens.
 
         Args:
-            seed: int32 [2], the step's.
-            index: which of the global batch's micro-batches this is.
+            seed: int32 [3], the step's.
+            part: which of the global batch's parts this is.
         """
-        seed = fold_in(seed, index)
-        return loss_and_gradients(self._model, part, seed, tokens, self._smoothing, blocks=self._blocks, jit=self._jit)
+        return loss_and_gradients(
+            self._model,
+            rows,
+            _part_seed(seed, part, rows),
+            tokens,
+            self._smoothing,
+            groups=self.split.part_groups,
+            shards=self._shards,
+            jit=self._jit,
+        )
 
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
         """Updates this replica's weights unless a number is not finite; returns the outcome, float32 [4]."""
@@ -284,5 +299,6 @@ def _tokens(batch: Mapping[str, np.ndarray]) -> float:
     return max(float(np.count_nonzero(batch["target"])), 1.0)
 
 
-def _part(batch: Mapping[str, Any], index: Any) -> dict[str, Any]:
-    return {name: array[index] for name, array in batch.items()}
+def _part_seed(seed: Any, part: Any, rows: Mapping[str, Any]) -> Any:
+    """The seed of the first row of a part, all of which have as many rows."""
+    return seed_of_row(seed, part * tf.shape(rows["target"])[0])

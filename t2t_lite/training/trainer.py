@@ -31,6 +31,7 @@ from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.runs.verify import verify_resumed
 from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
+from t2t_lite.training.accumulation import choose_accumulate, recorded_accumulate
 from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
@@ -39,21 +40,21 @@ from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.past_evaluations import METRIC, forget_scores
 from t2t_lite.training.recipe import (
+    batch_shapes,
     check_recipe,
     intervals_of,
     make_batches,
     make_step,
-    micro_batch_shapes,
     number_to_average,
     number_to_keep,
     prepare_processors,
-    recipe_devices,
     recipe_plan,
     set_seed,
     uses_xla,
 )
+from t2t_lite.training.split import Split
 from t2t_lite.training.start_lines import device_text, start_lines, start_warnings
-from t2t_lite.training.step import TrainStep
+from t2t_lite.training.step import OutOfMemoryError, TrainStep
 from t2t_lite.training.updates import Batch, Updates
 from t2t_lite.training.warm_start import warm_start
 
@@ -73,14 +74,11 @@ class Trainer:
     def __init__(
         self, output_dir: str | os.PathLike[str], spec: RunSpec, store: Store, devices: Devices = _WHAT_IS_THERE
     ) -> None:
-        self.output_dir, self.spec, self.store, self._fill = Path(output_dir), spec, store, devices.fill
+        self.output_dir, self.spec, self.store, self._devices = Path(output_dir), spec, store, devices
         hparams = spec.hparams
-        devices, unused = recipe_devices(hparams, devices)
-        prepare_processors(hparams)
+        prepare_processors(hparams, devices)
         self.strategy = make_strategy(devices, self.output_dir)
         self.workers = Workers(self.strategy)
-        if unused:
-            self._say(unused)
         metric = spec.make_problem().make_metric()
         self._signature = comparable_signature(metric)
         set_seed(hparams)
@@ -171,19 +169,16 @@ class Trainer:
             folder = self.output_dir
             if not self.workers.is_chief:
                 folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
-            split = self.store.split("train")
-            plan = recipe_plan(hparams, split)
+            split, plan = self.store.split("train"), self._plan
             stream = at_the_end.enter_context(contextlib.closing(make_batches(hparams, split, plan, first)))
             planned = functools.partial(planned_flops, self.model.cost, split, plan)
             report = self._report(folder, intervals, flops_before(self.output_dir, first, planned, self._others))
             at_the_end.callback(report.close)
             self._announce(report, plan, intervals.train_steps)
-            step_function = make_step(hparams, self.model, self.optimizer, self.strategy, fill=self._fill)
             compilations = Compilations(report, plan.statistics().shapes if uses_xla(hparams, self.model) else 0)
             stop.notice = BEFORE_FIRST_STEP  # the loop changes it
             with stop.deferred():
-                with compilations.watch(*self._largest(plan)):
-                    step_function.warm_up(*self._largest(plan))
+                step_function = self._make_step(report, compilations)
                 updates = self._updates(step_function, stream, report, compilations, skip_bad_batches)
                 of_scores = (scores, self.schedule, self.optimizer.start)
                 evaluations = Evaluations(self.evaluate, self.checkpoints, report, intervals, self.workers, *of_scores)
@@ -199,11 +194,27 @@ class Trainer:
         """The name of the devices."""
         return device_text(self.strategy, self.workers.count)
 
+    @functools.cached_property
+    def accumulate(self) -> int:
+        """The number of parts of each device's share of a batch: as asked for, as before, or as the memory allows."""
+        number = self._devices.accumulate or recorded_accumulate(self.output_dir, self.strategy.num_replicas_in_sync)
+        if number is None:
+            shapes = batch_shapes(self.spec.hparams, self._plan)
+            number = choose_accumulate(self.model, shapes, self.strategy.num_replicas_in_sync)
+        return int(self.workers.broadcast(number))
+
+    @functools.cached_property
+    def _plan(self) -> Plan:
+        return recipe_plan(self.spec.hparams, self.store.split("train"))
+
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
-        for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, self.devices):
+        split = Split(self.strategy.num_replicas_in_sync, self.accumulate, self.model.balance_groups)
+        devices = f"{self.devices}; {self.model.compute_dtype}; {split.in_words()}"
+        for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, devices):
             report.say(line)
-        for warning in start_warnings(self.spec, self.store, plan, self.schedule, steps):
-            report.warn(warning)
+        for warning in (split.warning(), *start_warnings(self.spec, self.store, plan, self.schedule, steps)):
+            if warning:
+                report.warn(warning)
 
     def _say(self, text: str) -> None:
         if self.workers.is_chief:
@@ -233,10 +244,22 @@ class Trainer:
         log_every = self.spec.hparams.log_every
         return Updates(step_function, stream, self.schedule, *reports, log_every, ahead=on_gpus())
 
-    def _largest(self, plan: Plan) -> tuple[int, int, int]:
-        """Returns the shape of the micro-batch that takes the most memory."""
-        shapes = micro_batch_shapes(self.spec.hparams, plan)
-        return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
+    def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
+        """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""
+        shapes = batch_shapes(self.spec.hparams, self._plan)
+        largest = max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
+        accumulate = self.accumulate
+        while True:
+            step = make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, accumulate)
+            try:
+                with compilations.watch(*largest):
+                    step.warm_up(*largest)
+                return step
+            except OutOfMemoryError as error:
+                if self._devices.accumulate or self.workers.count > 1 or step.split.is_finest(largest[0]):
+                    raise
+                accumulate *= 2
+                report.say(f"memory:   {str(error).partition(':')[0]}. Trying accumulate={accumulate}")
 
     def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
         def look(step: int, batch: Batch) -> dict[str, Any]:

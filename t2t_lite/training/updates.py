@@ -61,7 +61,7 @@ class Updates:
         self._report.add_waited(time.perf_counter() - start)
         # If no more bad batches are tolerated, the report of one needs the weights from before it.
         after_bad = self._open is None or self._bad_batches.tolerates
-        (_, rows, source), (_, _, target) = batch["source"].shape, batch["target"].shape
+        (rows, source), (_, target) = batch["source"].shape, batch["target"].shape
         with self._compilations.watch(rows, source, target) as compiles:
             before = self._step_function(batch, step, rate, stop=stop, after_bad=after_bad)
         self._look(before)

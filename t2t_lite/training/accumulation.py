@@ -1,0 +1,62 @@
+"""Accumulation: how many parts of its share of a batch a device computes one after the other.
+
+More parts need less memory and more time, and give the same update. So the number belongs to the machine, not to the
+recipe; a run that resumes on as many devices keeps it, so that its weights stay the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from t2t_lite.distributed.devices import on_gpus
+from t2t_lite.models.base import Cost
+from t2t_lite.training.expected import memory_there
+from t2t_lite.training.last_bits import computed_until
+from t2t_lite.training.split import Split
+
+_SHARE = 0.8  # of a GPU's memory; the estimate is rough, and TensorFlow's allocator leaves gaps
+_COPIES = 5  # of the weights: themselves, gradients, their sum, Adam's two moments
+_ON_CPU = 2 * 2**30  # bytes; larger parts are no faster (benchmarks/notebook.md)
+
+Shape = tuple[int, int, int]  # rows of a batch, source length, target length
+
+
+def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
+    """Returns the least number of parts whose activations fit the memory, by estimate.
+
+    Args:
+        model: a `models.base.Model`.
+        shapes: of a run's batches.
+        devices: of all workers together.
+    """
+    weights = sum(math.prod(weight.shape) for weight in model.weights) * 4
+    room = _SHARE * memory_there()[0] - _COPIES * weights if on_gpus() else _ON_CPU
+    shapes, value_bytes = list(shapes), 2 if model.compute_dtype == "bfloat16" else 4
+    splits = (Split(devices, accumulate, model.balance_groups) for accumulate in itertools.count(1))
+    most = max(rows for rows, _, _ in shapes)
+    return next(
+        split.accumulate
+        for split in splits
+        if split.is_finest(most) or largest_part(model.cost, shapes, split, value_bytes) <= room
+    )
+
+
+def largest_part(cost: Cost, shapes: Iterable[Shape], split: Split, value_bytes: int) -> int:
+    """Returns the bytes of activations of the largest part of batches of these shapes."""
+    return max(
+        cost.activation_bytes(split.part_rows(rows), source, target, value_bytes) for rows, source, target in shapes
+    )
+
+
+def recorded_accumulate(output_dir: str | os.PathLike[str], devices: int) -> int | None:
+    """Returns the number of parts that a run's newest checkpoint was computed with.
+
+    None if run.json does not say it, or the run had another number of devices.
+    """
+    computed = computed_until(output_dir)
+    number = computed.get("accumulate")
+    return number if isinstance(number, int) and number > 0 and computed.get("devices") == devices else None
