@@ -7,7 +7,7 @@ see the same machine; medians over the rounds. Utilisation = (FLOPs of the model
 that backward) / time / (best rate of the products measured beside it). One line of text, or --json. On a GPU also the
 most memory that the steps took, and the seconds before the first step was done, which are those of compilation.
 
-    python benchmarks/train_step.py --hparams_set=base --precision=bfloat16 --rows=784 --micro_batches=8 --jit=on
+    python benchmarks/train_step.py --hparams_set=base --precision=bfloat16 --rows=784 --accumulate=8 --jit=on
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Times one training step beside this machine's matrix products.")
     parser.add_argument("--hparams_set", choices=sorted(WORKLOADS), default="base")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--rows", type=int, default=0, help="of all micro-batches together; default: the workload's")
-    parser.add_argument("--micro_batches", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=0, help="of a batch; default: the workload's")
+    parser.add_argument("--accumulate", type=int, default=1, help="parts of a batch, computed one after the other")
     parser.add_argument("--jit", choices=("auto", "on", "off"), default="auto", help="XLA; auto: on GPUs")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--json", action="store_true")
@@ -46,7 +46,7 @@ def main() -> None:
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
     rows, source_length, target_length, vocab_size = WORKLOADS[args.hparams_set]
     rows = args.rows or rows
-    step, cost = training_step(hparams, (rows, source_length, target_length, vocab_size), args.micro_batches, args.jit)
+    step, cost = training_step(hparams, (rows, source_length, target_length, vocab_size), args.accumulate, args.jit)
     batch_tokens, flops = rows * target_length, rows * cost.training_flops(source_length, target_length)
     products = matrix_products(args.precision)
     first = seconds_of(step)
@@ -60,7 +60,7 @@ def main() -> None:
     result = {
         "workload": args.hparams_set,
         "precision": args.precision,
-        "micro_batches": args.micro_batches,
+        "accumulate": args.accumulate,
         "seconds_per_step": [round(x, 4) for x in (seconds, min(steps), max(steps))],
         "target_tokens_per_second": round(batch_tokens / seconds, 1),
         "model_gflops": round(flops / seconds / 1e9, 1),
@@ -89,7 +89,7 @@ def peak_memory() -> float | None:
 
 
 def training_step(
-    hparams: config.HParams, shape: tuple[int, int, int, int], micro_batches: int, jit: str = "auto"
+    hparams: config.HParams, shape: tuple[int, int, int, int], accumulate: int, jit: str = "auto"
 ) -> tuple[Callable[..., Any], Any]:
     """Returns (a call that trains one step, on all positions or the first `length`, and waits; its `Cost`)."""
     import numpy as np
@@ -99,7 +99,7 @@ def training_step(
     from t2t_lite.training.step import TrainStep
 
     rows, source_length, target_length, vocab_size = shape
-    share_processors(rows // micro_batches, jit)
+    share_processors(rows, jit)
     strategy = make_strategy(Devices())
     with strategy.scope():
         model: Any = registry.MODELS.get("transformer")
@@ -109,7 +109,7 @@ def training_step(
         model,
         optimizer,
         strategy,
-        micro_batches=micro_batches,
+        accumulate=accumulate,
         label_smoothing=0.1,
         clip_norm=0.0,
         seed=1,
@@ -117,12 +117,12 @@ def training_step(
     )
     random = np.random.default_rng(1)
     batch = {
-        side: random.integers(4, vocab_size, (micro_batches, rows // micro_batches, length), dtype=np.int32)
+        side: random.integers(4, vocab_size, (rows, length), dtype=np.int32)
         for side, length in (("source", source_length), ("target", target_length))
     }
 
     def call(length: int | None = None) -> float:
-        step({side: ids[:, :, :length] for side, ids in batch.items()}, 1, 1e-4)
+        step({side: ids[:, :length] for side, ids in batch.items()}, 1, 1e-4)
         return step.outcome().loss
 
     return call, model.cost
