@@ -57,7 +57,7 @@ def main() -> None:
     """Runs the comparison."""
     args = _parser().parse_args()
     hparams = config.override(registry.hparams(args.hparams_set), args.hparams)
-    hparams = config.replace(hparams, label_smoothing_over="others", micro_batches=1, seed=args.seed)
+    hparams = config.replace(hparams, label_smoothing_over="others", seed=args.seed)
     registry.MODELS.get("transformer")  # before the long work
     with tempfile.TemporaryDirectory() as made:
         folder = Path(args.folder or made)
@@ -100,16 +100,16 @@ def write_batches(folder: Path, store: str, hparams: config.HParams, number: int
     opened = open_store(store)
     split = opened.split("train")
     plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
-    batches = [_full_rows(assemble(split, plan.batch(step), 1, False)) for step in range(1, number + 1)]
-    arrays = {f"{side}_{i}": batch[side][0] for i, batch in enumerate(batches) for side in SIDES}
+    batches = [_full_rows(assemble(split, plan.batch(step), packing=False)) for step in range(1, number + 1)]
+    arrays = {f"{side}_{i}": batch[side] for i, batch in enumerate(batches) for side in SIDES}
     np.savez(folder / "batches.npz", **arrays)
     return batches, opened.target_vocabulary.size
 
 
 def _full_rows(batch: Any) -> Any:
     """The batch without empty rows, for which fairseq gives NaN (a softmax over nothing)."""
-    full = batch["target"][0, :, 0] > 0
-    return {side: ids[:, full] for side, ids in batch.items()}
+    full = batch["target"][:, 0] > 0
+    return {side: ids[full] for side, ids in batch.items()}
 
 
 class Side:
@@ -184,16 +184,17 @@ def compare_gradients(model: Any, batch: Any, hparams: config.HParams, folder: P
     from t2t_lite.training.gradients import loss_and_gradients
 
     found = np.load(folder / "gradients.npz")
-    part = {side: batch[side][0] for side in SIDES}
-    real = part["target"] > 0
+    real = batch["target"] > 0
     smoothing = (hparams.label_smoothing, "others")
-    loss, ours = loss_and_gradients(model, part, None, np.float32(real.sum()), smoothing, blocks=1, jit=False)
+    loss, ours = loss_and_gradients(
+        model, batch, None, np.float32(real.sum()), smoothing, groups=0, shards=1, jit=False
+    )
     names = {weight.path: their_name(weight.path) for weight in model.trainable_weights}
     theirs = {kind: {p: as_ours(p, found[f"{kind}:{n}"]) for p, n in names.items()} for kind in ("float32", "float64")}
     mine = {weight.path: np.asarray(g) for weight, g in zip(model.trainable_weights, ours, strict=True)}
     arrays = {
         "loss": [np.asarray(loss), found["float32:loss"], found["float64:loss"]],
-        "logits": [np.asarray(model(part))[real], found["float32:logits"][real], found["float64:logits"][real]],
+        "logits": [np.asarray(model(batch))[real], found["float32:logits"][real], found["float64:logits"][real]],
         **{path: [mine[path], theirs["float32"][path], theirs["float64"][path]] for path in names},
     }
     print("| | largest absolute value | ours from float64 | fairseq's float32 from float64 | ours, of the norm |")
@@ -224,7 +225,7 @@ def train(
     with strategy.scope():
         model = model_of(hparams, vocab_size, weights)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
-    step = make_step(hparams, model, optimizer, strategy)
+    step = make_step(hparams, model, optimizer, strategy, accumulate=1)
     losses = []
     for number, batch in enumerate(batches, 1):
         step(batch, number, rate(hparams, number))

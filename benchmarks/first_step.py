@@ -5,7 +5,7 @@
 Runs whole trainer processes on prepared `toy_ende` data and kills them after their second update. Recipes are
 unchanged, except that `base` has batches of 1,024 tokens, so that an update takes seconds. "before" is the time before
 the first update, if that takes as long as the second: starting TensorFlow, opening data, building or restoring the
-model, tracing, and trying the largest micro-batch.
+model, tracing, and trying the largest batch.
 """
 
 from __future__ import annotations
@@ -35,11 +35,7 @@ def main() -> int:
         folder = Path(name)
         data = f"--data_dir={folder / 'data'}"
         subprocess.run([sys.executable, "-m", "t2t_lite.bin.datagen", "--problem=toy_ende", data], check=True)
-        base = [
-            data,
-            "--hparams_set=base",
-            f"--hparams=batch_tokens=1024,micro_batches=1,log_every=1,save_every={CHECKPOINT}",
-        ]
+        base = [data, "--hparams_set=base", f"--hparams=batch_tokens=1024,log_every=1,save_every={CHECKPOINT}"]
         tiny = [data, "--hparams_set=tiny", "--hparams=log_every=1"]
         until(folder / "base", base, CHECKPOINT + 1)  # the one before has been saved
         for case, limit in LIMITS.items():

@@ -2,7 +2,7 @@
 
     python benchmarks/host.py
 
-The recipe is `base`: updates of 25,000 tokens in 8 micro-batches, of random pairs with lengths about those of WMT14.
+The recipe is `base`: updates of 25,000 tokens, of random pairs with lengths about those of WMT14.
 The work on a batch before and after its update is timed while a device would be busy for --device_ms. The graph of an
 update is compiled with XLA as for a GPU, and timed. Its programs take and return the same things as the real ones, at
 hardly any width, and compute almost nothing: what is left is the time in which the host hands the programs over.
@@ -28,7 +28,6 @@ from t2t_lite.data.pipeline import PLAN_SETTINGS, batches, make_plan
 
 PAIRS, SMALL_VOCABULARY = 200_000, 100
 LITTLE: dict[str, Any] = {"d_model": 8, "d_ff": 8, "num_heads": 1}  # in place of base's 512, 2,048 and 8
-MICRO_BATCHES = 8  # as in `base`
 CALLS, SEEN = 50, 2_000  # updates that are timed, batches whose shapes are counted
 
 
@@ -53,7 +52,7 @@ def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
     hparams = registry.hparams("base")
     split = open_pairs(folder)
     plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
-    return batches(split, plan, micro_batches=hparams.micro_batches, packing=hparams.packing, first_step=1)
+    return batches(split, plan, packing=hparams.packing, first_step=1)
 
 
 def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
@@ -85,8 +84,8 @@ def measure_programs(folder: Path) -> None:
     step = little_step(TrainStep, num_layers=1)
     shapes: dict[tuple[int, ...], dict[str, np.ndarray]] = {}
     for batch, _ in zip(stream(folder), range(SEEN), strict=False):
-        one_row = {side: np.minimum(ids[:, :1], SMALL_VOCABULARY - 1) for side, ids in batch.items()}
-        shapes.setdefault(tuple(ids.shape[2] for ids in batch.values()), one_row)
+        one_row = {side: np.minimum(ids[:1], SMALL_VOCABULARY - 1) for side, ids in batch.items()}
+        shapes.setdefault(tuple(ids.shape[1] for ids in batch.values()), one_row)
     numbers = [compiled(folder)]
     for number in (1, 2):
         for batch in shapes.values():
@@ -106,12 +105,12 @@ def measure_handing_over() -> None:
     class Nothing(TrainStep):
         """Reads all weights and ids, and gives gradients of zero."""
 
-        def _micro_gradients(self, part: Any, seed: Any, index: Any, tokens: Any) -> tuple[Any, list[Any]]:
-            used = tf.reduce_sum(part["source"]) + tf.reduce_sum(part["target"]) + seed[0] + index
+        def _gradients_of(self, rows: Any, seed: Any, part: Any, tokens: Any) -> tuple[Any, list[Any]]:
+            used = tf.reduce_sum(rows["source"]) + tf.reduce_sum(rows["target"]) + seed[0] + part
             return tf.cast(used, tf.float32) * tokens, [0.0 * v for v in self._optimizer.variables]
 
     step = little_step(Nothing, num_layers=registry.hparams("base").num_layers)
-    batch = {side: np.ones((MICRO_BATCHES, 1, 2), np.int32) for side in SIDES}
+    batch = {side: np.ones((1, 2), np.int32) for side in SIDES}
     calls = [1000 * timed(lambda: step(batch, number, 1e-4))[0] for number in range(1, CALLS + 6)]  # noqa: B023
     print(f"handing an update over: {in_words(calls[5:])} ms")
 
@@ -127,7 +126,7 @@ def little_step(kind: Any, num_layers: int) -> Any:
         model: Any = registry.MODELS.get("transformer")
         model = model.from_hparams(hparams, SMALL_VOCABULARY, SMALL_VOCABULARY, True)
         optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    options = {"micro_batches": MICRO_BATCHES, "label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": True}
+    options = {"accumulate": 1, "label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": True}
     return kind(model, optimizer, strategy, **options)
 
 

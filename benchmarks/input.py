@@ -56,7 +56,7 @@ def measured(folder: Path, steps: int, packing: bool) -> dict[str, float]:
     hparams = registry.hparams("base")
     settings = {name: getattr(hparams, name) for name in PLAN_SETTINGS} | {"packing": packing}
     plan = make_plan(split, **settings)
-    taken = batches(split, plan, micro_batches=hparams.micro_batches, packing=packing, first_step=1)
+    taken = batches(split, plan, packing=packing, first_step=1)
     next(taken)
     first = time.perf_counter()
     tokens = sum(np.count_nonzero(next(taken)["target"]) for _ in range(steps))
@@ -71,9 +71,11 @@ def measured(folder: Path, steps: int, packing: bool) -> dict[str, float]:
 
 def open_pairs(folder: Path) -> TokenSplit:
     """Maps what `draw_pairs` has written."""
-    return TokenSplit(
-        *(Tokens(*(np.load(folder / f"{side}.{kind}.npy", "r") for kind in ("ids", "offsets"))) for side in SIDES)
-    )
+    sides = []
+    for side in SIDES:
+        ids, offsets = (folder / f"{side}.{kind}.npy" for kind in ("ids", "offsets"))
+        sides.append(Tokens(np.load(ids, "r"), np.load(offsets, "r"), VOCAB_SIZE, ids))
+    return TokenSplit(*sides)
 
 
 def draw_pairs(folder: Path, pairs: int) -> None:

@@ -27,10 +27,7 @@ def main() -> None:
     args = parser.parse_args()
     source, target = _lengths(args.pairs)
     print(f"{args.pairs:,} pairs; their lengths, and Python: {_peak():,.0f} MiB")
-    plan = _timed(
-        "choosing shapes",
-        lambda: BucketPlan(source, target, batch_tokens=25_000, micro_batches=8, max_length=256, seed=1),
-    )
+    plan = _timed("choosing shapes", lambda: BucketPlan(source, target, batch_tokens=25_000, max_length=256, seed=1))
     steps = plan.steps_per_epoch
     for what, step in (("first step", 1), ("any step", steps // 2), ("first step of another epoch", 3 * steps + 1)):
         _timed(what, lambda step=step: plan.batch(step))

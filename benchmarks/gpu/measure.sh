@@ -20,8 +20,8 @@ run() { # seconds, name of the log, command
     echo "== $log: rc $?, $((SECONDS - start)) s"
     grep -aE "${SHOW:-.}" "$OUT/$log.log" | grep -av '^ *$' | tail -n "${TAIL:-4}" | cut -c1-400
 }
-step() { # seconds, name, flags: 25,088 + 25,088 tokens in 8 parts
-    run "$1" "step-$2" python3 benchmarks/train_step.py --rows=784 --micro_batches=8 --precision=bfloat16 "${@:3}"
+step() { # seconds, name, flags: 25,088 + 25,088 tokens
+    run "$1" "step-$2" python3 benchmarks/train_step.py --rows=784 --precision=bfloat16 "${@:3}"
 }
 multi30k() { # seconds, name, hparams, more flags
     TAIL=30 SHOW='step|BLEU|devices|xla|rror|warn' run "$1" "multi30k-$2" python3 -m t2t_lite.bin.trainer \
