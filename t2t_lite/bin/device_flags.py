@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.distributed.cluster import ALL_REDUCE, STRATEGIES, read_cluster
+from t2t_lite.distributed.cluster import STRATEGIES, read_cluster
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ def add_device_flags(parser: cli.Parser) -> None:
         choices=STRATEGIES,
         default="auto",
         help="default: multi_worker where TF_CONFIG names several machines, mirrored on several devices",
-    )
-    parser.add_argument(
-        "--all_reduce",
-        choices=ALL_REDUCE,
-        default="auto",
-        help="how devices add up gradients; default: TensorFlow's choice",
     )
     parser.add_argument(
         "--accumulate",
@@ -48,12 +42,12 @@ def add_device_flags(parser: cli.Parser) -> None:
 def devices(args: argparse.Namespace) -> Devices:
     from t2t_lite.distributed.devices import Devices
 
-    return Devices(args.devices, args.strategy, args.all_reduce, args.accumulate, args.join_timeout)
+    return Devices(args.devices, args.strategy, args.accumulate, args.join_timeout)
 
 
 def check_devices(args: argparse.Namespace) -> None:
     """Raises UsageError, before any long work, if the devices that are asked for are not there."""
-    if args.devices or read_cluster(os.environ) or (args.strategy, args.all_reduce) != ("auto", "auto"):
+    if args.devices or read_cluster(os.environ) or args.strategy != "auto":
         cli.load_tensorflow()
         from t2t_lite.distributed import devices as there
 

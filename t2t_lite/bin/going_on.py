@@ -6,7 +6,7 @@ import argparse
 import shlex
 
 # Flags that a run's folder does not hold. --trust_run has become --usr_dir.
-_FLAGS = ("usr_dir", "devices", "strategy", "all_reduce", "accumulate", "skip_bad_batches")
+_FLAGS = ("usr_dir", "devices", "strategy", "accumulate", "skip_bad_batches")
 
 
 def command(parser: argparse.ArgumentParser, args: argparse.Namespace) -> str:

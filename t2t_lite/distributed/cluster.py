@@ -13,7 +13,6 @@ from t2t_lite.errors import UsageError
 
 VARIABLE = "TF_CONFIG"
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker")
-ALL_REDUCE = ("auto", "nccl", "hierarchical", "ring")
 _JOBS = ("chief", "worker")
 _EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}, the index counting '

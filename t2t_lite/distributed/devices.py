@@ -30,8 +30,6 @@ class Devices:
         number: devices of this process; None: all GPUs, or one CPU.
         strategy: one of STRATEGIES. "auto": multi_worker where TF_CONFIG names a cluster, mirrored where there are
             several devices, else one_device.
-        all_reduce: one of ALL_REDUCE, how gradients are added up: "nccl" on GPUs, "hierarchical" in one process,
-            "ring" between several. "auto": TensorFlow's choice.
         accumulate: parts of a device's share of a batch, computed one after the other; None: as few as its memory
             allows.
         join_timeout: how many seconds to wait for the other workers of a cluster.
@@ -39,7 +37,6 @@ class Devices:
 
     number: int | None = None
     strategy: str = "auto"
-    all_reduce: str = "auto"
     accumulate: int | None = None
     join_timeout: float = DEFAULT_SECONDS
 
@@ -56,7 +53,7 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
         UsageError: fewer GPUs than asked for, settings that do not go together, or too late for logical CPUs.
         TrainingError: the cluster cannot be joined.
     """
-    number, all_reduce = _number(devices), devices.all_reduce
+    number = _number(devices)
     kind = _kind(devices, number)
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
@@ -75,11 +72,11 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
         join(cluster, number, output_dir, devices.join_timeout)
-        return _multi_worker(cluster, 0 if gpus else number, all_reduce)
+        return _multi_worker(cluster, 0 if gpus else number)
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":
         return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
-    return tf.distribute.MirroredStrategy(names, cross_device_ops=_cross_device_ops(all_reduce))
+    return tf.distribute.MirroredStrategy(names)
 
 
 def available_devices() -> tuple[str, int]:
@@ -146,32 +143,11 @@ def _kind(devices: Devices, number: int) -> str:
             f"--strategy={kind}, but {VARIABLE} names a cluster: each of its processes would train by itself and write "
             f"to the same folder. Unset {VARIABLE}, or leave --strategy out."
         )
-    _check_all_reduce(devices.all_reduce, kind, on_gpus())
     return kind
 
 
-def _check_all_reduce(all_reduce: str, kind: str, on_gpus: bool) -> None:
-    fits = {"mirrored": ("nccl", "hierarchical"), "multi_worker": ("nccl", "ring")}.get(kind, ())
-    if all_reduce != "auto" and all_reduce not in fits:
-        raise UsageError(
-            f"--all_reduce={all_reduce} does not go with --strategy={kind}; "
-            + (f"it takes auto or {' or '.join(fits)}." if fits else "one device has nothing to add up.")
-        )
-    if all_reduce == "nccl" and not on_gpus:
-        raise UsageError("--all_reduce=nccl is for NVIDIA GPUs, and this machine has none.")
-
-
-def _cross_device_ops(all_reduce: str) -> tf.distribute.CrossDeviceOps | None:
-    if all_reduce == "nccl":
-        return tf.distribute.NcclAllReduce()
-    return tf.distribute.HierarchicalCopyAllReduce() if all_reduce == "hierarchical" else None
-
-
-def _multi_worker(cluster: Cluster, cpus: int, all_reduce: str) -> tf.distribute.Strategy:
+def _multi_worker(cluster: Cluster, cpus: int) -> tf.distribute.Strategy:
     """Connects the workers; without GPUs, with `cpus` logical CPUs in this process in their place."""
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=tf.distribute.experimental.CommunicationImplementation[all_reduce.upper()]
-    )
     if cpus > 1:
         # TensorFlow would take only one CPU of each process.
         def local_devices(self: Any, resolver: Any, worker_device: str) -> tuple[tuple[str, ...], str]:
@@ -188,7 +164,7 @@ def _multi_worker(cluster: Cluster, cpus: int, all_reduce: str) -> tf.distribute
         runtime.configure_coordination_service, cluster_register_timeout_in_ms=2 * CONNECT_SECONDS * 1000
     )
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except tf.errors.OpError as error:
         reason = str(error.message).partition("\n")[0]
         raise TrainingError(

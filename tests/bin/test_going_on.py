@@ -21,7 +21,7 @@ from t2t_lite.signals import Stopped
     [
         [],
         ["--usr_dir=my code", "--devices=3", "--fill_micro_batches"],
-        ["--strategy=mirrored", "--all_reduce=ring", "--skip_bad_batches=2"],
+        ["--strategy=mirrored", "--skip_bad_batches=2"],
     ],
 )
 def test_the_flags_that_a_run_does_not_hold(kept: list[str]) -> None:

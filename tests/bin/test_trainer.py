@@ -103,7 +103,6 @@ def test_describe_says_what_a_model_cannot_do(
     [
         (["--devices=7"], 2, "7 devices cannot share micro_batches=1 equally."),
         (["--devices=2", "--strategy=one_device", "--fill_micro_batches"], 2, "--strategy=one_device, but --devices=2"),
-        (["--all_reduce=ring"], 2, "--all_reduce=ring does not go with --strategy=one_device"),
         (["--warm_start_from=nope"], 1, "There is no run or checkpoint at nope."),
         (["--reset_optimizer"], 2, "no checkpoint whose optimizer --reset_optimizer could reset"),
     ],

@@ -100,10 +100,6 @@ def test_what_is_wrong_is_said(environment: dict[str, str], message: str) -> Non
         (Devices(strategy="multi_worker"), {}, "needs the environment variable TF_CONFIG"),
         (Devices(strategy="mirrored"), _task(TWO), "TF_CONFIG names a cluster"),
         (Devices(2, "one_device"), {}, "--strategy=one_device, but --devices=2"),
-        (Devices(2, all_reduce="ring"), {}, "does not go with --strategy=mirrored; it takes auto or nccl or hierarch"),
-        (Devices(2, all_reduce="hierarchical"), _task(TWO), "does not go with --strategy=multi_worker; it takes auto"),
-        (Devices(1, all_reduce="ring"), {}, "one device has nothing to add up"),
-        (Devices(2, all_reduce="nccl"), {}, "this machine has none"),
     ],
 )
 def test_what_does_not_go_together(

@@ -53,7 +53,7 @@ def test_without_a_number_as_many_gpus_as_can_share(
     devices: Devices, micro_batches: int, number: int, sentence: str
 ) -> None:
     chosen, unused = choose_devices(devices, micro_batches)
-    assert chosen == Devices(number, devices.strategy, devices.all_reduce, devices.fill)
+    assert chosen == Devices(number, devices.strategy, devices.fill)
     assert unused == sentence
 
 
@@ -64,18 +64,11 @@ def test_without_a_number_as_many_gpus_as_can_share(
         (Devices(3), "^3 devices cannot share micro_batches=8 equally. Use --devices=1 or 2 or 4 or 8, or"),
         (Devices(4), "^--devices=4, but this machine has 3 GPUs.$"),
         (Devices(2, "one_device"), "^--strategy=one_device, but --devices=2"),
-        (Devices(all_reduce="ring"), "does not go with --strategy=mirrored"),
     ],
 )
 def test_a_number_that_cannot_be_is_an_error(devices: Devices, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         choose_devices(devices, 8)
-
-
-@pytest.mark.usefixtures("gpus")
-def test_what_one_device_cannot_do_is_said_with_the_reason_for_one() -> None:
-    with pytest.raises(UsageError, match=r"one device has nothing to add up\. Using 1 of 3 GPUs, as micro_batches=1 "):
-        choose_devices(Devices(all_reduce="hierarchical"), 1)
 
 
 @pytest.mark.usefixtures("gpus")
