@@ -6,7 +6,6 @@ recipe; a run that resumes on as many devices keeps it, so that its weights stay
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from collections.abc import Iterable
@@ -35,14 +34,19 @@ def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
     """
     weights = sum(math.prod(weight.shape) for weight in model.weights) * 4
     room = _SHARE * memory_there()[0] - _COPIES * weights if on_gpus() else _ON_CPU
-    shapes, value_bytes = list(shapes), 2 if model.compute_dtype == "bfloat16" else 4
-    splits = (Split(devices, accumulate, model.balance_groups) for accumulate in itertools.count(1))
-    most = max(rows for rows, _, _ in shapes)
-    return next(
-        split.accumulate
-        for split in splits
-        if split.is_finest(most) or largest_part(model.cost, shapes, split, value_bytes) <= room
+    value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
+    return max(
+        -(-_fewest_parts(rows, int(room // model.cost.activation_bytes(1, *lengths, value_bytes)), model) // devices)
+        for rows, *lengths in shapes
     )
+
+
+def _fewest_parts(rows: int, rows_that_fit: int, model: Any) -> int:
+    """The number of parts of a batch whose parts have at most `rows_that_fit`, but at least one row or group."""
+    if not model.balance_groups:
+        return -(-rows // max(rows_that_fit, 1))
+    groups_that_fit = rows_that_fit // -(-rows // model.balance_groups)
+    return -(-model.balance_groups // max(groups_that_fit, 1))
 
 
 def largest_part(cost: Cost, shapes: Iterable[Shape], split: Split, value_bytes: int) -> int:

@@ -246,9 +246,7 @@ class Trainer:
 
     def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""
-        shapes = batch_shapes(self.spec.hparams, self._plan)
-        largest = max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
-        accumulate = self.accumulate
+        largest, accumulate = self._largest(), self.accumulate
         while True:
             step = make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, accumulate)
             try:
@@ -260,6 +258,11 @@ class Trainer:
                     raise
                 accumulate *= 2
                 report.say(f"memory:   {str(error).partition(':')[0]}. Trying accumulate={accumulate}")
+
+    def _largest(self) -> tuple[int, int, int]:
+        """Returns the shape of the batch that takes the most memory."""
+        shapes = batch_shapes(self.spec.hparams, self._plan)
+        return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
 
     def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
         def look(step: int, batch: Batch) -> dict[str, Any]:

@@ -53,6 +53,6 @@ def test_a_block_adds_what_its_convolutions_make_of_normalised_inputs(normalised
         added = np.stack([bytenet_reference.convolve(rows, *parts, before) for rows in inputs])
     added = normed("last_norm", added) if normalised else added
     reference.assert_close(block(x.astype("float32"), widen=widen), x + added, 1e-5)
-    dropped = np.asarray(block(x.astype("float32"), widen=widen, seed=np.array([1, 2], "int32")), np.float64) - x
+    dropped = np.asarray(block(x.astype("float32"), widen=widen, seed=np.array([1, 2, 0], "int32")), np.float64) - x
     kept = dropped / added
     assert set(np.round(kept, 2).ravel()) == {0.0, 2.0}

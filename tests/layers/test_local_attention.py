@@ -134,7 +134,7 @@ def test_dropout_is_on_the_weights() -> None:
     window = Window(r, True, _segments("full", n))
 
     def drop(seed: int) -> Any:
-        return local_attention(q, k, ones, window, lambda w: Dropout(0.3)(w, seed=np.array([1, seed], "int32")))
+        return local_attention(q, k, ones, window, lambda w: Dropout(0.3)(w, seed=np.array([1, seed, 0], "int32")))
 
     np.testing.assert_array_equal(drop(1), drop(1))
     heads = np.stack([np.asarray(drop(seed)) for seed in range(40)])

@@ -15,7 +15,7 @@ from tests import moe_reference, reference
 
 D, F, N, K = 5, 7, 4, 2
 RNG = np.random.default_rng(1)
-SEED = np.array([3, -4], "int32")
+SEED = np.array([3, -4, 0], "int32")
 
 
 class _Model:

@@ -46,9 +46,9 @@ def test_it_trains_on_packed_rows() -> None:
     model = Transformer.from_hparams(config.replace(WINDOW, attention_dropout=0.1), V, V, True)
     optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
     options: dict[str, Any] = {"label_smoothing": 0.0, "clip_norm": 0.0, "seed": 1, "jit": False, "packed": True}
-    step = TrainStep(model, optimizer, make_strategy(Devices(1)), micro_batches=1, **options)
+    step = TrainStep(model, optimizer, make_strategy(Devices(1)), accumulate=1, **options)
     # Rows of two pairs of 11 symbols; a target is its source with each symbol replaced by the next.
-    source = np.random.default_rng(1).integers(2, V - 1, (1, 8, 22), "int32")
+    source = np.random.default_rng(1).integers(2, V - 1, (8, 22), "int32")
     source[..., 10::11] = 1
     batch = {"source": source, "target": np.where(source > 1, source + 1, 1).astype("int32")}
     at = np.broadcast_to(np.arange(22, dtype="int32"), source.shape)

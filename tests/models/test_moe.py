@@ -22,7 +22,7 @@ V = 20
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
-SEED = np.array([3, -4], "int32")
+SEED = np.array([3, -4, 0], "int32")
 # With 10 experts no block has spare room in the small batch on which FLOPs are counted.
 TINY: dict[str, Any] = {
     "moe": MoeHParams(d_model=8, cells=6, d_ff=5, num_experts=10, experts_per_token=2, dropout=0.3),
@@ -84,26 +84,29 @@ def test_importance_and_load_are_sums_over_real_symbols(model: Any) -> None:
     hidden, sums = model.hidden_and_sums(padded)
     assert hidden.shape[:2] == (4, 9)
     sums = np.asarray(sums, np.float64)
-    assert sums.shape == (2, 2, 10)  # a mixture on each side
+    assert sums.shape == (4, 2, 2, 10)  # rows; a mixture on each side
+    sums = sums.sum(0)
     real = np.array([[np.count_nonzero(SOURCE)] * 2, [np.count_nonzero(TARGET)] * 2])
     np.testing.assert_allclose(sums.sum(-1), real * [1, 2], rtol=1e-5)  # without noise, k experts are certain
     wanted = 0.01 * sum(moe_reference.cv_squared(x) for side in sums for x in side)
-    assert float(model.further_loss(sums.astype("float32"))) == pytest.approx(wanted, rel=1e-5)
+    assert float(model.further_loss(sums[None].astype("float32"))[0]) == pytest.approx(wanted, rel=1e-5)
 
 
-def _loss_and_gradients(model: Any, shards: int, jit: bool = False, tokens: float = 40.0) -> list[np.ndarray]:
+def _loss_and_gradients(
+    model: Any, shards: int, groups: int = 1, jit: bool = False, tokens: float = 40.0
+) -> list[np.ndarray]:
     spec = {side: tf.TensorSpec([None, None], tf.int32) for side in BATCH}
 
     @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
     def run(batch: Any) -> Any:
-        smoothing = (0.1, "all")
-        loss, found = loss_and_gradients(model, batch, tf.constant(SEED), tokens, smoothing, blocks=shards, jit=jit)
+        how: Any = {"groups": groups, "shards": shards, "jit": jit}
+        loss, found = loss_and_gradients(model, batch, tf.constant(SEED), tokens, (0.1, "all"), **how)
         return [loss, *found]
 
     return [np.asarray(tf.convert_to_tensor(value)) for value in run(BATCH)]
 
 
-def test_the_loss_is_that_of_the_whole_micro_batch_however_it_is_cut(name: str) -> None:
+def test_the_loss_is_that_of_the_whole_group_however_it_is_cut(name: str) -> None:
     """Dropout and noise are on; balance losses have a large weight, so that a separate loss per shard would show."""
     model: Any = make_model(name, config.replace(TINY[name], num_experts=4, balance_weight=3.0), V, V, True)
     reference.randomise(model, 1)
@@ -120,26 +123,27 @@ def test_the_loss_is_that_of_the_whole_micro_batch_however_it_is_cut(name: str) 
         logp = tf.math.log_softmax(model.logits(hidden))
         smooth = 0.9 * tf.one_hot(TARGET, V) + 0.1 / V
         nats = -tf.reduce_sum(smooth * logp, -1)[TARGET > 0]
-        x = tf.reshape(sums, (-1, 4))
+        x = tf.reshape(tf.reduce_sum(sums, 0), (-1, 4))
         mean, variance = tf.nn.moments(x, 1)
         loss = tf.reduce_sum(nats) / 40 + len(nats) / 40 * 3.0 * tf.reduce_sum(variance / mean**2)
     plain = tape.gradient(loss, [w.value for w in model.trainable_weights])
     for one, other in zip(wanted, [loss, *map(tf.convert_to_tensor, plain)], strict=True):
         reference.assert_close(one, np.asarray(other, np.float64), 1e-4)
-    by_shard = sum(
-        float(model.further_loss(model.hidden_and_sums({side: ids[i : i + 1] for side, ids in BATCH.items()})[1]))
-        for i in range(3)
-    )
-    assert abs(by_shard / 3 / float(model.further_loss(sums)) - 1) > 0.1
+    of_rows, [of_all] = np.asarray(model.further_loss(sums)), model.further_loss(tf.reduce_sum(sums, 0)[None])
+    assert abs(of_rows.mean() / float(of_all) - 1) > 0.1
+    # Three groups of a row: each row's balance loss counts for its tokens.
+    grouped = _loss_and_gradients(model, 2, groups=3)[0]
+    shares = np.count_nonzero(TARGET, axis=1) / 40
+    assert float(grouped - wanted[0]) == pytest.approx(shares @ of_rows - shares.sum() * float(of_all), rel=1e-4)
 
 
-def test_a_micro_batch_of_padding_adds_nothing(model: Any) -> None:
+def test_a_group_of_padding_adds_nothing(model: Any) -> None:
     nothing = {side: np.zeros_like(ids) for side, ids in BATCH.items()}
-    assert float(model.further_loss(model.hidden_and_sums(nothing, SEED)[1])) == 0
+    assert not np.asarray(model.further_loss(model.hidden_and_sums(nothing, SEED)[1])).any()
 
 
 def test_noise_and_dropout_depend_on_the_seed_alone_and_inference_has_none(name: str, model: Any) -> None:
-    one, again, other = (np.asarray(model(BATCH, seed=np.array([1, n], "int32"))) for n in (5, 5, 6))
+    one, again, other = (np.asarray(model(BATCH, seed=np.array([1, n, 0], "int32"))) for n in (5, 5, 6))
     np.testing.assert_array_equal(one, again)
     assert np.abs(one - other).max() > 1e-2
     np.testing.assert_array_equal(model(BATCH), model(BATCH))

@@ -154,15 +154,15 @@ def test_gradients_are_the_slopes() -> None:
 @pytest.mark.parametrize("name", ["general", "no_feeding", "gnmt", "gnmt_v2_not_fed", "vinyals"])
 def test_dropout_depends_on_the_seed_alone_and_drops_the_inputs_of_layers(name: str) -> None:
     model = _model(config.replace(TINY, **VARIANTS[name]))
-    seeds = [np.array([1, n], "int32") for n in (5, 5, 6)]
+    seeds = [np.array([1, n, 0], "int32") for n in (5, 5, 6)]
     one, again, other = (np.asarray(model(BATCH, seed=seed)) for seed in seeds)
     np.testing.assert_array_equal(one, again)
     assert np.abs(one - other).max() > 1e-2
     none = _model(config.replace(TINY, **VARIANTS[name], dropout=0.0))
     np.testing.assert_array_equal(none(BATCH, seed=seeds[0]), none(BATCH))
     # Kept values are scaled up, so the mean over many masks is near the output without dropout.
-    hidden = _graph(model.hidden, tf.TensorSpec([2], tf.int32))
-    mean = np.mean([hidden(SOURCE, TARGET, np.array([2, n], "int32")) for n in range(150)], 0)
+    hidden = _graph(model.hidden, tf.TensorSpec([3], tf.int32))
+    mean = np.mean([hidden(SOURCE, TARGET, np.array([2, n, 0], "int32")) for n in range(150)], 0)
     assert np.abs(mean - model.hidden(BATCH)).mean() < 0.1
 
 
@@ -171,10 +171,10 @@ def test_two_halves_of_the_rows_drop_what_the_whole_drops(name: str) -> None:
     model = _model(config.replace(TINY, **VARIANTS[name]))
     specs = {side: tf.TensorSpec([None, None], tf.int32) for side in BATCH}
 
-    def gradients(blocks: int) -> Any:
+    def gradients(shards: int) -> Any:
         def run(batch: Any) -> Any:
-            seed = tf.constant([3, -4])
-            return loss_and_gradients(model, batch, seed, 11.0, (0.1, "all"), blocks=blocks, jit=False)
+            seed = tf.constant([3, -4, 0])
+            return loss_and_gradients(model, batch, seed, 11.0, (0.1, "all"), groups=0, shards=shards, jit=False)
 
         loss, found = tf.function(run, input_signature=[specs], autograph=False)(BATCH)
         return [loss, *found]

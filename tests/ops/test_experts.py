@@ -89,8 +89,9 @@ def test_training_computes_them_in_blocks_with_xla_alone(
     translator: Translator, in_blocks: list[Any], jit: bool
 ) -> None:
     def gradients(source: Any, target: Any) -> Any:
-        batch, seed = {"source": source, "target": target}, tf.constant([1, 2])
-        return loss_and_gradients(translator.model, batch, seed, 9.0, (0.1, "all"), blocks=1, jit=jit)[1]
+        batch, seed = {"source": source, "target": target}, tf.constant([1, 2, 0])
+        how: Any = {"groups": 1, "shards": 1, "jit": jit}
+        return loss_and_gradients(translator.model, batch, seed, 9.0, (0.1, "all"), **how)[1]
 
     _traced(gradients, IDS, IDS)
     assert bool(in_blocks) is jit

@@ -1,11 +1,14 @@
 """Trains small models on N logical CPUs and writes the results; run by test_replicas.py, one process per N.
 
 Usage: python -m tests.training.replica_worker STORE OUT.npz DEVICES SHARDS CASE ...
-SHARDS: of rows, in which each device computes a micro-batch, on any machine.
-CASE: PRECISION:DROPOUT:MICRO_BATCHES[:OPTIMIZER:MODEL]
+SHARDS: of rows, in which each device computes a part of a batch, on any machine.
+CASE: PRECISION:DROPOUT:ACCUMULATE[:OPTIMIZER:MODEL[:packing]]
 """
 
+import contextlib
 import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.layers import dropout as dropout_layer
+from t2t_lite.layers import noisy_top_k
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.moe_hparams import MoeHParams
@@ -41,7 +46,9 @@ RNNS: dict[str, dict[str, Any]] = {
 BYTENETS: dict[str, Any] = {"bytenet": "paper", "bytenet_t2t": "tensor2tensor"}
 # The balance losses weigh 100 times as much as in Shazeer et al., so that an error in them would show.
 EXPERTS: dict[str, Any] = {"d_model": 32, "d_ff": 32, "num_experts": 4, "experts_per_token": 2, "balance_weight": 1.0}
-PLANNED_FOR = 4  # the batches are those of K = 4 where they are cut into fewer parts
+BATCH_TOKENS, MAX_LENGTH = 512, 64
+
+Row = tuple[int, ...]  # a seed's two words, the row's number in the global batch, sizes of what is drawn for a row
 
 
 def main(store_folder: str, out: str, devices: str, shards: str, *cases: str) -> None:
@@ -51,10 +58,12 @@ def main(store_folder: str, out: str, devices: str, shards: str, *cases: str) ->
     strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for case in cases:
-        precision, dropout, micro_batches, optimizer, model = [*case.split(":"), "adam", "transformer"][:5]
+        parts = case.split(":")
+        precision, dropout, accumulate = parts[:3]
+        optimizer, model = parts[3:5] or ("adam", "transformer")
         hparams = recipe(model, float(dropout))
-        hparams = config.replace(hparams, precision=precision, optimizer=optimizer)
-        run = train(strategy, store_folder, hparams, int(micro_batches))
+        hparams = config.replace(hparams, precision=precision, optimizer=optimizer, packing=parts[5:] == ["packing"])
+        run = train(strategy, store_folder, hparams, int(accumulate))
         results |= {f"{case}/{name}": value for name, value in run.items()}
     np.savez(out, **results)
 
@@ -77,35 +86,62 @@ def recipe(model: str, dropout: float) -> config.HParams:
     return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)
 
 
+@contextlib.contextmanager
+def recorded_bits() -> Iterator[dict[Row, int]]:
+    """Context whose dict receives a checksum of the random bits that each row of a batch is given, in any graph."""
+    draw, rows = dropout_layer.random_bits, {}
+
+    def record(bits: np.ndarray, seed: np.ndarray, axis: int) -> np.ndarray:
+        for number, row in enumerate(np.moveaxis(bits, axis, 0)):
+            key = (int(seed[0]), int(seed[1]), int(seed[2]) + number, *row.shape)
+            assert rows.setdefault(key, zlib.crc32(row.tobytes())) == zlib.crc32(row.tobytes())
+        return bits
+
+    def draw_and_record(like: Any, seed: Any, axis: int = 0) -> Any:
+        bits = draw(like, seed, axis)
+        recorded = tf.numpy_function(lambda *given: record(*given, axis), [bits, seed], tf.uint32)
+        return tf.ensure_shape(recorded, bits.shape)
+
+    try:
+        dropout_layer.random_bits = noisy_top_k.random_bits = draw_and_record
+        yield rows
+    finally:
+        dropout_layer.random_bits = noisy_top_k.random_bits = draw
+
+
 def train(
-    strategy: tf.distribute.Strategy, store_folder: str, hparams: config.HParams, micro_batches: int
+    strategy: tf.distribute.Strategy, store_folder: str, hparams: config.HParams, accumulate: int
 ) -> dict[str, Any]:
     """Makes some updates; returns losses, norms, final weights and moments, and facts about the batches."""
     store = open_store(store_folder)
     size = store.source_vocabulary.size
-    if hparams.model == "transformer" and strategy.num_replicas_in_sync == 2:
+    if hparams.model == "transformer" and strategy.num_replicas_in_sync == 2 and not hparams.packing:
         # Layers are computed again for the gradients, which may differ only in rounding.
         hparams = config.replace(hparams, remat=True)
     keras.utils.set_random_seed(1)
     with strategy.scope():
         model = make_model(hparams.model, hparams, size, size, True)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
-    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False, "fill": True}
-    step = TrainStep(model, optimizer, strategy, micro_batches=micro_batches, **options)
+    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False}
+    packing = hparams.packing
+    step = TrainStep(model, optimizer, strategy, accumulate=accumulate, packed=packing, **options)
     split = store.split("train")
-    planned_for = max(PLANNED_FOR, micro_batches)
-    plan = make_plan(split, batch_tokens=512, micro_batches=planned_for, max_length=64, packing=False, seed=1)
+    plan = make_plan(split, batch_tokens=BATCH_TOKENS, max_length=MAX_LENGTH, packing=packing, seed=1)
     losses, norms, tokens, shapes, empty_rows = [], [], [], [], []
-    for number in range(1, (STEPS if hparams.model == "transformer" else STEPS_OF_OTHERS) + 1):
-        planned = plan.batch(number)
-        batch = assemble(split, planned, micro_batches, packing=False)
-        step(batch, number, RATES[hparams.optimizer])
-        outcome = step.outcome()
-        losses.append(outcome.loss)
-        norms.append(outcome.grad_norm)
-        tokens.append(np.count_nonzero(batch["target"], axis=(1, 2)))
-        shapes.append([planned.source_length, planned.target_length])
-        empty_rows.append(int((planned.rows < 0).sum()))
+    bits: dict[Row, int] = {}
+    with recorded_bits() as drawn:
+        for number in range(1, (STEPS if hparams.model == "transformer" else STEPS_OF_OTHERS) + 1):
+            planned = plan.batch(number)
+            batch = assemble(split, planned, packing)
+            step(batch, number, RATES[hparams.optimizer])
+            outcome = step.outcome()
+            losses.append(outcome.loss)
+            norms.append(outcome.grad_norm)
+            tokens.append(np.count_nonzero(step.split.cut(batch)["target"], axis=(2, 3)).ravel())
+            shapes.append([planned.source_length, planned.target_length])
+            empty_rows.append(int((planned.rows < 0).sum()))
+            bits |= {row: crc for row, crc in drawn.items() if row[2] < len(planned.rows)}
+            drawn.clear()
     variables = {w.path: w.value for w in model.weights}
     for i, slots in enumerate(optimizer.slots):
         variables |= {f"{name}/{i}": slot for name, slot in slots.items()}
@@ -116,7 +152,9 @@ def train(
         "tokens": tokens,
         "shapes": shapes,
         "empty_rows": empty_rows,
-        "shards": step._blocks,
+        "shards": step._shards,
+        "rows_drawn_for": ["/".join(map(str, row)) for row in sorted(bits)],
+        "bits": [bits[row] for row in sorted(bits)],
         "copies": {len(each) for each in copies.values()}.pop(),
         "differing_copies": [
             n for n, each in copies.items() if any((c.numpy() != each[0].numpy()).any() for c in each)

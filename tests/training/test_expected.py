@@ -87,11 +87,11 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
         "Training: 1,400 updates; how many epochs that is depends on the data (give --problem and --output_dir)\n"
         in out
     )
-    assert "\n  too little: raise micro_batches, or set remat=true, or take a smaller recipe" in out
+    assert "\n  too little: raise --accumulate, or set remat=true, or take a smaller recipe" in out
     assert (
         trainer.main(["--describe", "--hparams_set=rnn_tiny", "--vocab_size=500", "--hparams=max_length=4000000"]) == 0
     )
-    assert "\n  too little: raise micro_batches, or take a smaller recipe" in capsys.readouterr().out
+    assert "\n  too little: raise --accumulate, or take a smaller recipe" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("hparams_set", "model"), [("moe_tiny", "moe"), ("transformer_moe_tiny", "transformer_moe")])

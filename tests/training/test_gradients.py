@@ -1,4 +1,4 @@
-"""Gradients of a micro-batch whose rows are computed in blocks, side by side, against those of the whole."""
+"""Gradients of rows that are computed in shards, side by side, against those of the whole."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ from t2t_lite.ops import batch_shards
 from t2t_lite.training.gradients import loss_and_gradients
 
 V, ROWS = 60, 5
-SEED = np.array([3, -4], "int32")
+SEED = np.array([3, -4, 0], "int32")
 DROPPING = {"dropout": 0.2, "attention_dropout": 0.3, "relu_dropout": 0.1}
 LENGTHS = {"source": 7, "target": 6}
 
@@ -50,18 +50,20 @@ class Computed:
         self.model = model
         self._graphs: dict[Any, Any] = {}
 
-    def __call__(self, batch: dict[str, np.ndarray], blocks: int, jit: bool = False) -> list[np.ndarray]:
-        key = (*batch, blocks, jit)
+    def __call__(self, batch: dict[str, np.ndarray], shards: int, jit: bool = False) -> list[np.ndarray]:
+        key = (*batch, shards, jit)
         if key not in self._graphs:
-            self._graphs[key] = self._graph(batch, blocks, jit)
+            self._graphs[key] = self._graph(batch, shards, jit)
         return [value.numpy() for value in self._graphs[key](batch)]
 
-    def _graph(self, batch: dict[str, np.ndarray], blocks: int, jit: bool) -> Any:
+    def _graph(self, batch: dict[str, np.ndarray], shards: int, jit: bool) -> Any:
         spec = {name: tf.TensorSpec([None, None], tf.int32) for name in batch}
 
         @tf.function(input_signature=[spec], autograph=False, jit_compile=jit)
         def run(batch: Any) -> Any:
-            loss, gradients = loss_and_gradients(self.model, batch, SEED, 20.0, (0.1, "all"), blocks=blocks, jit=jit)
+            loss, gradients = loss_and_gradients(
+                self.model, batch, SEED, 20.0, (0.1, "all"), groups=0, shards=shards, jit=jit
+            )
             return [loss, *gradients]
 
         return run
@@ -78,12 +80,12 @@ def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * np.abs(other).max())
 
 
-def test_blocks_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
+def test_shards_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
     _assert_same(computed(_batch(), 2), computed(_batch(), 1))
 
 
 @pytest.mark.parametrize(
-    ("blocks", "changes"),
+    ("shards", "changes"),
     [
         (2, {"norm": "pre", "share_embeddings": False, "positions": "learned", "max_positions": 64, "remat": True}),
         # Rows whose masks do not divide evenly.
@@ -91,17 +93,17 @@ def test_blocks_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
     ],
     ids=str,
 )
-def test_so_they_do_in_other_models(make_model: Callable[..., Any], blocks: int, changes: dict[str, Any]) -> None:
+def test_so_they_do_in_other_models(make_model: Callable[..., Any], shards: int, changes: dict[str, Any]) -> None:
     computed = Computed(make_model(V, **DROPPING, **changes))
-    _assert_same(computed(_batch(), blocks), computed(_batch(), 1))
+    _assert_same(computed(_batch(), shards), computed(_batch(), 1))
 
 
-def test_so_do_blocks_of_packed_rows(computed: Computed) -> None:
+def test_so_do_shards_of_packed_rows(computed: Computed) -> None:
     _assert_same(computed(_packed(), 2), computed(_packed(), 1))
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_blocks_may_be_empty(computed: Computed, rows: int) -> None:
+def test_shards_may_be_empty(computed: Computed, rows: int) -> None:
     _assert_same(computed(_batch(rows), 2), computed(_batch(rows), 1))
 
 
@@ -131,7 +133,7 @@ def computed_scaled(small_hparams: Any) -> Computed:
     return Computed(_Scaled.from_hparams(config.replace(small_hparams, **DROPPING), V, V, True))
 
 
-def test_what_the_table_is_computed_from_is_the_same_for_blocks(computed_scaled: Computed) -> None:
+def test_what_the_table_is_computed_from_is_the_same_for_shards(computed_scaled: Computed) -> None:
     _assert_same(computed_scaled(_batch(), 2), computed_scaled(_batch(), 1))
 
 
@@ -194,28 +196,20 @@ def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("shape", [(ROWS, 16), (ROWS, 3, 8), (ROWS, 3, 5), (ROWS, 1)])
 @pytest.mark.parametrize("known", [False, True])
-def test_a_block_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], known: bool) -> None:
+def test_a_shard_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], known: bool) -> None:
     layer, ones = Dropout(0.5), np.ones(shape, "float32")
     whole = np.asarray(layer(ones, seed=fold_in(SEED, 3)))
     assert 0 < (whole == 0).mean() < 1
     batch = {"target": np.zeros((ROWS, 2), "int32")}
-    blocks = list(batch_shards.batch_shards(batch, SEED, 3))
-    assert [len(block["target"]) for block, _ in blocks] == [1, 2, 2]
+    shards = list(batch_shards.batch_shards(batch, SEED, 3))
+    assert [len(shard["target"]) for shard, _ in shards] == [1, 2, 2]
     start = 0
-    for block, seed in blocks:
-        rows = ones[start : start + len(block["target"])]
+    for shard, seed in shards:
+        rows = ones[start : start + len(shard["target"])]
         spec = tf.TensorSpec(rows.shape if known else [None] * len(shape), tf.float32)
         drop = tf.function(lambda x, seed=seed: layer(x, seed=fold_in(seed, 3)), [spec], autograph=False)
         np.testing.assert_array_equal(drop(rows), whole[start : start + len(rows)])
         start += len(rows)
-
-
-def test_the_counter_of_random_numbers_carries() -> None:
-    low, high = (
-        batch_shards._advanced(tf.constant([2**64 - 2, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist()
-    )
-    assert (low, high) == (3, 8)
-    assert batch_shards._advanced(tf.constant([4, 7], tf.uint64), tf.constant(5, tf.int64)).numpy().tolist() == [9, 7]
 
 
 @pytest.mark.parametrize("remat", [False, True])

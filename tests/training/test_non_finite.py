@@ -15,6 +15,7 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
+from t2t_lite.distributed.devices import Devices
 from t2t_lite.errors import TrainingError
 from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
@@ -34,14 +35,14 @@ COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_
 
 @dataclasses.dataclass
 class Case:
-    """A trainer at step 0, the piece that spoils batches, and the bad steps with their bad micro-batches."""
+    """A trainer at step 0, the piece that spoils batches, and the bad steps with their bad parts."""
 
     trainer: Trainer
     piece: int
     bad: dict[int, list[int]]
 
     def pairs(self, step: int, part: int) -> list[int]:
-        rows = self.plan().batch(step).rows[part::PARTS]
+        rows = _rows_of(self.plan().batch(step).rows, part)
         return [int(pair) for pair in rows[rows >= 0]]
 
     def plan(self) -> Plan:
@@ -55,6 +56,11 @@ class Case:
         table.assign(values)
 
 
+def _rows_of(rows: np.ndarray, part: int) -> np.ndarray:
+    n = -(-len(rows) // PARTS)
+    return rows[part * n : (part + 1) * n]
+
+
 def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
     """A piece of the sources that is in two or three of the batches, not in the first, and where it is."""
     split = trainer.store.split("train")
@@ -62,7 +68,7 @@ def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
     holds: dict[int, dict[int, set[int]]] = {}
     for step in range(1, STEPS + 1):
         for part in range(PARTS):
-            for pair in plan.batch(step).rows[part::PARTS].ravel():
+            for pair in _rows_of(plan.batch(step).rows, part).ravel():
                 for piece in split.source[pair].tolist() if pair >= 0 else []:
                     holds.setdefault(piece, {}).setdefault(step, set()).add(part)
     for piece, steps in holds.items():
@@ -75,7 +81,6 @@ def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
 def case(toy_store: Store, small_hparams: HParams, tmp_path_factory: pytest.TempPathFactory) -> Case:
     hparams = config.replace(
         small_hparams,
-        micro_batches=PARTS,
         share_embeddings=False,
         dropout=0.1,
         train_steps=STEPS,
@@ -88,7 +93,7 @@ def case(toy_store: Store, small_hparams: HParams, tmp_path_factory: pytest.Temp
         keep_checkpoints=STEPS,
     )
     spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "tiny", "transformer", hparams)
-    trainer = Trainer(tmp_path_factory.mktemp("run"), spec, toy_store)
+    trainer = Trainer(tmp_path_factory.mktemp("run"), spec, toy_store, Devices(accumulate=PARTS))
     return Case(trainer, *_find_piece(trainer))
 
 
@@ -118,15 +123,16 @@ def test_the_run_stops_before_the_update_and_says_what_to_do(case: Case, stopped
     assert [line["step"] for line in read_metrics(case.trainer.output_dir)] == list(range(1, step))
 
 
-def test_the_report_names_micro_batch_and_pairs(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
+def test_the_report_names_rows_and_pairs(case: Case, stopped: tuple[str, dict[str, Any]]) -> None:
     step, report = min(case.bad), stopped[1]
     assert (report["step"], report["loss"], report["grad_norm"]) == (step, "nan", "nan")
     assert report["weights_not_finite"] == []
-    assert [part["micro_batch"] for part in report["micro_batches"]] == case.bad[step]
+    n = -(-len(case.plan().batch(step).rows) // PARTS)
+    assert [part["first_row"] for part in report["parts"]] == [n * part for part in case.bad[step]]
     store = case.trainer.store
-    for part in report["micro_batches"]:
+    for part in report["parts"]:
         assert part["loss"] == "nan"
-        assert [pair["id"] for pair in part["pairs"]] == case.pairs(step, part["micro_batch"])
+        assert [pair["id"] for pair in part["pairs"]] == case.pairs(step, part["first_row"] // n)
         for pair in part["pairs"]:
             (ids,) = store.source_vocabulary.encode_many([pair["source"]])
             assert ids == store.split("train").source[pair["id"]].tolist()[:-1]
@@ -134,7 +140,7 @@ def test_the_report_names_micro_batch_and_pairs(case: Case, stopped: tuple[str, 
 
 
 def test_the_report_shows_where_the_numbers_went_wrong(stopped: tuple[str, dict[str, Any]]) -> None:
-    part = stopped[1]["micro_batches"][0]
+    part = stopped[1]["parts"][0]
     largest = part["largest_activations"]
     assert largest["transformer/source_embedding"] == "inf"
     assert largest["transformer/encoder/layer_0/around_attention/self_attention"] == "nan"
@@ -174,14 +180,14 @@ def _again(case: Case, tolerated: int) -> None:
     case.trainer.run(skip_bad_batches=tolerated)
 
 
-def test_the_largest_micro_batch_is_tried_first_and_leaves_no_trace(case: Case) -> None:
+def test_the_largest_batch_is_tried_first_and_leaves_no_trace(case: Case) -> None:
     trainer = case.trainer
     variables = [*trainer.optimizer.variables, *trainer.optimizer.m, *trainer.optimizer.v]
     before = [variable.numpy() for variable in variables]
-    shape = trainer._largest(case.plan())
-    shapes = [(b.rows // PARTS, b.source_length, b.target_length) for b in case.plan().buckets]
+    shape = trainer._largest()
+    shapes = [(b.rows, b.source_length, b.target_length) for b in case.plan().buckets]
     assert shape == max(shapes, key=lambda each: trainer.model.cost.activation_bytes(*each, 4))
-    make_step(trainer.spec.hparams, trainer.model, trainer.optimizer, trainer.strategy).warm_up(*shape)
+    make_step(trainer.spec.hparams, trainer.model, trainer.optimizer, trainer.strategy, PARTS).warm_up(*shape)
     for old, variable in zip(before, variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
 
@@ -201,7 +207,7 @@ def test_layers_in_loops_over_positions_are_left_out(hparams: HParams) -> None:
     @tf.function(autograph=False)
     def outputs(batch: Any) -> list[Any]:
         with _watched(model) as seen:
-            model(batch, seed=np.array([1, 2], np.int32))
+            model(batch, seed=np.array([1, 2, 0], np.int32))
         paths[:] = [path for path, _ in seen]
         return [value for _, value in seen]
 
@@ -234,7 +240,7 @@ def test_an_examination_that_fails_does_not_hide_the_step(tmp_path: Path) -> Non
 
 def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_path: Path) -> None:
     hparams = (
-        "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,micro_batches=2,learning_rate_factor=1e30,"
+        "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,learning_rate_factor=1e30,"
         "train_steps=9,save_every=1"
     )
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--devices=2", "--num_workers=1"]
@@ -245,7 +251,8 @@ def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_p
     assert said.startswith("error: Step 2: the loss is ")
     report = json.loads((tmp_path / "run" / "bad_step_2.json").read_text(encoding="utf-8"))
     assert report["weights_not_finite"] == []  # they are huge, but finite
-    assert [part["micro_batch"] for part in report["micro_batches"]] == [0, 1]
+    assert len(report["parts"]) == 2
+    assert report["parts"][0]["first_row"] == 0
     assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("*.index")] == ["model-1.index"]
 
 

@@ -22,21 +22,29 @@ sys.exit(trainer.main(sys.argv[1:]))
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the size of a process as Linux shows it")
-def test_the_largest_micro_batch_is_tried_before_the_first_step(tmp_path: Path) -> None:
+def test_the_largest_batch_is_tried_before_the_first_step(tmp_path: Path) -> None:
     flags = [
         "--problem=toy_reverse",
         "--hparams_set=tiny",
         "--hparams=num_layers=1,d_model=16,num_heads=1,d_ff=200000,batch_tokens=65536",
     ]
-    command = [sys.executable, "-c", LIMITED, *flags, "--num_workers=1", f"--output_dir={tmp_path / 'run'}"]
+    command = [
+        sys.executable,
+        "-c",
+        LIMITED,
+        *flags,
+        "--accumulate=1",
+        "--num_workers=1",
+        f"--output_dir={tmp_path / 'run'}",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1, done.stderr
     warning, _, error = done.stderr.partition("\n")
     assert warning.startswith("warning: 1,400 steps of hparams set tiny are 700 epochs of 10,000 pairs; ")
     assert re.fullmatch(
-        r"error: The device ran out of memory when the largest micro-batch was tried before the first step: a "
-        r"micro-batch of \d+ rows x \(\d+ \+ \d+\) pieces \(micro_batches=1\)\. Smaller parts of the same batch need "
-        r"less: --hparams=micro_batches=2, in a new run\. Or lower batch_tokens or max_length\. "
+        r"error: The device ran out of memory when the largest batch was tried before the first step: \d+ rows x "
+        r"\(\d+ \+ \d+\) pieces at once, of the batch's \d+ rows \(accumulate=1\)\. Smaller parts need less, and "
+        r"change no result: --accumulate=2\. "
         r"\(.*allocat.*\)\n",
         error,
     )

@@ -24,7 +24,7 @@ from tests.checkpoints import assert_same_bits, tensors
 
 # Dropout is on. The evaluation at step 15 has a new graph, so it takes long enough for a kill during it.
 HPARAMS = (
-    "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,micro_batches=2,train_steps=20,"
+    "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,train_steps=20,"
     "log_every=1,eval_every=15,save_every=10,average_checkpoints=2,beam_size=1,extra_length=2"
 )
 OTHER_CODE = "0.1.0+g0000000"

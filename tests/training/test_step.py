@@ -22,7 +22,7 @@ class Setup:
     def __init__(self, model: Any, **options: Any) -> None:
         self.model = model
         self.adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-        options = {"micro_batches": 4, "label_smoothing": SMOOTHING, "clip_norm": 0.0, "seed": 1} | options
+        options = {"accumulate": 4, "label_smoothing": SMOOTHING, "clip_norm": 0.0, "seed": 1} | options
         self.step = TrainStep(model, self.adam, make_strategy(Devices(1)), jit=False, **options)
         self.start = self.state()
 
@@ -56,19 +56,16 @@ def _pairs(lengths: list[tuple[int, int]], seed: int = 3) -> list[tuple[list[int
     return [tuple([*random.integers(3, VOCAB, n - 1).tolist(), 1] for n in pair) for pair in lengths]  # type: ignore[misc]
 
 
-def _batch(
-    pairs: list[tuple[list[int], list[int]]], rows: int, source: int, target: int, parts: int = 4
-) -> dict[str, Array]:
-    """Deals rows to the parts in turn, as the pipeline does."""
+def _batch(pairs: list[tuple[list[int], list[int]]], rows: int, source: int, target: int) -> dict[str, Array]:
     arrays = {"source": np.zeros((rows, source), np.int32), "target": np.zeros((rows, target), np.int32)}
     for r, pair in enumerate(pairs):
         for ids, array in zip(pair, arrays.values(), strict=True):
             array[r, : len(ids)] = ids
-    return {name: np.ascontiguousarray(a.reshape(-1, parts, a.shape[1]).swapaxes(0, 1)) for name, a in arrays.items()}
+    return arrays
 
 
-# 6 pairs of unequal lengths: two of the four micro-batches have twice as many rows as the others. (No length is 1:
-# outside of a graph Keras warns of a softmax over one place.)
+# 6 pairs of unequal lengths: of the four parts of 8 rows, one is empty. (No length is 1: outside of a graph Keras warns
+# of a softmax over one place.)
 PAIRS = _pairs([(9, 7), (2, 3), (5, 12), (7, 2), (9, 11), (4, 3)])
 
 
@@ -110,9 +107,9 @@ def test_an_update_is_that_of_the_whole_batch_and_of_adam_as_published(plain: Se
 
 
 def test_label_smoothing_may_be_shared_by_the_other_symbols(make_model: Callable[..., Any]) -> None:
-    others = Setup(make_model(VOCAB), micro_batches=1, label_smoothing=0.5, label_smoothing_over="others")
-    batch = _batch(PAIRS[:1], 1, 9, 7, parts=1)
-    logp = reference.log_softmax(np.float64(others.model({name: array[0] for name, array in batch.items()})[0]))
+    others = Setup(make_model(VOCAB), accumulate=1, label_smoothing=0.5, label_smoothing_over="others")
+    batch = _batch(PAIRS[:1], 1, 9, 7)
+    logp = reference.log_softmax(np.float64(others.model(batch)[0]))
     at_label = logp[np.arange(7), PAIRS[0][1]]
     at_others = logp.sum(-1) - at_label
     wanted = -(0.5 * at_label + 0.5 * at_others / (VOCAB - 1)).mean()
@@ -131,7 +128,7 @@ def test_adams_bias_correction_depends_on_the_step_given(plain: Setup) -> None:
 
 def test_padding_changes_neither_loss_nor_gradients(plain: Setup) -> None:
     loss, norm, state = plain.after(_batch(PAIRS, 8, 9, 12))
-    for rows, source, target in ((16, 9, 12), (8, 20, 31), (24, 10, 13)):
+    for rows, source, target in ((16, 9, 12), (8, 20, 31), (7, 9, 12), (25, 10, 13)):
         padded_loss, padded_norm, padded = plain.after(_batch(PAIRS, rows, source, target))
         assert padded_loss == pytest.approx(loss, rel=1e-5)
         assert padded_norm == pytest.approx(norm, rel=1e-5)
@@ -149,16 +146,16 @@ def test_a_batch_of_nothing_but_padding_is_no_update_and_no_error(plain: Setup) 
 
 def test_packed_rows_give_the_loss_and_gradients_of_separate_rows(plain: Setup, make_model: Callable[..., Any]) -> None:
     loss, norm, state = plain.after(_batch(PAIRS, 8, 9, 12))
-    packed = Setup(make_model(VOCAB), packed=True, micro_batches=2)
+    packed = Setup(make_model(VOCAB), packed=True, accumulate=2)
     names = [side + kind for side in ("source", "target") for kind in ("", "_segment", "_position")]
-    batch = {name: np.zeros((2, 1, 30), np.int32) for name in names}
-    for part, members in enumerate(([0, 1, 2], [3, 4, 5])):
+    batch = {name: np.zeros((2, 30), np.int32) for name in names}
+    for row, members in enumerate(([0, 1, 2], [3, 4, 5])):
         for side in (0, 1):
             column = 0
             name = ("source", "target")[side]
             for slot, pair in enumerate(members):
                 ids = PAIRS[pair][side]
-                here = (part, 0, slice(column, column + len(ids)))
+                here = (row, slice(column, column + len(ids)))
                 batch[name][here], batch[f"{name}_segment"][here] = ids, slot + 1
                 batch[f"{name}_position"][here] = np.arange(len(ids))
                 column += len(ids)
@@ -178,18 +175,31 @@ def test_a_gradient_above_clip_norm_is_scaled_down_to_it(clipped: Setup) -> None
     assert np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradient)) == pytest.approx(0.05, rel=1e-4)
 
 
-def test_dropout_follows_from_seed_step_and_micro_batch(clipped: Setup) -> None:
-    # One pair four times: all four micro-batches are equal, but for dropout.
+def test_dropout_follows_from_seed_step_and_row(clipped: Setup) -> None:
+    # One pair four times: all four rows are equal, but for dropout.
     batch = _batch([PAIRS[0]] * 4, 4, 9, 12)
     loss = clipped.after(batch)[0]
     assert clipped.after(batch)[0] == loss
     assert clipped.after(batch, step=2)[0] != pytest.approx(loss, rel=1e-4)
-    alone = [
-        clipped.after({n: np.where(np.arange(4)[:, None, None] == i, a, 0) for n, a in batch.items()}) for i in range(4)
-    ]
+    alone = [clipped.after({n: np.where(np.arange(4)[:, None] == i, a, 0) for n, a in batch.items()}) for i in range(4)]
     losses = [each[0] for each in alone]
     assert len({round(each, 4) for each in losses}) == 4
     assert loss == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 3, 5])
+def test_the_number_of_parts_changes_nothing(make_model: Callable[..., Any], clipped: Setup, accumulate: int) -> None:
+    other = Setup(make_model(VOCAB, dropout=0.2), clip_norm=0.05, accumulate=accumulate)
+    for weight, value in zip(other.start, clipped.start, strict=True):
+        weight[...] = value
+    batch = _batch(PAIRS, 8, 9, 12)
+    loss, norm, state = clipped.after(batch)
+    other_loss, other_norm, got = other.after(batch)
+    assert other_loss == pytest.approx(loss, rel=1e-6)
+    assert other_norm == pytest.approx(norm, rel=1e-5)
+    count = len(other.adam.variables)
+    for before, now in zip(state[count:], got[count:], strict=True):
+        np.testing.assert_allclose(now, before, rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e38])

@@ -43,7 +43,7 @@ class Machine:
         table[SPOILING] = np.nan
         model.source_embedding.table.assign(table)
         adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-        options: dict[str, Any] = {"micro_batches": 2, "label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1}
+        options: dict[str, Any] = {"accumulate": 2, "label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1}
         self.step = TrainStep(model, adam, make_strategy(Devices(1)), jit=False, **options)
         self.variables = (*adam.variables, *adam.m, *adam.v)
         self._start = self.state()
@@ -105,9 +105,9 @@ def _batches(bad: tuple[int, ...] = (), late: float = 0.0) -> Iterator[Batch]:
     random = np.random.default_rng(5)
     step = 1
     while True:
-        batch = {side: random.integers(8, VOCAB, (2, 3, 6), dtype=np.int32) for side in ("source", "target")}
+        batch = {side: random.integers(8, VOCAB, (6, 6), dtype=np.int32) for side in ("source", "target")}
         if step in bad:
-            batch["source"][1, 2, 3] = SPOILING
+            batch["source"][5, 3] = SPOILING
         time.sleep(late)
         yield batch
         step += 1
@@ -260,6 +260,6 @@ def test_what_goes_wrong_after_an_update_has_begun_is_explained_too(machine: Mac
     newest = machine.step._newest
     assert newest
     machine.step._newest = (_Late(), *newest[1:])
-    with pytest.raises(TrainingError, match=r"out of memory in step 7: a micro-batch of 3 rows x \(6 \+ 6\) pieces"):
+    with pytest.raises(TrainingError, match=r"out of memory in step 7: 3 rows x \(6 \+ 6\) pieces at once"):
         machine.step.outcome()
     machine.step._newest = newest

@@ -24,7 +24,7 @@ from t2t_lite.optimizers.adam import Adam
 from t2t_lite.training.recipe import check_recipe, uses_xla
 from t2t_lite.training.step import TrainStep
 from tests import commands
-from tests.training.xla_worker import MICRO_BATCHES, SHAPES, STEPS
+from tests.training.xla_worker import PARTS, SHAPES, STEPS
 
 CLIP_NORM = {1: 0.0, 2: 0.05}  # by the number of devices
 LOSS, WEIGHTS = 1e-5, 1e-5  # relative; absolute: for rounding, 2e-7 and 1.2e-7 were seen
@@ -75,7 +75,7 @@ def test_no_program_makes_its_way_depend_on_what_it_computes(run: dict[str, Any]
         assert " conditional(" not in text
         whiles = text.count(" while(")
         assert whiles == ("sum_of_parts" in name)
-        parts = MICRO_BATCHES // run["devices"]
+        parts = PARTS // run["devices"]
         assert text.count(f'"known_trip_count":{{"n":"{parts}"}}') == whiles
 
 
@@ -85,7 +85,7 @@ def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_bef
     model = make_model()
     adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
     options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
-    step = TrainStep(model, adam, make_strategy(Devices(1)), micro_batches=4, **options)
+    step = TrainStep(model, adam, make_strategy(Devices(1)), accumulate=4, **options)
     graph = step._step.get_concrete_function().graph.as_graph_def()
     programs = [node.attr["f"].func.name for node in graph.node if node.op == "StatefulPartitionedCall"]
     functions = {function.signature.name: function for function in graph.library.function}

@@ -17,7 +17,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.training.step import TrainStep
 
-VOCAB, MICRO_BATCHES = 60, 4
+VOCAB, PARTS = 60, 4
 SHAPES = ((7, 9), (12, 5))  # source and target lengths, in turn
 STEPS = 8
 
@@ -41,7 +41,14 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
         adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
     variables = (*adam.variables, *adam.m, *adam.v)
     step = TrainStep(
-        model, adam, strategy, micro_batches=MICRO_BATCHES, label_smoothing=0.1, clip_norm=clip_norm, seed=1, jit=jit
+        model,
+        adam,
+        strategy,
+        accumulate=PARTS // int(strategy.num_replicas_in_sync),
+        label_smoothing=0.1,
+        clip_norm=clip_norm,
+        seed=1,
+        jit=jit,
     )
     outcomes = []
     for number, batch in zip(range(1, STEPS + 1), batches(), strict=False):
@@ -74,8 +81,8 @@ def batches() -> Iterator[dict[str, np.ndarray]]:
         for shape in SHAPES:
             batch = {}
             for side, length in zip(("source", "target"), shape, strict=True):
-                ids = random.integers(3, VOCAB, (MICRO_BATCHES, 3, length), dtype=np.int32)
-                ends = random.integers(1, length + 1, (MICRO_BATCHES, 3, 1))
+                ids = random.integers(3, VOCAB, (3 * PARTS, length), dtype=np.int32)
+                ends = random.integers(1, length + 1, (3 * PARTS, 1))
                 batch[side] = np.where(np.arange(length) < ends, ids, 0).astype(np.int32)
             yield batch
 
