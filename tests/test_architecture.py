@@ -83,9 +83,8 @@ RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("keras", "numpy", "tensorboard?", "tensorflow", "tqdm"),
     ),
     "training": (
-        # layers.dropout: the step derives a micro-batch's seed as the layers derive theirs.
         (
-            *("models", "ops", "layers.dropout", "data", "problem", "decoding", "text", "files", "signals"),
+            *("models", "ops", "data", "problem", "decoding", "text", "files", "signals"),
             *("distributed", "optimizers", "schedules", "runs", *LEAVES),
         ),
         ("keras", "numpy", "tensorflow", "tensorflow?"),

@@ -91,6 +91,11 @@ def test_several_overrides_at_once_and_none() -> None:
         ("patience=0", "patience=0 must be at least 1"),
         ("d_modle=1024", "there is no 'd_modle'. Did you mean 'd_model'"),
         ("zzzz=1", "there is no 'zzzz'."),
+        (
+            "micro_batches=8",
+            "there is no 'micro_batches'. A recipe does not say how its batches are cut: --accumulate=N does, and "
+            "changes no result.",
+        ),
         ("d_model", "'d_model' is not of the form name=value"),
         ("=3", "'=3' is not of the form name=value"),
         ("d_model=", "'d_model=' is not of the form name=value"),
@@ -335,10 +340,11 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
 
 
 def test_what_earlier_versions_wrote_opens() -> None:
-    """In earlier versions every model had the Transformer's 52 fields. Later fields get their defaults."""
+    """In earlier versions every model had the Transformer's 52 fields; one is gone. Later fields get defaults."""
     later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases", "attention_score"}
     later |= {"norm_epsilon", "source_end", "start_vector", "output_bias"}
     flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}
+    flat |= {"micro_batches": 8}
     assert len(flat) == 52
     assert config.from_run(TransformerHParams, flat) == DEFAULT
     rnn = registry.hparams("luong")

@@ -92,7 +92,8 @@ def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None
         check.sentences_first("encode's result", memory, scalars=False)
         table = check.output(model, vocab_size)
         check.hidden(model, batch, seed, table.shape[1])
-        check.sums(model, batch, seed, table.shape[1])
+        if training:
+            check.sums(model, batch, seed, table.shape[1])
         check.maps(model, batch)
         check.search(model, memory, ids, parents, number, vocab_size)
 
@@ -168,8 +169,8 @@ class _Check:
         self._hidden("hidden's result", self.call("hidden", model.hidden, batch, seed), width)
 
     def sums(self, model: Model, batch: dict[str, Any], seed: Any, width: int) -> None:
-        """Checks `hidden_and_sums`, if the model has its own, and `further_loss`."""
-        if type(model).hidden_and_sums is Model.hidden_and_sums:
+        """Checks `hidden_and_sums`, if the model has its own or groups, and `further_loss`."""
+        if type(model).hidden_and_sums is Model.hidden_and_sums and not model.balance_groups:
             return
         found = self.call("hidden_and_sums", model.hidden_and_sums, batch, seed)
         if not (isinstance(found, tuple) and len(found) == 2):

@@ -62,12 +62,6 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
         training: whether training goes on from the checkpoint. Otherwise the optimizer's settings may differ, as after
             --reset_optimizer.
     """
-    if training and config.MICRO_BATCHES in record["hparams"]:
-        raise DataError(
-            f"The checkpoint {path} is of an earlier version, whose dropout masks belonged to {config.MICRO_BATCHES} "
-            "instead of rows, so that its run cannot be resumed. It can be decoded, exported, and taken as the start "
-            "of a new run with --warm_start_from."
-        )
     known = config.from_run(type(spec.hparams), record["hparams"])
     trained = dataclasses.replace(
         spec, problem=record["problem"], options=record["options"], model=record["model"], hparams=known

@@ -33,6 +33,8 @@ from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
+# Sets of earlier versions, which cut the batches of others into other parts.
+_GONE_SETS = {"base_single_gpu": "base", "big_single_gpu": "big"}
 _IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
 _IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str | None}
 # Not in the files of earlier versions; None there.
@@ -176,14 +178,15 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             "for the folder that the run names."
         )
     registry.load_plugins(usr_dir)
-    _check_names(output_dir, problem["problem"], hparams["hparams_set"], hparams["model"])
-    cls = registry.recipe_class(hparams["hparams_set"], hparams["model"])
+    hparams_set = _GONE_SETS.get(hparams["hparams_set"], hparams["hparams_set"])
+    _check_names(output_dir, problem["problem"], hparams_set, hparams["model"])
+    cls = registry.recipe_class(hparams_set, hparams["model"])
     return RunSpec(
         problem=problem["problem"],
         options=problem["options"],
         data_dir=problem["data_dir"],
         usr_dir=absolute(usr_dir),
-        hparams_set=hparams["hparams_set"],
+        hparams_set=hparams_set,
         model=hparams["model"],
         hparams=config.from_run(cls, hparams["hparams"]),
         vocabulary=_vocabulary(problem["vocabulary"], output_dir),

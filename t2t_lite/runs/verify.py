@@ -6,12 +6,13 @@ import json
 import os
 from typing import Any
 
+from t2t_lite import config
 from t2t_lite.errors import DataError
 from t2t_lite.runs.checkpoint import RECORD, variable_key
 from t2t_lite.runs.checkpoint_reader import OTHER_ADVICE, READ_ERRORS, DamagedError, open_checkpoint, unreadable
 from t2t_lite.runs.run_changes import check_record
 from t2t_lite.runs.run_checksums import check_files
-from t2t_lite.runs.run_dir import RunSpec, has_run
+from t2t_lite.runs.run_dir import RunSpec
 
 _KINDS = {"problem": str, "options": dict, "model": str, "hparams": dict, "files": dict | None}
 
@@ -39,24 +40,17 @@ def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) 
     )
 
 
-def verify_resumed(
-    output_dir: str | os.PathLike[str], spec: RunSpec, path: str, *, reset_optimizer: bool
-) -> str | None:
-    """Raises DataError unless the newest checkpoint, `path`, was trained with `spec`; returns as `verify_opened`."""
+def verify_resumed(spec: RunSpec, path: str, *, reset_optimizer: bool) -> None:
+    """Raises DataError unless training can go on from the newest checkpoint, `path`, which was trained with `spec`."""
     record = read_record(path)
-    if record is not None:
-        check_record(record, spec, path, training=not reset_optimizer)
-        return None
-    if not has_run(output_dir):
+    # Checkpoints without a record are older still.
+    if record is None or config.MICRO_BATCHES in record["hparams"]:
         raise DataError(
-            f"{output_dir} holds checkpoints, but no hparams.json, which says how they were trained; and {path} was "
-            "made before t2t-lite kept a record of that in checkpoints. Put hparams.json back from a copy; or take the "
-            f"weights into a new run: --warm_start_from={path}."
+            f"The checkpoint {path} is of an earlier version, whose dropout masks belonged to {config.MICRO_BATCHES} "
+            "instead of rows, so that its run cannot be resumed. It can be decoded, exported, and taken as the start "
+            "of a new run with --warm_start_from."
         )
-    return (
-        f"{output_dir} was made before t2t-lite kept checksums: that settings and vocabularies are those of its "
-        "training so far could not be verified. From here on they are."
-    )
+    check_record(record, spec, path, training=not reset_optimizer)
 
 
 def read_record(path: str) -> dict[str, Any] | None:

@@ -124,8 +124,7 @@ class Trainer:
             self.workers.barrier()
         if step:
             newest = list_checkpoints(self.output_dir)[-1]
-            if unverified := verify_resumed(self.output_dir, self.spec, newest, reset_optimizer=reset_optimizer):
-                self._say(unverified)
+            verify_resumed(self.spec, newest, reset_optimizer=reset_optimizer)
         manifest = json.dumps(self.store.manifest, sort_keys=True)
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})

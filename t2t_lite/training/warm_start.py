@@ -23,7 +23,7 @@ from t2t_lite.text.vocabulary_files import FILES, load_pair
 
 # Fields of models that do not change what given weights compute: those that only training or fresh weights depend on,
 # besides all whose names end in "dropout"; and those that the shapes of the weights decide.
-_OF_TRAINING = ("balance_weight", "initial_weights")
+_OF_TRAINING = ("balance_groups", "balance_weight", "initial_weights")
 _IN_SHAPES = ("d_k", "d_v", "num_decoder_layers", "max_positions")
 
 

@@ -51,12 +51,12 @@ def test_errors_are_prose_with_a_status(corpus: Path, capsys: pytest.CaptureFixt
 
 
 def test_describe(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hparams = "batch_tokens=64,micro_batches=2,max_length=40"
+    hparams = "batch_tokens=64,max_length=40"
     assert _run(corpus, "--describe", "--hparams_set=tiny", f"--hparams={hparams}") == 0
     out = capsys.readouterr().out
     table = out.partition(f"batches of tiny, {hparams}:\n")[2]
     store = open_store(corpus.parent / "data" / "text2text")
-    plan = make_plan(store.split("train"), batch_tokens=64, micro_batches=2, max_length=40, packing=False, seed=1)
+    plan = make_plan(store.split("train"), batch_tokens=64, max_length=40, packing=False, seed=1)
     assert plan.steps_per_epoch > 1
     assert table == plan.statistics().format(40) + "\n"
     assert _run(corpus, "--describe", "--hparams=packing=true") == 0

@@ -20,7 +20,7 @@ from t2t_lite.signals import Stopped
     "kept",
     [
         [],
-        ["--usr_dir=my code", "--devices=3", "--fill_micro_batches"],
+        ["--usr_dir=my code", "--devices=3", "--accumulate=2"],
         ["--strategy=mirrored", "--skip_bad_batches=2"],
     ],
 )

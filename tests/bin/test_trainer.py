@@ -34,7 +34,7 @@ def test_describe_with_vocab_size_needs_no_data(
         out,
         re.MULTILINE,
     )
-    assert "Batches: 25,000 padded tokens per side and update at most, in 8 micro-batches; pairs of up to 256" in out
+    assert "Batches: 25,000 padded tokens per side and update at most; pairs of up to 256 pieces a side\n" in out
     flags = ["--problem=toy_ende", "--hparams_set=tiny", "--vocab_size=900", f"--output_dir={tmp_path / 'run'}"]
     assert trainer.main(["--describe", *flags]) == 0
     assert "hparams set tiny: 1,038,336 parameters" in capsys.readouterr().out
@@ -101,8 +101,7 @@ def test_describe_says_what_a_model_cannot_do(
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
-        (["--devices=7"], 2, "7 devices cannot share micro_batches=1 equally."),
-        (["--devices=2", "--strategy=one_device", "--fill_micro_batches"], 2, "--strategy=one_device, but --devices=2"),
+        (["--devices=2", "--strategy=one_device"], 2, "--strategy=one_device, but --devices=2"),
         (["--warm_start_from=nope"], 1, "There is no run or checkpoint at nope."),
         (["--reset_optimizer"], 2, "no checkpoint whose optimizer --reset_optimizer could reset"),
     ],

@@ -18,7 +18,7 @@ def _lengths(pairs: int) -> tuple[Array, Array]:
 
 
 def _plan(pairs: int = 2000, **changes: int) -> PackedPlan:
-    options = {"batch_tokens": 1024, "micro_batches": 4, "max_length": WIDTH, "seed": 1} | changes
+    options = {"batch_tokens": 1024, "max_length": WIDTH, "seed": 1} | changes
     return PackedPlan(*_lengths(pairs), **options)
 
 
@@ -89,5 +89,5 @@ def test_no_pair_short_enough_is_an_error() -> None:
 
 
 def test_packing_and_buckets_leave_out_the_same_pairs() -> None:
-    bucketed = BucketPlan(*_lengths(2000), batch_tokens=1024, micro_batches=4, max_length=WIDTH, seed=1)
+    bucketed = BucketPlan(*_lengths(2000), batch_tokens=1024, max_length=WIDTH, seed=1)
     assert bucketed.statistics().left_out == _plan().statistics().left_out

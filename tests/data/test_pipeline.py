@@ -12,7 +12,7 @@ from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Tokens, TokenSplit
 
 PAIRS = 301
-OPTIONS = {"batch_tokens": 256, "micro_batches": 4, "max_length": 40, "seed": 1}
+OPTIONS = {"batch_tokens": 240, "max_length": 40, "seed": 1}
 
 
 def _tokens(random: np.random.Generator) -> Tokens:
@@ -29,24 +29,22 @@ def split() -> TokenSplit:
     return TokenSplit(_tokens(random), _tokens(random))
 
 
-def _slowly(split: TokenSplit, planned: PlannedBatch, micro_batches: int) -> dict[str, np.ndarray]:
-    """What `assemble` should give: row r goes to micro-batch r mod K, as its row r div K."""
-    rows = len(planned.rows) // micro_batches
+def _slowly(split: TokenSplit, planned: PlannedBatch) -> dict[str, np.ndarray]:
+    """What `assemble` should give."""
     arrays = {}
     for name, tokens, length in (
         ("source", split.source, planned.source_length),
         ("target", split.target, planned.target_length),
     ):
-        ids, segments, positions = np.zeros((3, micro_batches, rows, length), np.int32)
+        ids, segments, positions = np.zeros((3, len(planned.rows), length), np.int32)
         for r, pairs in enumerate(planned.rows):
-            at = (r % micro_batches, r // micro_batches)
             column = 0
             for slot, pair in enumerate(pairs):
                 if pair < 0:
                     continue
                 for position, symbol in enumerate(tokens[pair]):
-                    assert not segments[at][column], "two pairs in one place"
-                    ids[at][column], segments[at][column], positions[at][column] = symbol, slot + 1, position
+                    assert not segments[r, column], "two pairs in one place"
+                    ids[r, column], segments[r, column], positions[r, column] = symbol, slot + 1, position
                     column += 1
         arrays |= {name: ids, f"{name}_segment": segments, f"{name}_position": positions}
     return arrays
@@ -61,8 +59,8 @@ def test_assemble_equals_a_plain_loop(split: TokenSplit, packing: bool) -> None:
         planned = plan.batch(step)
         with_empty_rows += bool((planned.rows[:, 0] < 0).any())
         shared_rows += bool((planned.rows >= 0).sum(axis=1).max() > 1)
-        batch = assemble(split, planned, 4, packing)
-        expected = _slowly(split, planned, 4)
+        batch = assemble(split, planned, packing)
+        expected = _slowly(split, planned)
         assert set(batch) == (set(expected) if packing else {"source", "target"})
         for name, array in batch.items():
             assert array.dtype == np.int32
@@ -72,15 +70,9 @@ def test_assemble_equals_a_plain_loop(split: TokenSplit, packing: bool) -> None:
 
 
 def test_assemble_of_empty_rows_only(split: TokenSplit) -> None:
-    batch = assemble(split, PlannedBatch(np.full((4, 1), -1, np.int64), 7, 9), 2, packing=False)
-    assert {name: array.shape for name, array in batch.items()} == {"source": (2, 2, 7), "target": (2, 2, 9)}
+    batch = assemble(split, PlannedBatch(np.full((4, 1), -1, np.int64), 7, 9), packing=False)
+    assert {name: array.shape for name, array in batch.items()} == {"source": (4, 7), "target": (4, 9)}
     assert not any(array.any() for array in batch.values())
-
-
-def test_the_empty_rows_are_shared_out_evenly(split: TokenSplit) -> None:
-    rows = np.array([0, 1, 2, 3, 4, -1, -1, -1], np.int64)[:, None]
-    batch = assemble(split, PlannedBatch(rows, 45, 45), 4, packing=False)
-    assert batch["target"].any(axis=2).sum(axis=1).tolist() == [2, 1, 1, 1]
 
 
 def _stream_threads() -> list[threading.Thread]:
@@ -90,10 +82,10 @@ def _stream_threads() -> list[threading.Thread]:
 @pytest.mark.parametrize("first_step", [1, 17])
 def test_batches_come_in_order_from_the_first_step_past_the_end_of_an_epoch(split: TokenSplit, first_step: int) -> None:
     plan = make_plan(split, packing=False, **OPTIONS)
-    stream = batches(split, plan, micro_batches=4, packing=False, first_step=first_step)
+    stream = batches(split, plan, packing=False, first_step=first_step)
     unshared = make_plan(split, packing=False, **OPTIONS)  # the stream's thread is using `plan`
     for step in range(first_step, first_step + plan.steps_per_epoch + 5):
-        expected = assemble(split, unshared.batch(step), 4, packing=False)
+        expected = assemble(split, unshared.batch(step), packing=False)
         for name, array in next(stream).items():
             np.testing.assert_array_equal(array, expected[name])
     stream.close()
@@ -110,7 +102,7 @@ def test_batches_are_made_ahead_but_not_without_bound_and_closing_ends_the_threa
             made.append(step)
             return PlannedBatch(np.arange(4, dtype=np.int64)[:, None], 45, 45)
 
-    stream = batches(split, Watched(), micro_batches=4, packing=False, first_step=1)
+    stream = batches(split, Watched(), packing=False, first_step=1)
     assert _stream_threads() == []  # nothing is read before it is asked for
     next(stream)
     deadline = time.monotonic() + 5
@@ -134,7 +126,7 @@ def test_an_error_reaches_the_consumer_after_the_batches_before_it_and_ends_the_
                 raise OSError("the disk is gone")
             return PlannedBatch(np.arange(4, dtype=np.int64)[:, None], 45, 45)
 
-    stream = batches(split, Fails(), micro_batches=4, packing=False, first_step=1)
+    stream = batches(split, Fails(), packing=False, first_step=1)
     next(stream)
     next(stream)
     with pytest.raises(OSError, match="the disk is gone"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data.buckets import Bucket, assign, choose_buckets, next_bucket
+from t2t_lite.data.buckets import Bucket, assign, choose_buckets, next_bucket, rows_of
 from t2t_lite.data.plan import BucketPlan, PlannedBatch
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError
@@ -25,7 +25,7 @@ def _lengths(pairs: int, seed: int = 0) -> tuple[Array, Array]:
 
 
 def _plan(pairs: int = 3000, **changes: int) -> BucketPlan:
-    options = {"batch_tokens": 2048, "micro_batches": 4, "max_length": 100, "seed": 1} | changes
+    options = {"batch_tokens": 2048, "max_length": 100, "seed": 1} | changes
     return BucketPlan(*_lengths(pairs), **options)
 
 
@@ -38,14 +38,14 @@ def _epoch(plan: BucketPlan, number: int = 0) -> list[PlannedBatch]:
     return [plan.batch(step) for step in range(first, first + plan.steps_per_epoch)]
 
 
-# (pairs, micro-batches): from fewer pairs than micro-batches, through exactly one batch, to many batches.
-CASES = [(1, 4), (3, 4), (4, 4), (7, 4), (7, 1), (61, 8), (500, 3), (3000, 4)]
+# (pairs, batch_tokens): from fewer pairs than rows, through batches of one row, to many batches of many rows.
+CASES = [(1, 2048), (4, 2048), (7, 2048), (7, 60), (61, 300), (500, 1500), (3000, 2048), (3000, 20_000)]
 
 
-@pytest.mark.parametrize(("pairs", "micro_batches"), CASES)
-def test_every_pair_that_is_short_enough_comes_exactly_once_per_epoch(pairs: int, micro_batches: int) -> None:
+@pytest.mark.parametrize(("pairs", "batch_tokens"), CASES)
+def test_every_pair_that_is_short_enough_comes_exactly_once_per_epoch(pairs: int, batch_tokens: int) -> None:
     source, target = _lengths(pairs)
-    plan = _plan(pairs, micro_batches=micro_batches)
+    plan = _plan(pairs, batch_tokens=batch_tokens)
     kept = np.flatnonzero(np.maximum(source, target) <= 100).tolist()
     for epoch in range(3):
         ids = [i for batch in _epoch(plan, epoch) for i in _ids(batch)]
@@ -55,19 +55,18 @@ def test_every_pair_that_is_short_enough_comes_exactly_once_per_epoch(pairs: int
     assert statistics.steps == plan.steps_per_epoch == len(_epoch(plan))
 
 
-@pytest.mark.parametrize(("pairs", "micro_batches"), CASES)
-def test_a_batch_has_the_rows_and_the_shape_of_a_bucket_and_its_pairs_fit(pairs: int, micro_batches: int) -> None:
+@pytest.mark.parametrize(("pairs", "batch_tokens"), CASES)
+def test_a_batch_has_the_rows_and_the_shape_of_a_bucket_and_its_pairs_fit(pairs: int, batch_tokens: int) -> None:
     source, target = _lengths(pairs)
-    plan = _plan(pairs, micro_batches=micro_batches)
+    plan = _plan(pairs, batch_tokens=batch_tokens)
     assert 1 <= len(plan.buckets) <= 16
+    kept = plan.statistics().pairs
     with_empty_rows = 0
     for batch in _epoch(plan):
         rows, slots = batch.rows.shape
         assert Bucket(batch.source_length, batch.target_length, rows) in plan.buckets
         assert slots == 1
-        assert rows % micro_batches == 0
-        # One row per micro-batch is the minimum.
-        assert rows * max(batch.source_length, batch.target_length) <= 2048 or rows == micro_batches
+        assert rows == min(rows_of(max(batch.source_length, batch.target_length), batch_tokens), kept)
         ids = _ids(batch)
         assert source[ids].max() <= batch.source_length
         assert target[ids].max() <= batch.target_length
@@ -76,10 +75,17 @@ def test_a_batch_has_the_rows_and_the_shape_of_a_bucket_and_its_pairs_fit(pairs:
     assert with_empty_rows <= 1
 
 
-def test_a_batch_of_long_pairs_has_one_row_per_micro_batch_though_that_is_more_than_batch_tokens() -> None:
-    lengths = np.full(12, 90, np.int32)
-    plan = BucketPlan(lengths, lengths, batch_tokens=100, micro_batches=4, max_length=90, seed=1)
-    assert plan.buckets == [Bucket(90, 90, 4)]
+def test_rows_fill_batch_tokens_and_many_of_them_are_a_multiple_of_8() -> None:
+    for batch_tokens in (1, 100, 2048, 25_000):
+        for length in range(1, 300):
+            rows, most = rows_of(length, batch_tokens), max(batch_tokens // length, 1)
+            assert rows == most if most < 64 else rows % 8 == 0 and most - 8 < rows <= most
+
+
+def test_a_batch_of_long_pairs_has_one_row_though_that_is_more_than_batch_tokens() -> None:
+    lengths = np.full(3, 90, np.int32)
+    plan = BucketPlan(lengths, lengths, batch_tokens=80, max_length=90, seed=1)
+    assert plan.buckets == [Bucket(90, 90, 1)]
     assert plan.steps_per_epoch == 3
 
 
@@ -121,18 +127,10 @@ def test_each_epoch_and_seed_shuffles_pairs_and_shapes() -> None:
     assert sum(a != b for a, b in itertools.pairwise(lengths)) > len(lengths) / 2
 
 
-def test_the_number_of_micro_batches_only_rounds_the_rows() -> None:
-    """K = 1 and K = 4 give the same plan if all numbers of rows are multiples of 4 anyway."""
-    lengths = np.full(64, 16, np.int32)
-    one, four = (BucketPlan(lengths, lengths, batch_tokens=256, micro_batches=k, max_length=16, seed=1) for k in (1, 4))
-    for step in range(1, 9):
-        np.testing.assert_array_equal(one.batch(step).rows, four.batch(step).rows)
-
-
 def test_max_length_leaves_out_pairs_with_either_side_longer() -> None:
     source = np.array([5, 11, 5, 10], np.int32)
     target = np.array([5, 5, 11, 10], np.int32)
-    plan = BucketPlan(source, target, batch_tokens=100, micro_batches=1, max_length=10, seed=1)
+    plan = BucketPlan(source, target, batch_tokens=100, max_length=10, seed=1)
     assert sorted(i for batch in _epoch(plan) for i in _ids(batch)) == [0, 3]
     assert plan.statistics().left_out == 2
 
@@ -140,12 +138,12 @@ def test_max_length_leaves_out_pairs_with_either_side_longer() -> None:
 def test_no_pair_short_enough_is_an_error() -> None:
     lengths = np.array([5, 6, 7], np.int32)
     with pytest.raises(DataError, match="None of the 3 training pairs has at most max_length=4 pieces on both sides"):
-        BucketPlan(lengths, lengths, batch_tokens=100, micro_batches=1, max_length=4, seed=1)
+        BucketPlan(lengths, lengths, batch_tokens=100, max_length=4, seed=1)
 
 
 def test_buckets_hold_all_pairs_each_in_the_smallest_that_fits() -> None:
     source, target = _lengths(2000, seed=3)
-    buckets = choose_buckets(source, target, batch_tokens=4096, micro_batches=2)
+    buckets = choose_buckets(source, target, batch_tokens=4096)
     sizes = [b.source_length + b.target_length for b in buckets]
     assert sizes == sorted(sizes)
     assert (buckets[-1].source_length, buckets[-1].target_length) == (source.max(), target.max())
@@ -171,7 +169,6 @@ def test_multi30k_wastes_little(shared_data: Callable[[str], Path], tmp_path: Pa
         split.source.lengths,
         split.target.lengths,
         batch_tokens=hparams.batch_tokens,
-        micro_batches=hparams.micro_batches,
         max_length=hparams.max_length,
         seed=hparams.seed,
     )

@@ -25,8 +25,8 @@ def _split(pairs: int) -> TokenSplit:
 @pytest.mark.parametrize(("pairs", "batch_tokens"), [(700, 512), (50, 4096), (5, 100)])
 def test_the_figures_are_those_of_the_assembled_batches(pairs: int, batch_tokens: int, packing: bool) -> None:
     split = _split(pairs)
-    plan = make_plan(split, batch_tokens=batch_tokens, micro_batches=2, max_length=40, packing=packing, seed=1)
-    batches = [assemble(split, plan.batch(step), 2, packing) for step in range(1, plan.steps_per_epoch + 1)]
+    plan = make_plan(split, batch_tokens=batch_tokens, max_length=40, packing=packing, seed=1)
+    batches = [assemble(split, plan.batch(step), packing) for step in range(1, plan.steps_per_epoch + 1)]
     said = plan.statistics()
     assert said.steps == len(batches)
     assert said.source_tokens == sum(np.count_nonzero(batch["source"]) for batch in batches)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.distributed.cluster import Cluster, read_cluster
-from t2t_lite.distributed.devices import Devices, choose_devices, make_strategy, micro_batches_per_device
+from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import UsageError
 
 TWO = {"worker": ["a:1", "b:22222"]}
@@ -110,26 +110,3 @@ def test_what_does_not_go_together(
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=message):
         make_strategy(devices)
-
-
-def test_turns() -> None:
-    assert [micro_batches_per_device(8, n) for n in (1, 2, 4, 8)] == [8, 4, 2, 1]
-    assert [micro_batches_per_device(4, n, fill=True) for n in (1, 3, 4, 5)] == [4, 2, 1, 1]
-    with pytest.raises(
-        UsageError, match=r"^3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, o"
-    ):
-        micro_batches_per_device(4, 3)
-    with pytest.raises(UsageError, match=r"Use --devices=1 or 2 or 4 in each of 2 workers, or --fill_micro_batches"):
-        micro_batches_per_device(8, 6, workers=2)
-    with pytest.raises(UsageError, match="No --devices divides it among 3 workers, or --fill_micro_batches"):
-        micro_batches_per_device(4, 3, workers=3)
-
-
-def test_the_devices_of_all_workers_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", _task(TWO)["TF_CONFIG"])
-    choose_devices(Devices(2), 4)
-    with pytest.raises(UsageError, match="^8 devices cannot share micro_batches=4"):
-        choose_devices(Devices(4), 4)
-    choose_devices(Devices(4, fill=True), 4)
-    with pytest.raises(UsageError, match="names a cluster"):
-        choose_devices(Devices(strategy="mirrored"), 4)

@@ -1,15 +1,16 @@
-"""How many devices train: as many as can share a recipe's micro-batches, unless a number is given."""
+"""How many devices train: all that are there, or any number that is given, and always to the same result."""
 
 import json
-import os
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
 from t2t_lite.distributed import devices as module
-from t2t_lite.distributed.devices import Devices, choose_devices, largest_divisor, make_strategy
+from t2t_lite.distributed.devices import Devices, check_devices, make_strategy, number_of_devices
 from t2t_lite.errors import UsageError
 from tests import commands
 from tests.faults.material import LARGE, SMALL, write_corpus
@@ -24,80 +25,62 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
 
 
-def test_the_largest_number_of_devices_that_divides_the_micro_batches() -> None:
-    assert [largest_divisor(8, n) for n in range(1, 10)] == [1, 2, 2, 4, 4, 4, 4, 8, 8]
-    assert [largest_divisor(1, n) for n in (1, 2, 8)] == [1, 1, 1]
-    assert [largest_divisor(6, n) for n in (2, 4, 5)] == [2, 3, 3]
-    assert [largest_divisor(8, n, workers=2) for n in (1, 3, 8)] == [1, 2, 4]
-    assert largest_divisor(8, 4, workers=3) == 0
-
-
 @pytest.mark.usefixtures("gpus")
 @pytest.mark.parametrize(
-    ("devices", "micro_batches", "number", "sentence"),
-    [
-        (Devices(), 6, 3, ""),
-        (Devices(), 2, 2, "Using 2 of 3 GPUs, as micro_batches=2 cannot be shared equally among 3. All are used with "
-         "--hparams=micro_batches=3 in a new run (its batches are cut finer)."),
-        (Devices(), 8, 2, "Using 2 of 3 GPUs, as micro_batches=8 cannot be shared equally among 3. All are used with "
-         "--fill_micro_batches, with some idle in the last turn, or --hparams=micro_batches=9 in a new run (its "
-         "batches are cut finer)."),
-        (Devices(), 1, 1, "Using 1 of 3 GPUs, as micro_batches=1 cannot be shared equally among 3. All are used with "
-         "--hparams=micro_batches=3 in a new run (its batches are cut finer)."),
-        (Devices(fill=True), 8, 3, ""),
-        (Devices(2), 8, 2, ""),
-        (Devices(strategy="one_device"), 8, 1, ""),
-    ],
-)  # fmt: skip
-def test_without_a_number_as_many_gpus_as_can_share(
-    devices: Devices, micro_batches: int, number: int, sentence: str
+    ("devices", "number"),
+    [(Devices(), 3), (Devices(2), 2), (Devices(1, "mirrored"), 1), (Devices(strategy="one_device"), 1)],
+)
+def test_all_gpus_train_unless_a_number_is_given(
+    devices: Devices, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen, unused = choose_devices(devices, micro_batches)
-    assert chosen == Devices(number, devices.strategy, devices.fill)
-    assert unused == sentence
+    check_devices(devices)
+    assert number_of_devices(devices) == number
+    monkeypatch.setenv("TF_CONFIG", CLUSTER)
+    assert number_of_devices(devices) == 2 * number
 
 
 @pytest.mark.usefixtures("gpus")
 @pytest.mark.parametrize(
     ("devices", "message"),
     [
-        (Devices(3), "^3 devices cannot share micro_batches=8 equally. Use --devices=1 or 2 or 4 or 8, or"),
         (Devices(4), "^--devices=4, but this machine has 3 GPUs.$"),
         (Devices(2, "one_device"), "^--strategy=one_device, but --devices=2"),
     ],
 )
-def test_a_number_that_cannot_be_is_an_error(devices: Devices, message: str) -> None:
+def test_devices_that_cannot_be_are_an_error(devices: Devices, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        choose_devices(devices, 8)
+        check_devices(devices)
 
 
-@pytest.mark.usefixtures("gpus")
-def test_workers_take_what_all_of_them_can_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", CLUSTER)
-    chosen, unused = choose_devices(Devices(), 8)
-    assert chosen.number == 2
-    assert unused.startswith("Using 2 of 3 GPUs in each worker, as micro_batches=8 cannot be shared equally among 6. ")
-    with pytest.raises(UsageError, match="^6 devices cannot share micro_batches=7 equally. No --devices divides it"):
-        choose_devices(Devices(), 7)
+def _train(module: str, run: Path, *flags: str) -> str:
+    done = commands.run(module, *flags, f"--output_dir={run}")
+    assert done.returncode == 0, done.stderr.decode("utf-8")
+    return done.stdout.decode("utf-8")
 
 
-def test_a_command_trains_on_as_many_devices_as_can_share(tmp_path: Path) -> None:
-    """Runs whole processes; logical CPUs stand in for three GPUs (tests/distributed/three_devices.py)."""
+def test_any_number_of_devices_trains_any_recipe_to_the_same_losses(tmp_path: Path) -> None:
+    """Runs whole processes, with logical CPUs as devices, which no number of rows of these batches has as a factor."""
     corpus = write_corpus(tmp_path / "corpus", LARGE[:300], SMALL[:4])
-    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,train_steps=1,beam_size=1,extra_length=2"
-    done = commands.run(
-        "tests.distributed.three_devices",
-        *corpus,
-        "--hparams_set=tiny",
-        f"--hparams={hparams},eval_lines=1,micro_batches=4",
-        f"--output_dir={tmp_path / 'run'}",
-    )
-    assert done.returncode == 0
-    assert commands.without_progress(done.stderr.decode("utf-8")).startswith("step 1 of 1: loss ")
-    out = done.stdout.decode("utf-8")
-    assert out.startswith("Using 2 of 3 CPUs, as micro_batches=4 cannot be shared equally among 3. ")
-    assert "\nstep 1: dev loss " in out
-    assert out.endswith("\n2 logical CPUs\n")
+    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,train_steps=3,log_every=1,beam_size=1"
+    flags = [*corpus, "--hparams_set=tiny", f"--hparams={hparams},dropout=0.3,eval_lines=1,extra_length=2"]
+    found = {}
+    for number, more in ((1, []), (2, []), (3, None), (5, ["--accumulate=2"])):
+        run = tmp_path / f"run{number}"
+        if more is None:  # by default all devices that are there
+            out = _train("tests.distributed.three_devices", run, *flags)
+            assert out.endswith("\n3 logical CPUs\n")
+        else:
+            out = _train("t2t_lite.bin.trainer", run, *flags, f"--devices={number}", *more)
+        shares = f"{number} shares of " if number > 1 else ""
+        parts = "2 parts (--accumulate=2)" if more else "one part (--accumulate=1)"
+        assert re.search(rf"^devices:  .*; float32; a batch is {shares}{re.escape(parts)}$", out, re.MULTILINE)
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").split("\n")[:-1]]
+        found[number] = [line["loss"] for line in lines if "loss" in line]
+        computed = json.loads((run / "run.json").read_text("utf-8"))["starts"][-1]["computed"]
+        assert (computed["devices"], computed["accumulate"]) == (number, 2 if more else 1)
+    assert len(found[1]) == 3
+    for losses in found.values():
+        np.testing.assert_allclose(losses, found[1], rtol=1e-5)
 
 
 def test_where_tensorflow_has_begun_cpus_stay_as_they_are_and_gpus_are_used_as_they_are(
@@ -117,11 +100,3 @@ def test_where_tensorflow_has_begun_cpus_stay_as_they_are_and_gpus_are_used_as_t
         tf.config.experimental.set_memory_growth(gpu, True)
     (device,) = make_strategy(Devices(1)).extended.worker_devices
     assert device.endswith("GPU:0")
-
-
-def test_workers_that_cannot_share_are_stopped_before_the_data_are_prepared(tmp_path: Path) -> None:
-    flags = ["--problem=toy_ende", "--hparams=micro_batches=7", f"--output_dir={tmp_path / 'run'}"]
-    done = commands.run("t2t_lite.bin.trainer", *flags, env={**os.environ, "TF_CONFIG": CLUSTER})
-    assert done.returncode == 2
-    assert done.stderr.startswith(b"error: 2 devices cannot share micro_batches=7 equally. No --devices divides it")
-    assert not (tmp_path / "run").exists()

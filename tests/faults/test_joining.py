@@ -29,12 +29,12 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("data")
     corpus = write_corpus(folder / "corpus", SMALL, SMALL[:10])
     assert datagen.main([*corpus, f"--data_dir={folder}", "--num_workers=1"]) == 0
-    return [*corpus, "--hparams_set=tiny", "--hparams=micro_batches=2", f"--data_dir={folder}"]
+    return [*corpus, "--hparams_set=tiny", f"--data_dir={folder}"]
 
 
 def test_workers_end_when_one_does_not_come(flags: list[str], tmp_path: Path) -> None:
     addresses = free_addresses(3)
-    job = Job(tmp_path / "run", 2, *flags, "--join_timeout=10", "--fill_micro_batches", addresses=addresses)
+    job = Job(tmp_path / "run", 2, *flags, "--join_timeout=10", addresses=addresses)
     assert job.end(120) == [1, 1], job.errors()
     for errors in job.errors():
         assert f"Waiting for worker 2 at {addresses[2]}, which may still be preparing data; giving up in " in errors
@@ -47,7 +47,7 @@ def test_workers_end_when_one_does_not_come(flags: list[str], tmp_path: Path) ->
 
 
 def test_signals_are_heeded_while_a_worker_waits(flags: list[str], tmp_path: Path) -> None:
-    job = Job(tmp_path / "run", 2, *flags, "--fill_micro_batches", missing=1)
+    job = Job(tmp_path / "run", 2, *flags, missing=1)
     job.say("Waiting for worker 2 at ")
     job.signal(1, signal.SIGINT)
     job.signal(0, signal.SIGTERM)

@@ -17,7 +17,7 @@ from tests.faults.workers import Job, metrics
 STEPS = 60
 # Dropout is on; an evaluation, which only the chief makes, is due where the second job stops.
 HPARAMS = (
-    "num_layers=1,d_model=32,d_ff=32,num_heads=2,dropout=0.1,batch_tokens=2048,micro_batches=4,log_every=1,eval_every=30,"
+    "num_layers=1,d_model=32,d_ff=32,num_heads=2,dropout=0.1,batch_tokens=2048,log_every=1,eval_every=30,"
     f"eval_lines=4,train_steps={STEPS},save_every=10,average_checkpoints=1,beam_size=1,extra_length=2"
 )
 

@@ -5,13 +5,12 @@
 
 Every command is that commit's own; it runs in today's environment (TensorFlow 2.21, Keras 3.15). The script writes
 `runs.tar.xz` (a corpus, and for each recipe a run and its export) and `expected.json` (what the same commit decodes,
-scores and exports, and the losses of the next updates).
+scores and exports).
 """
 
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-STEPS, NEXT_STEPS = 300, 5  # updates of a run, and further updates when it is continued
+STEPS = 300  # updates of a run
 # Common to both recipes: some 5,000 parameters, dropout, two checkpoints to average.
 COMMON = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.05,label_smoothing=0.05,batch_tokens=512,max_length=16,"
@@ -42,7 +41,6 @@ found = signature(inputs=tf.constant(json.load(sys.stdin)))
 print(json.dumps({"outputs": [[text.decode() for text in row] for row in found["outputs"].numpy().tolist()],
                   "scores": found["scores"].numpy().tolist()}))
 """
-FIELDS = ("step", "loss", "grad_norm", "target_tokens", "dev_loss", "dev_bleu")
 
 Run = Callable[..., str]
 
@@ -94,9 +92,6 @@ def _make(run: Run, root: Path, name: str) -> dict[str, Any]:
     decoded = run("-m", f"{command}decoder", "--json", f"--output_dir={folder}", "--nbest=2", input=sources)
     evaluation = ("-m", f"{command}eval", f"--output_dir={folder}", "--split=dev", "--json")
     evaluated = {kind: json.loads(run(*evaluation, f"--checkpoint={kind}")) for kind in ("averaged", "newest")}
-    later = Path(shutil.copytree(folder, root.parent / f"{name}_later"))
-    run("-m", f"{command}trainer", f"--output_dir={later}", f"--train_steps={STEPS + NEXT_STEPS}")
-    rows = [json.loads(line) for line in _read_lines(later / "metrics.jsonl")]
     return {
         "decoded": [json.loads(line) for line in decoded.removesuffix("\n").split("\n")],
         "exported": json.loads(run("-c", SCORES, export / "1", input=json.dumps(sources.splitlines()))),
@@ -104,16 +99,11 @@ def _make(run: Run, root: Path, name: str) -> dict[str, Any]:
             kind: {"loss": found["loss"], "scores": [[score["name"], score["value"]] for score in found["scores"]]}
             for kind, found in evaluated.items()
         },
-        "next": [{key: row[key] for key in FIELDS if key in row} for row in rows if row["step"] > STEPS],
     }
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def _read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -16,7 +16,6 @@ BASE = (65_073_152, 63_045_632)
 # Name: (at V = 40,960, at V = 37,000, published millions or None).
 COUNTS: dict[str, tuple[int, int, int | None]] = {
     "base": (*BASE, 65),
-    "base_single_gpu": (*BASE, None),
     "base_h1": (*BASE, None),  # row (A): d_k shrinks as h grows
     "base_h4": (*BASE, None),
     "base_h16": (*BASE, None),
@@ -36,7 +35,6 @@ COUNTS: dict[str, tuple[int, int, int | None]] = {
     "base_ls2": (*BASE, None),
     "base_learned_pos": (66_121_728, 64_094_208, None),  # two tables of 1,024 positions
     "big": (218_226_688, 214_171_648, 213),
-    "big_single_gpu": (218_226_688, 214_171_648, None),
     "big_enfr": (218_226_688, 214_171_648, None),
     "t2t_base": (65_075_712, 63_048_192, None),  # pre-norm: two more normalisations, at the ends; also a vector
     "t2t_big": (218_231_808, 214_176_768, None),

@@ -8,7 +8,6 @@ BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3, "train_st
 AVERAGED = {"keep_checkpoints": 20, "average_checkpoints": 20}  # of big, in section 6.1
 ROWS: dict[str, dict[str, object]] = {  # what a row changes in base; numbers of parameters: test_parameters.py
     "base": {},
-    "base_single_gpu": {"micro_batches": 2},
     "base_h1": {"num_heads": 1},
     "base_h4": {"num_heads": 4},
     "base_h16": {"num_heads": 16},
@@ -28,7 +27,6 @@ ROWS: dict[str, dict[str, object]] = {  # what a row changes in base; numbers of
     "base_ls2": {"label_smoothing": 0.2},
     "base_learned_pos": {"positions": "learned"},
     "big": BIG | AVERAGED,
-    "big_single_gpu": BIG | AVERAGED | {"micro_batches": 4},
     "big_enfr": {k: v for k, v in BIG.items() if k != "dropout"} | AVERAGED,  # P_drop 0.1 (section 6.1), as base's
 }
 

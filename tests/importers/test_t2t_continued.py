@@ -68,7 +68,7 @@ class Continued:
             self.model,
             optimizer,
             make_strategy(Devices(1)),
-            micro_batches=1,
+            accumulate=1,
             label_smoothing=smoothing,
             label_smoothing_over=values["label_smoothing_over"],
             clip_norm=values["clip_norm"],
@@ -82,7 +82,7 @@ class Continued:
         found = []
         for number in range(UPDATES):
             step = STEP + number + 1
-            batch = {side: self.golden[side][number][None] for side in ("source", "target")}
+            batch = {side: self.golden[side][number] for side in ("source", "target")}
             self.update(batch, step, rate(step))
             outcome = self.update.outcome()
             assert outcome.applied

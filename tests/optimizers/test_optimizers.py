@@ -147,13 +147,13 @@ def test_apply_if_makes_the_same_update_with_xla_or_none_at_all(name: str) -> No
 def test_with_xla_a_models_updates_are_those_without(make_model: Callable[..., Any]) -> None:
     """Checks Adafactor, whose update is more than a rule for each number; test_xla.py checks Adam."""
     random = np.random.default_rng(3)
-    batch = {side: random.integers(3, 50, (2, 3, 7), dtype=np.int32) for side in ("source", "target")}
+    batch = {side: random.integers(3, 50, (6, 7), dtype=np.int32) for side in ("source", "target")}
     found = []
     for jit in (False, True):
         model = make_model()
         optimizer = _make("adafactor", [w.value for w in model.trainable_weights])
         options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": jit}
-        step = TrainStep(model, optimizer, make_strategy(Devices(1)), micro_batches=2, **options)
+        step = TrainStep(model, optimizer, make_strategy(Devices(1)), accumulate=2, **options)
         losses = []
         for number in range(1, 6):
             step(batch, number, 0.01)

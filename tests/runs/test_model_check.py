@@ -110,9 +110,13 @@ def _late(self: Any, batch: Any, seed: Any = None) -> Any:
     return _Sound.hidden(self, batch) + self.late
 
 
-def _with_sums(sums: Any) -> Any:
-    """A `hidden_and_sums` that returns `sums`."""
-    return lambda self, batch, seed=None: (_Sound.hidden(self, batch), sums)
+def _with_sums(sums: Any, groups: int = 2, **members: Any) -> dict[str, Any]:
+    """Members of a model whose `hidden_and_sums` returns `sums`."""
+    return {
+        "hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch), sums),
+        "balance_groups": groups,
+        **members,
+    }
 
 
 def _with_noise(self: Any, batch: Any, seed: Any = None) -> Any:
@@ -184,13 +188,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"start": _begun_by_known_rows},
         "It is traced with unknown sizes, as in training",
     ),
-    "a seed as an array": (
-        {"hidden": lambda self, batch, seed=None: _Sound.hidden(self, batch) * (1 if seed is None else seed[0])},
-        "A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout.",
-    ),
     "a seed for TensorFlow": (
         {"hidden_and_sums": _with_noise},
-        "A seed may be no array: give it on to fold_in, Dropout or random_integers of t2t_lite.layers.dropout.",
+        "A seed is int32 [3]: pass it to fold_in, Dropout or random_bits of t2t_lite.layers.dropout, to nothing else.",
     ),
     "running statistics": (_with(lambda: keras.layers.BatchNormalization(name="norm")), f"{CHANGES}norm"),
     "a seed of its own": (_with(lambda: keras.layers.Dropout(0.5, name="drop")), f"{CHANGES}drop"),
@@ -249,30 +249,44 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         "hidden_and_sums' hidden is float32 [2, 7, 3], not [2, 7, 4], which is [B, T, D], D as in output's table "
         f"{TRIED}.",
     ),
-    "sums in a list": (
-        {"hidden_and_sums": _with_sums([1.0])},
-        "hidden_and_sums' sums are a list, not a float32 array.",
-    ),
+    "sums in a list": (_with_sums([1.0]), "hidden_and_sums' sums are a list, not a float32 array."),
     "whole sums": (
-        {"hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch), ops.sum(batch["target"]))},
-        "hidden_and_sums' sums are int32 [], not a float32 array.",
+        {
+            "hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch), ops.sum(batch["target"], 1)),
+            "balance_groups": 1,
+        },
+        "hidden_and_sums' sums are int32 [2], not a float32 array.",
     ),
+    "sums of the whole batch": (
+        _with_sums(ops.zeros(3)),
+        f"hidden_and_sums' sums is float32 [3], not [2], which is sentences on the first axis {TRIED}.",
+    ),
+    "sums of no groups": (
+        _with_sums(ops.zeros((2, 3)), groups=0),
+        "hidden_and_sums' sums are float32 [2, 3], and balance_groups is 0.",
+    ),
+    "groups without sums": (_with_sums(None), "hidden_and_sums' sums are a NoneType, and balance_groups is 2."),
+    "groups alone": ({"balance_groups": 2}, "hidden_and_sums' sums are a NoneType, and balance_groups is 2."),
     "hidden_and_sums raises": ({"hidden_and_sums": _raises}, "hidden_and_sums raised KeyError: 'units' ({file}, line "),
     "sums without a loss": (
-        {"hidden_and_sums": _with_sums(ops.zeros(3))},
+        _with_sums(ops.zeros((2, 3))),
         "further_loss raised NotImplementedError: Mine has sums, and so needs a further_loss. (",
     ),
     "a loss that raises": (
-        {"hidden_and_sums": _with_sums(ops.zeros(3)), "further_loss": _raises},
+        _with_sums(ops.zeros((2, 3)), further_loss=_raises),
         "further_loss raised KeyError: 'units' ({file}, line ",
     ),
     "a loss for each sum": (
-        {"hidden_and_sums": _with_sums(ops.zeros(3)), "further_loss": lambda self, sums: 2 * sums},
-        "further_loss returned float32 [3], not a float32 scalar.",
+        _with_sums(ops.zeros((2, 3)), further_loss=lambda self, sums: 2 * sums),
+        "further_loss returned float32 [2, 3], not float32 [G].",
+    ),
+    "a loss of the whole batch": (
+        _with_sums(ops.zeros((2, 3)), further_loss=lambda self, sums: ops.sum(sums)),
+        "further_loss returned float32 [], not float32 [G].",
     ),
     "a loss that is no array": (
-        {"hidden_and_sums": _with_sums(ops.zeros(3)), "further_loss": lambda self, sums: 0.5},
-        "further_loss returned a float, not a float32 scalar.",
+        _with_sums(ops.zeros((2, 3)), further_loss=lambda self, sums: 0.5),
+        "further_loss returned a float, not float32 [G].",
     ),
     "maps of other kinds": (
         {"attention_kinds": ("memory",)},
@@ -301,8 +315,9 @@ def test_a_sound_model_passes_and_is_returned() -> None:
     assert type(_make({})).__name__ == "Mine"
 
 
-def test_a_run_opens_although_its_model_takes_the_seed_for_an_array() -> None:
-    taking = type("Mine", (_Sound,), {**FAULTS["a seed as an array"][0], "__module__": __name__})
+@pytest.mark.parametrize("fault", ["a seed for TensorFlow", "sums of the whole batch"])
+def test_a_run_opens_although_its_model_could_not_be_trained(fault: str) -> None:
+    taking = type("Mine", (_Sound,), {**FAULTS[fault][0], "__module__": __name__})
     assert isinstance(make_checked("mine", taking, None, (V, V), True, training=False), taking)
 
 
@@ -347,8 +362,8 @@ def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
 
 
 def test_a_further_loss_and_none_pass() -> None:
-    _make({"hidden_and_sums": _with_sums(None)})
-    _make({"hidden_and_sums": _with_sums(ops.ones(3)), "further_loss": lambda self, sums: ops.sum(sums)})
+    _make(_with_sums(None, groups=0))
+    _make(_with_sums(ops.ones((2, 3)), further_loss=lambda self, sums: ops.sum(sums, 1)))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -36,15 +36,15 @@ def _report(folder: Path, first_step: int = 1, flops: int = 0, speed: float = 1e
     return Report(folder, first_step, 30, cost=COST, flops=flops, device_flops_per_second=speed)
 
 
-BATCH = {"source": np.ones((1, 2, 3), np.int32), "target": np.array([[[4, 1, 0, 0], [1, 0, 0, 0]]], np.int32)}
+BATCH = {"source": np.ones((2, 3), np.int32), "target": np.array([[4, 1, 0, 0], [1, 0, 0, 0]], np.int32)}
 
 
 def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_path: Path) -> None:
     split = toy_store.split("train")
-    plan = make_plan(split, batch_tokens=256, micro_batches=4, max_length=64, packing=False, seed=1)
+    plan = make_plan(split, batch_tokens=256, max_length=64, packing=False, seed=1)
     report = _report(tmp_path)
     for step in range(1, plan.steps_per_epoch + 1):
-        batch = assemble(split, plan.batch(step), 4, packing=False)
+        batch = assemble(split, plan.batch(step), packing=False)
         report.add(step, batch, float(step), step / 10, step / 1000)
         if step % 4 == 0 or step == plan.steps_per_epoch:
             report.write()

@@ -78,7 +78,7 @@ def _as_earlier(folder: Path, hparams: config.HParams, **names: str) -> dict[str
     """Writes a run as earlier versions did, which gave all models the Transformer's settings; returns the settings."""
     write_run(folder, _spec(hparams, **names))
     values = json.loads((folder / "hparams.json").read_text("utf-8"))
-    values["hparams"] = config.to_dict(TransformerHParams()) | values["hparams"]
+    values["hparams"] = config.to_dict(TransformerHParams()) | values["hparams"] | {"micro_batches": 8}
     values.pop("sha256")
     (folder / "hparams.json").write_text(json.dumps(sealed(values)), "utf-8")
     found: dict[str, Any] = values["hparams"]
@@ -97,8 +97,16 @@ def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
         check_record(record | {"hparams": values | {"dropout": 0.5}}, spec, "checkpoint", training=True)
 
     base = registry.hparams("base")
-    assert _as_earlier(tmp_path / "base", base).keys() == config.fields(type(base)).keys()
+    assert _as_earlier(tmp_path / "base", base).keys() == {"micro_batches", *config.fields(type(base))}
     assert read_run(tmp_path / "base").hparams == base
+
+
+@pytest.mark.parametrize(("gone", "name"), [("base_single_gpu", "base"), ("big_single_gpu", "big")])
+def test_a_run_of_a_set_that_only_cut_batches_otherwise_opens(tmp_path: Path, gone: str, name: str) -> None:
+    hparams = registry.hparams(name)
+    _as_earlier(tmp_path, hparams, hparams_set=gone)
+    spec = read_run(tmp_path)
+    assert (spec.hparams_set, spec.hparams) == (name, hparams)
 
 
 @pytest.mark.parametrize("suffix", sorted(vocabulary_files.KINDS))

@@ -24,7 +24,7 @@ from t2t_lite.runs.utilisation import device_flops_per_second, pair_lengths, pla
 from t2t_lite.training.describe import describe
 
 COST = TransformerCost(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
-RECIPE: dict[str, Any] = {"batch_tokens": 256, "micro_batches": 4, "max_length": 64, "seed": 1}
+RECIPE: dict[str, Any] = {"batch_tokens": 256, "max_length": 64, "seed": 1}
 
 
 @pytest.mark.parametrize("packing", [False, True])
@@ -33,14 +33,14 @@ def test_the_batches_of_an_epoch_hold_all_pairs_with_their_lengths(toy_store: St
     plan = make_plan(split, packing=packing, **RECIPE)
     found = []
     for step in range(1, plan.steps_per_epoch + 1):
-        batch = assemble(split, plan.batch(step), 4, packing=packing)
+        batch = assemble(split, plan.batch(step), packing=packing)
         found += [pair for pair in zip(*pair_lengths(batch), strict=True) if pair != (0, 0)]
     assert sorted(found) == sorted(zip(split.source.lengths, split.target.lengths, strict=True))
     assert len(found) == 240
 
 
 def test_lengths_of_a_batch_of_nothing_are_zero() -> None:
-    source, target = pair_lengths({"source": np.zeros((2, 3, 4), np.int32), "target": np.zeros((2, 3, 5), np.int32)})
+    source, target = pair_lengths({"source": np.zeros((3, 4), np.int32), "target": np.zeros((3, 5), np.int32)})
     assert not source.any()
     assert not target.any()
     assert len(source) == len(target)
@@ -53,7 +53,7 @@ def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bo
     plan = make_plan(split, packing=packing, **RECIPE)
     total = 0
     for step in range(1, 5 * plan.steps_per_epoch // 2):
-        total += COST.training_flops(*pair_lengths(assemble(split, plan.batch(step), 4, packing=packing)))
+        total += COST.training_flops(*pair_lengths(assemble(split, plan.batch(step), packing=packing)))
         if step % 7 == 0 or step % plan.steps_per_epoch < 2:
             assert planned_flops(COST, split, plan, step) == total
     assert planned_flops(COST, split, plan, 0) == 0
@@ -123,4 +123,4 @@ def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_
     vocab_size = toy_store.target_vocabulary.size
     cost = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=vocab_size)
     flops = 3 * cost.training_flops(split.source.lengths, split.target.lengths)
-    assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused")
+    assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused", Devices())

@@ -170,15 +170,6 @@ def test_a_corpus_without_dev(run: Run, corpus: Path, tmp_path: Path) -> None:
     assert "found test.de, test.en, train.de.gz, train.en." in done.stderr
 
 
-def test_devices_that_cannot_share_the_batch(run: Run, tmp_path: Path) -> None:
-    flags = ["--problem=toy_ende", "--hparams=micro_batches=4", "--devices=3", f"--output_dir={tmp_path / 'run'}"]
-    done = run("trainer", *flags, status=2)
-    assert done.stderr.startswith(
-        "error: 3 devices cannot share micro_batches=4 equally. Use --devices=1 or 2 or 4, or"
-    )
-    assert not (tmp_path / "run").exists()  # the error comes before the data is prepared
-
-
 def test_a_start_that_came_to_nothing_may_be_repeated_with_other_settings(
     run: Run, corpus: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -22,9 +22,7 @@ from tests.checkpoints import default_weights
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-SMALL = (
-    "num_layers=1,d_model=16,d_ff=16,num_heads=2,micro_batches=1,beam_size=1,extra_length=2,eval_every=1000,log_every=1"
-)
+SMALL = "num_layers=1,d_model=16,d_ff=16,num_heads=2,beam_size=1,extra_length=2,eval_every=1000,log_every=1"
 
 
 @pytest.fixture
