@@ -19,7 +19,7 @@ from t2t_lite.training.split import Split
 
 _SHARE = 0.8  # of a GPU's memory; the estimate is rough, and TensorFlow's allocator leaves gaps
 _COPIES = 5  # of the weights: themselves, gradients, their sum, Adam's two moments
-_ON_CPU = 2 * 2**30  # bytes; larger parts are no faster (benchmarks/notebook.md)
+_ON_CPU = 5 * 2**30  # bytes, or half of what there is if that is less; larger parts are no faster there
 
 Shape = tuple[int, int, int]  # rows of a batch, source length, target length
 
@@ -33,7 +33,8 @@ def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
         devices: of all workers together.
     """
     weights = sum(math.prod(weight.shape) for weight in model.weights) * 4
-    room = _SHARE * memory_there()[0] - _COPIES * weights if on_gpus() else _ON_CPU
+    there, _ = memory_there()
+    room = _SHARE * there - _COPIES * weights if on_gpus() else min(_ON_CPU, there / 2 / devices)
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
     return max(
         -(-_fewest_parts(rows, int(room // model.cost.activation_bytes(1, *lengths, value_bytes)), model) // devices)

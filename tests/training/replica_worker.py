@@ -34,7 +34,7 @@ from t2t_lite.runs.run_dir import make_model
 from t2t_lite.training.step import TrainStep
 
 GRU = Path(__file__).resolve().parents[2] / "examples" / "my_model" / "gru"
-STEPS, STEPS_OF_OTHERS = 20, 8  # of the Transformer, and of other models
+STEPS = 20
 RATES = {"adam": 1e-3, "adafactor": 0.02}
 RNNS: dict[str, dict[str, Any]] = {
     "rnn": {"num_layers": 1},
@@ -130,7 +130,7 @@ def train(
     losses, norms, tokens, shapes, empty_rows = [], [], [], [], []
     bits: dict[Row, int] = {}
     with recorded_bits() as drawn:
-        for number in range(1, (STEPS if hparams.model == "transformer" else STEPS_OF_OTHERS) + 1):
+        for number in range(1, STEPS + 1):
             planned = plan.batch(number)
             batch = assemble(split, planned, packing)
             step(batch, number, RATES[hparams.optimizer])
