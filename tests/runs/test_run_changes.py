@@ -13,9 +13,11 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Field
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.run_changes import check_record, check_same, make_record
 from t2t_lite.runs.run_checksums import sealed
 from t2t_lite.runs.run_dir import RunSpec, make_model, read_run, write_run
+from t2t_lite.runs.verify import verify_opened, verify_resumed
 from t2t_lite.text import vocabulary_files
 
 ALWAYS = {
@@ -107,6 +109,22 @@ def test_a_run_of_a_set_that_only_cut_batches_otherwise_opens(tmp_path: Path, go
     _as_earlier(tmp_path, hparams, hparams_set=gone)
     spec = read_run(tmp_path)
     assert (spec.hparams_set, spec.hparams) == (name, hparams)
+
+
+def test_a_checkpoint_of_an_earlier_version_opens_but_is_not_resumed(tmp_path: Path) -> None:
+    spec = _spec(registry.hparams("rnn_tiny"), hparams_set="rnn_tiny")
+    model, record = spec.make_model(9, 9, True), make_record(spec)
+    earlier = record | {"hparams": record["hparams"] | {"micro_batches": 1}}
+    now, before, oldest = (
+        Checkpoints(tmp_path / str(i), model, record=each).save_weights("averaged", 3)
+        for i, each in enumerate((record, earlier, None))
+    )
+    verify_resumed(spec, now, reset_optimizer=False)
+    for path in (before, oldest):
+        verify_opened(tmp_path, spec, path)
+        for reset in (False, True):
+            with pytest.raises(DataError, match="belonged to micro_batches instead of rows, so that its run cannot be"):
+                verify_resumed(spec, path, reset_optimizer=reset)
 
 
 @pytest.mark.parametrize("suffix", sorted(vocabulary_files.KINDS))
