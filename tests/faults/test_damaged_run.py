@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.runs.checkpoint import list_checkpoints
 from tests.faults.conftest import RECIPE
 from tests.faults.material import contents
 
@@ -113,40 +112,6 @@ def test_without_hparams_json_a_run_goes_on_only_with_the_settings_of_its_checkp
     assert contents(copy) == before
     assert run("trainer", f"--output_dir={copy}", *_flags(trained))[0] == 0
     assert _decode(run, copy)[0] == 0
-
-
-def _make_old(folder: Path) -> None:
-    """Removes from a run what versions before checksums did not write."""
-    import tensorflow as tf
-
-    for name in ("hparams.json", "problem.json"):
-        values = json.loads((folder / name).read_text())
-        del values["sha256"]
-        values.pop("files", None)
-        (folder / name).write_text(json.dumps(values))
-    for kind in ("checkpoints", "best"):
-        for path in list_checkpoints(folder, kind):
-            reader = tf.train.load_checkpoint(path)
-            parts: dict[str, dict[str, tf.Variable]] = {}
-            for key in reader.get_variable_to_shape_map():
-                group, _, name = key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE").partition("/")
-                if name:
-                    parts.setdefault(group, {})[name.replace(".S", "/").replace("..", ".")] = tf.Variable(
-                        reader.get_tensor(key)
-                    )
-            step = tf.Variable(reader.get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE"))
-            parts.pop("_CHECKPOINTABLE_OBJECT_GRAPH", None)
-            tf.train.Checkpoint(step=step, **parts).write(path)
-
-
-def test_an_earlier_run_without_hparams_json_is_not_guessed_at(run: Run, copy: Path, trained: Path) -> None:
-    _make_old(copy)
-    (copy / "hparams.json").unlink()
-    before = contents(copy)
-    status, said = run("trainer", f"--output_dir={copy}", *_flags(trained))
-    assert status == 1
-    assert f"{copy} holds checkpoints, but no hparams.json, which says how they were trained; and " in said
-    assert contents(copy) == before
 
 
 def test_weights_of_a_run_whose_vocabulary_is_damaged_start_no_other(run: Run, copy: Path, trained: Path) -> None:

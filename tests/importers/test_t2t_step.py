@@ -59,7 +59,7 @@ def _gradients(case: Case) -> tuple[Any, float, list[Any]]:
     batch = {side: tf.constant(case.golden[side]) for side in ("source", "target")}
     tokens = tf.cast(tf.math.count_nonzero(batch["target"]), tf.float32)
     smoothing = (hparams.label_smoothing, hparams.label_smoothing_over)
-    loss, gradients = loss_and_gradients(model, batch, None, tokens, smoothing, blocks=1, jit=False)
+    loss, gradients = loss_and_gradients(model, batch, None, tokens, smoothing, groups=0, shards=1, jit=False)
     return model, float(loss), gradients
 
 
