@@ -40,9 +40,10 @@ def test_the_trainer_begins_with_five_lines_and_measures_the_time(trained: tuple
     folder, out = trained
     lines = out.split("\n")
     assert re.fullmatch(r"model:    transformer, hparams set tiny: [\d,]+ parameters", lines[0])
-    assert re.fullmatch(
-        r"devices:  (CPU, \d+ processors|\d+ x .+); float32; a batch is one part \(--accumulate=1\)", lines[1]
+    pattern = (
+        r"devices:  (CPU, \d+ processors|\d+ x .+); float32; a batch is (\d+ shares of )?one part \(--accumulate=1\)"
     )
+    assert re.fullmatch(pattern, lines[1])
     pattern = (
         r"data:     text2text: 1,000 pairs, vocabulary of 400 pieces; (\d+) steps per epoch, "
         r"120 steps are ([\d.]+) epochs"
