@@ -252,11 +252,11 @@ class Trainer:
                 with compilations.watch(*largest):
                     step.warm_up(*largest)
                 return step
-            except OutOfMemoryError as error:
+            except OutOfMemoryError:
                 if self._devices.accumulate or self.workers.count > 1 or step.split.is_finest(largest[0]):
                     raise
+                report.say(f"memory:   too little with --accumulate={accumulate}; trying {2 * accumulate}")
                 accumulate *= 2
-                report.say(f"memory:   {str(error).partition(':')[0]}. Trying accumulate={accumulate}")
 
     def _largest(self) -> tuple[int, int, int]:
         """Returns the shape of the batch that takes the most memory."""

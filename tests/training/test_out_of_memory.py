@@ -17,8 +17,10 @@ from t2t_lite.bin import cli, trainer
 cli.load_tensorflow()
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + 8 * 2**30,) * 2)
-sys.exit(trainer.main(sys.argv[1:]))
 """
+RUN = "sys.exit(trainer.main(sys.argv[1:]))"
+# Otherwise the estimate would not let it come to that.
+TOO_LOW = "from t2t_lite.training import trainer as training; training.choose_accumulate = lambda *given: 1"
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the size of a process as Linux shows it")
@@ -31,7 +33,7 @@ def test_the_largest_batch_is_tried_before_the_first_step(tmp_path: Path) -> Non
     command = [
         sys.executable,
         "-c",
-        LIMITED,
+        f"{LIMITED}\n{RUN}",
         *flags,
         "--accumulate=1",
         "--num_workers=1",
@@ -50,3 +52,16 @@ def test_the_largest_batch_is_tried_before_the_first_step(tmp_path: Path) -> Non
     )
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the size of a process as Linux shows it")
+def test_more_parts_are_tried_until_the_memory_is_enough(tmp_path: Path) -> None:
+    sizes = "num_layers=1,d_model=8,num_heads=1,d_ff=300000,batch_tokens=8192"
+    run = "train_steps=1,log_every=1,eval_lines=1,beam_size=1,extra_length=1"
+    flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={sizes},{run}", "--num_workers=1"]
+    command = [sys.executable, "-c", f"{LIMITED}\n{TOO_LOW}\n{RUN}", *flags, f"--output_dir={tmp_path / 'run'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
+    tried = re.findall(r"^memory:   too little with --accumulate=(\d+); trying (\d+)$", done.stdout, re.MULTILINE)
+    assert tried[0] == ("1", "2")
+    assert all(int(more) == 2 * int(less) for less, more in tried)
+    assert re.search(r"^step 1 of 1: loss ", done.stdout, re.MULTILINE), done.stderr
