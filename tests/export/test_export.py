@@ -6,8 +6,10 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -303,6 +305,7 @@ def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path
 
 WRITES = """
 import sys
+import tempfile
 from pathlib import Path
 from t2t_lite.files import temporary_folder
 with temporary_folder(Path(sys.argv[1])) as folder:
@@ -355,3 +358,40 @@ def test_what_an_earlier_export_left_without_a_lock_stands_in_no_way_and_stays(t
     assert sorted(path.name for path in tmp_path.iterdir()) == [left.name, "1"]
     assert (left / "saved_model.pb").read_text() == "half"
     assert [path.name for path in version.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("call", ["rmtree", "rmdir", "unlink"])
+def test_what_could_not_be_removed_goes_with_the_next_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        if call != "rmtree":  # which is told to ignore errors
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def fail(folder: Path) -> None:
+        (folder / "file").touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shutil if call == "rmtree" else Path, call, refuse)
+        with pytest.raises(DataError, match="could not be written"):
+            new_version(tmp_path, fail)
+    assert len(list(tmp_path.glob(".partial.*"))) == 1
+    new_version(tmp_path, lambda folder: (folder / "file").touch())
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_a_new_folder_that_another_process_takes_for_a_left_one_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, made = tempfile.mkdtemp, []
+
+    def make_and_lose(**options: Any) -> str:
+        made.append(real(**options))
+        if len(made) == 1:
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "1"
+    assert (len(made), [path.name for path in tmp_path.iterdir()]) == (2, ["1"])

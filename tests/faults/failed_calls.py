@@ -168,11 +168,11 @@ def _prepare_run(folder: Path) -> None:
 
 
 def _prepare_import(folder: Path) -> None:
-    from tests.importers.made_up import V, save, variables
+    from tests.importers.made_up import save, variables
+    from tests.subword_files import PIECES, file_of
 
-    save(folder / "there" / "model.ckpt-100", variables())
-    pieces = ["<pad>", "<EOS>", *(chr(ord("a") + i) + "_" for i in range(V - 2))]
-    (folder / "vocabulary").write_text("".join(f"'{piece}'\n" for piece in pieces))
+    save(folder / "there" / "model.ckpt-100", variables(rows=len(PIECES)))
+    (folder / "vocabulary").write_bytes(file_of(PIECES))
 
 
 def _comparison(folder: Path) -> list[str]:
