@@ -49,16 +49,16 @@ class Scenario(NamedTuple):
     Attributes:
         prepare: makes what the command starts from in a folder; it is copied for each case.
         command: returns the command and its flags for that folder; "saves" is `save_all`.
-        again: flags that are added when it runs again.
         part: of the paths whose calls fail, below the folder.
         result: what the folder holds at the end, as a digest.
+        repeats: whether the command may run again where it has ended well.
     """
 
     prepare: Callable[[Path], None]
     command: Callable[[Path], list[str]]
     part: str
     result: Callable[[Path], str]
-    again: Sequence[str] = ()
+    repeats: bool = True
 
 
 class Case(NamedTuple):
@@ -201,6 +201,13 @@ def _newest_weights(folder: Path) -> str:
     return _weights(folder)
 
 
+def _imported(folder: Path) -> str:
+    from tests.faults.kills import digest
+
+    left = sorted(path.name for path in (folder / "out").iterdir())
+    return " ".join([digest(folder / "out" / "run"), *left])
+
+
 def _output(folder: Path) -> str:
     return hashlib.sha256((folder / "out").read_bytes()).hexdigest()
 
@@ -243,10 +250,11 @@ SCENARIOS = {
         _prepare_import,
         lambda folder: [
             *("importer", f"--checkpoint={folder / 'there'}", f"--vocabulary={folder / 'vocabulary'}"),
-            f"--output_dir={folder / 'run'}",
+            f"--output_dir={folder / 'out' / 'run'}",
         ],
-        "run",
-        _weights,
+        "/out",
+        _imported,
+        repeats=False,
     ),
     "decoding": Scenario(
         _prepare_run,
@@ -282,7 +290,9 @@ def try_scenario(name: str, folder: Path, errors: int, most: int = sys.maxsize) 
     assert status == 0, said
     expected = scenario.result(work)
     kinds = itertools.cycle(ERRORS)
-    for number, call, path in _chosen(log.read_text(errors="replace").split("\n")[:-1], str(work), most):
+    chosen = _chosen(log.read_text(errors="replace").split("\n")[:-1], str(work), most)
+    assert chosen, f"{name}: no call names {scenario.part}"
+    for number, call, path in chosen:
         for _ in range(errors):
             error = next(kinds)
             shutil.rmtree(work)
@@ -290,7 +300,7 @@ def try_scenario(name: str, folder: Path, errors: int, most: int = sys.maxsize) 
             status, said, failed = run(number, error)
             if not failed:
                 continue  # another call at that place this time, as of a thread
-            again, more = _main([*command, *(scenario.again if status else ())])
+            again, more = _main(command) if status or scenario.repeats else (0, "")
             same = again == 0 and scenario.result(work) == expected
             yield Case(call, path, errno.errorcode[error], status, again, same, said[-600:] + more[-600:])
 
