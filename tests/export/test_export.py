@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -301,6 +302,22 @@ def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="Not a directory|File exists"):
         export(exported.served, tmp_path / "file", {})
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [("Could not create fingerprint in directory: d\nABORTED: d; Stale file handle", DataError), ("odd", ValueError)],
+)
+def test_what_cannot_be_read_back_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: type[Exception]
+) -> None:
+    def save(*_: object, **__: object) -> None:
+        raise ValueError(said)
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    with pytest.raises(error, match=r"written to .*d ABORTED: d; Stale file handle\. Nothing is left|^odd$"):
+        export(SimpleNamespace(signatures={}), tmp_path, {})
+    assert not list(tmp_path.iterdir())
 
 
 WRITES = """

@@ -36,6 +36,7 @@ from t2t_lite.bin import cli
 from t2t_lite.runs.checkpoint_files import list_whole
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EACCES)
+TRACEBACK = 99  # the exit status of a command that ends with one
 SOURCE = Path(__file__).with_name("failing.c")
 RECIPE = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=512,log_every=1,eval_every=2,eval_lines=4,train_steps=4,"
@@ -76,6 +77,8 @@ class Case(NamedTuple):
     def outcome(self) -> str:
         if self.again:
             return "CANNOT END"
+        if self.status == TRACEBACK:
+            return "TRACEBACK"
         if not self.same:
             return "DIFFERENT"
         return "went on" if self.status == 0 else "ended, and the next start made it whole"
@@ -92,7 +95,7 @@ def build(folder: Path) -> Path | None:
 
 
 def _main(command: Sequence[str]) -> tuple[int, str]:
-    """Runs a command of t2t_lite.bin in this process; returns its exit status, 99 for a traceback, and what it said."""
+    """Runs a command of t2t_lite.bin in this process; returns its exit status, or TRACEBACK, and what it said."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -104,7 +107,7 @@ def _main(command: Sequence[str]) -> tuple[int, str]:
             status = int(end.code or 0)
         except BaseException:
             traceback.print_exc(limit=-3)
-            status = 99
+            status = TRACEBACK
     return status, err.getvalue()
 
 
@@ -348,7 +351,7 @@ def _report(names: Sequence[str], folder: Path, errors: int, most: int) -> int:
         found = collections.Counter[tuple[str, str]]()
         for case in try_scenario(name, folder / name, errors, most):
             found[case.call, case.outcome] += 1
-            bad = case.again or not case.same or "Traceback" in case.said
+            bad = case.again or not case.same or case.status == TRACEBACK
             faults += bool(bad)
             outcome = f"{case.status}, then {case.again}: {case.outcome}"
             print(f"{name}: {case.call} {case.file} {case.error}: {outcome}", flush=True)
