@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 _log = logging.getLogger("t2t_lite")
-_ASIDE, _LOCK = ".partial.", "lock"  # names of temporary folders, and of the file in each whose lock says: alive
+# Names of temporary folders, and in each: of what is written, of the file whose lock says "alive", and of it before.
+_ASIDE, _CONTENT, _LOCK, _UNLOCKED = ".partial.", "version", "lock", "unlocked"
 _NOT_OWN = "it is a link or no regular file; remove it"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # for folders, or at all
@@ -199,19 +200,48 @@ def file_lock(folder: Path) -> Iterator[None]:
 def temporary_folder(base: Path) -> Iterator[Path]:
     """Context with a new folder below `base`, removed at the end; first removes those of killed processes.
 
-    A process that still writes holds the lock in its folder. Folders without a lock stay: their processes may be alive.
+    A process that still writes holds the lock in its folder. Folders with files and without a lock stay: their
+    processes may be alive.
     """
     for stale in base.glob(f"{_ASIDE}*"):
-        with contextlib.suppress(OSError), open(stale / _LOCK, "r+b") as lock:
-            if _lock(lock, wait=False):
-                shutil.rmtree(stale, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=base, ignore_cleanup_errors=True) as aside:
-        folder = Path(aside, "version")  # one below, because only the owner may read a temporary folder
-        folder.mkdir()
-        with open(Path(aside, "unlocked"), "wb") as lock:
+        with contextlib.suppress(OSError), open(stale / _LOCK, "r+b") as its:
+            if _lock(its, wait=False):
+                _remove_temporary(stale)
+        with contextlib.suppress(OSError):
+            stale.rmdir()  # if empty: its process could not remove it, or was killed before it wrote the lock
+    aside, lock = _new_temporary(base)
+    try:
+        with lock:
+            folder = aside / _CONTENT  # one below, because only the owner may read a temporary folder
+            folder.mkdir()
             if _lock(lock, wait=True):
-                os.rename(lock.name, Path(aside, _LOCK))  # so that no other process sees it unlocked
+                os.rename(lock.name, aside / _LOCK)  # so that no other process sees it unlocked
             yield folder
+    finally:
+        _remove_temporary(aside)
+
+
+def _new_temporary(base: Path) -> tuple[Path, IO[bytes]]:
+    """Makes a temporary folder; returns it, and the open file in it that becomes its lock."""
+    while True:
+        aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=base))
+        try:
+            return aside, open(aside / _UNLOCKED, "wb")
+        except FileNotFoundError:
+            continue  # another process has taken it for an empty one that was left
+        except OSError:
+            _remove_temporary(aside)
+            raise
+
+
+def _remove_temporary(aside: Path) -> None:
+    """Removes a temporary folder, its lock last: what cannot be removed now is removed by the next process."""
+    shutil.rmtree(aside / _CONTENT, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        if not (aside / _CONTENT).exists():
+            for name in (_UNLOCKED, _LOCK):
+                (aside / name).unlink(missing_ok=True)
+            aside.rmdir()
 
 
 @functools.cache  # once for each folder: checkpoints are saved again and again

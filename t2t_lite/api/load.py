@@ -145,7 +145,8 @@ class LoadedRun(Loaded):
         made = self._made.get(key)
         if made is None:
             vocabularies = own.source_vocabulary, own.target_vocabulary
-            made = Translator.from_hparams(self._run.model, *vocabularies, hparams, outputs=own.outputs)
+            how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
+            made = Translator.from_hparams(self._run.model, *vocabularies, hparams, **how)
             made.sampling = sampling
             self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from t2t_lite.bin.parser import Parser as Parser
+from t2t_lite.distributed.xla import set_up_xla
 from t2t_lite.errors import T2TError, UsageError, check_tensorflow_path, did_you_mean
 from t2t_lite.files import lacks_room
 
@@ -153,6 +154,7 @@ def _set_environment() -> None:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     # By default TensorFlow takes all memory of all GPUs at once, also from a training that is under way there.
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    set_up_xla(os.environ)
     backend = os.environ.get("KERAS_BACKEND", "")
     if backend not in ("", "tensorflow"):
         _log.warning("KERAS_BACKEND=%s is ignored: t2t-lite computes with TensorFlow.", backend)

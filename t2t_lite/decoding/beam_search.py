@@ -34,6 +34,7 @@ def beam_search(
     early_stop: Any = True,
     prepack: bool = False,
     constraint: Constraint | None = None,
+    jit: bool = False,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -51,14 +52,15 @@ def beam_search(
         early_stop: bool or bool scalar; true: done when the best output is settled; false: when all K are.
         prepack: the model's weights are final, and `ops.prepacked.is_supported`.
         constraint: see `Search`; log-probabilities stay those of the model among all symbols.
+        jit: see `Search`.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
     with LOCK, weights_read_once(model):
-        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint)
-        with prepare_weights(model, prepack=prepack):
+        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint, jit)
+        with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
 
@@ -78,8 +80,9 @@ class _BeamSearch(Search):
         extra_length: int,
         early_stop: Any,
         constraint: Constraint | None,
+        jit: bool,
     ) -> None:
-        super().__init__(model, source, beam_size, extra_length, constraint)
+        super().__init__(model, source, beam_size, extra_length, constraint, jit)
         self.alpha, self.early_stop = alpha, early_stop
         batch = self.shape[0]
         self.beams |= {
@@ -125,7 +128,8 @@ class _BeamSearch(Search):
         logits, state = self._logits(fixed, beams)
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
-        best, symbols = top_k(self._permitted(fixed, beams, logits), number)
+        largest = tf.math.top_k if self.jit else top_k
+        best, symbols = largest(self._permitted(fixed, beams, logits), number)
         if self.constraint is None:
             # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
             # float32. This takes one pass over the logits; a log-softmax takes three.

@@ -60,6 +60,7 @@ def sample(
     extra_length: int,
     prepack: bool = False,
     constraint: Constraint | None = None,
+    jit: bool = False,
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -73,14 +74,15 @@ def sample(
         num_samples: K.
         extra_length, prepack: as in `beam_search`.
         constraint: see `Search`; the sampler's distribution is among the symbols that it allows.
+        jit: see `Search`.
 
     Returns:
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
     with LOCK, weights_read_once(model):
-        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint)
-        with prepare_weights(model, prepack=prepack):
+        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit)
+        with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
 
@@ -100,32 +102,35 @@ class _Sampling(Search):
         num_samples: int,
         extra_length: int,
         constraint: Constraint | None,
+        jit: bool,
     ) -> None:
         self.num_groups = -(-num_samples // _GROUP)
-        super().__init__(model, source, -(-num_samples // self.num_groups), extra_length, constraint)
+        super().__init__(model, source, -(-num_samples // self.num_groups), extra_length, constraint, jit)
         self.sampler, self.num_samples = sampling.sampler, num_samples
         self.fixed["key"] = sentence_keys(source, sampling.seed)
 
     def run(self) -> tuple[Any, Any]:
         """Draws some groups of every sentence, then the next ones."""
         sentences, size, longest = self.shape
-        at_once = tf.clip_by_value(_AT_ONCE // tf.maximum(sentences * size, 1), 1, self.num_groups)
-
-        def draw(first: Any, ids: Any, logp: Any) -> tuple[Any, Any, Any]:
-            new_ids, new_logp = self._groups(first, at_once)
-            new_ids = tf.reshape(new_ids, [sentences, at_once * size, longest])
-            new_logp = tf.reshape(new_logp, [sentences, at_once * size])
-            return first + at_once, tf.concat([ids, new_ids], 1), tf.concat([logp, new_logp], 1)
-
-        nothing = tf.constant(0), tf.zeros([sentences, 0, longest], tf.int32), tf.zeros([sentences, 0])
-        _, ids, logp = tf.while_loop(
-            lambda first, *_: first < self.num_groups,
-            draw,
-            nothing,
-            shape_invariants=tuple(tf.TensorShape([None] * len(value.shape)) for value in nothing),
+        at_once: Any
+        if self.jit:
+            at_once = min(max(_AT_ONCE // (sentences * size), 1), self.num_groups)
+        else:
+            at_once = tf.clip_by_value(_AT_ONCE // tf.maximum(sentences * size, 1), 1, self.num_groups)
+        firsts = tf.range(0, self.num_groups, at_once)
+        found = tf.map_fn(
+            lambda first: self._groups(first, at_once),
+            firsts,
+            fn_output_signature=(tf.int32, tf.float32),
             parallel_iterations=1,
         )
-        ids, logp = ids[:, : self.num_samples], logp[:, : self.num_samples]
+
+        def by_sentence(value: Any, *shape: Any) -> Any:
+            turns = tf.reshape(value, [tf.shape(firsts)[0], sentences, at_once * size, *shape])
+            samples = tf.reshape(tf.einsum("ts...->st...", turns), [sentences, -1, *shape])
+            return samples[:, : self.num_samples]
+
+        ids, logp = by_sentence(found[0], longest), by_sentence(found[1])
         return tf.ensure_shape(ids, [None, self.num_samples, None]), tf.ensure_shape(logp, [None, self.num_samples])
 
     def _groups(self, first: Any, number: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
@@ -12,18 +13,19 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, memory_explained, padded
+from t2t_lite.decoding.memory import TokenBudget
+from t2t_lite.decoding.sized_graph import SizedGraph
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, padded
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.experts import experts_one_by_one
-from t2t_lite.ops.graph import graph
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
-_BATCH_TOKENS = 2048  # padded tokens of the longer side: the logits of all targets are in memory at once
+_BATCH_TOKENS = 2048  # a `TokenBudget` of the longer side: the logits of all targets are in memory at once
 
-_GRAPHS: weakref.WeakKeyDictionary[Translator, Any] = weakref.WeakKeyDictionary()
+_GRAPHS: weakref.WeakKeyDictionary[Translator, SizedGraph] = weakref.WeakKeyDictionary()
 
 _log = logging.getLogger("t2t_lite")
 
@@ -44,9 +46,12 @@ class PairScore:
         return math.exp(min(-self.log_prob / self.tokens, 700.0)) if self.tokens else math.nan
 
 
-def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
-    """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included."""
-    with experts_one_by_one(model):
+def log_probs(model: Any, source: Any, target: Any, jit: bool = False) -> tuple[Any, Any]:
+    """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included.
+
+    `jit`: the graph is for XLA.
+    """
+    with contextlib.nullcontext() if jit else experts_one_by_one(model):
         logits = model({"source": source, "target": target})
     logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
     real = tf.not_equal(target, PAD)
@@ -77,37 +82,50 @@ def score(
     longest = limit + translator.extra_length
     target = _encoded(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
     _warn_of_unknown(translator, targets)
-    graph = _graph_of(translator)
+    graph, budget = _graph_of(translator), TokenBudget(_BATCH_TOKENS)
 
-    def scored(rows: Sequence[int]) -> tuple[Any, Any]:
-        with memory_explained(
-            f"{len(rows)} pairs of up to {lengths[rows[0]]} pieces a side",
-            f"Lower max_source_length (now {limit}), or cut the lines into sentences.",
-        ):
-            found = graph(*(tf.constant(padded([side[i] for i in rows])) for side in (source, target)))
-            return found[0].numpy(), found[1].numpy()
+    def scored(rows: Sequence[int]) -> tuple[Sequence[int], list[PairScore]]:
+        length = lengths[rows[0]]
 
+        def what(number: int) -> str:
+            return f"{number} pair{'s' * (number > 1)} of up to {length} pieces a side"
+
+        def scores(rows: Sequence[int]) -> list[PairScore]:
+            sides = (padded([side[i] for i in rows]) for side in (source, target))
+            found = zip(*graph(*sides, tokens=budget.tokens), strict=True)
+            return [PairScore(float(value), int(count)) for value, count in found]
+
+        def size(number: int) -> int:
+            return graph.padded_tokens(number, length, budget.tokens)
+
+        return rows, budget.spend(scores, rows, size=size, what=what, advice=advice)
+
+    advice = f"Lower max_source_length (now {limit}), or cut the lines into sentences."
     target = [ids or [EOS] for ids in target]
     results = [PairScore(0.0, 0)] * len(source)
     lengths = [max(len(s), len(t)) if s else 0 for s, t in zip(source, target, strict=True)]
-    batches = list(_batches(lengths))
     if progress:
         progress(lengths.count(0))
-    for rows, (values, counts) in zip(batches, threads.parallel_map(scored, batches), strict=True):
-        for i, value, count in zip(rows, values, counts, strict=True):
-            results[i] = PairScore(float(value), int(count))
+    batches = _batches(lengths, lambda length: graph.most_rows(budget.tokens, length))
+    for rows, found in threads.parallel_map(scored, batches):
+        for i, pair in zip(rows, found, strict=True):
+            results[i] = pair
         if progress:
             progress(len(rows))
     return results
 
 
-def _graph_of(translator: Translator) -> Any:
+def _graph_of(translator: Translator) -> SizedGraph:
     """The graph of `log_probs` of a translator's model; made once, as tracing takes seconds."""
     if translator not in _GRAPHS:
         model = translator.model  # the graph keeps the model, and must not keep the translator
-        _GRAPHS[translator] = graph(
-            lambda source, target: log_probs(model, source, target), input_signature=[SEARCH_SIGNATURE[0]] * 2
-        )
+
+        def model_log_probs(source: Any, target: Any, jit: bool = False) -> tuple[Any, Any]:
+            return log_probs(model, source, target, jit)
+
+        signature, jit = [SEARCH_SIGNATURE[0]] * 2, translator.search_graph.jit
+        what = f"the scoring of a {type(model).__name__}"
+        _GRAPHS[translator] = SizedGraph(model_log_probs, signature, jit=jit, what=what)
     return _GRAPHS[translator]
 
 
@@ -150,11 +168,11 @@ def _warn_of_unknown(translator: Translator, targets: Sequence[str]) -> None:
         )
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yields pairs to score together, longest first; batches that run at the same time share _BATCH_TOKENS."""
+def _batches(lengths: Sequence[int], most_rows: Callable[[int], int]) -> Iterator[list[int]]:
+    """Yields pairs to score together, longest first; batches that run at the same time share what `most_rows` gives."""
     order = [int(i) for i in np.argsort([-length for length in lengths], kind="stable") if lengths[i]]
     start = 0
     while start < len(order):
-        rows = max(_BATCH_TOKENS // threads.num_parallel() // lengths[order[start]], 1)
+        rows = max(most_rows(lengths[order[start]]) // threads.num_parallel(), 1)
         yield order[start : start + rows]
         start += rows

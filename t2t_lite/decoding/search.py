@@ -1,4 +1,8 @@
-"""The loop of a search: steps of a model for all sentences of a batch, which leave it when they are done.
+"""The loop of a search: steps of a model for all sentences of a batch.
+
+There are two such loops. In a plain graph sentences leave the batch when they are done, and the model's state grows as
+it is needed. In a program for XLA all sizes are fixed, and the loop ends when all sentences are done. On a GPU a step
+takes as long for one sentence as for hundreds, so that nothing is gained by letting them go.
 
 Legend: B sentences, K hypotheses of a sentence, L longest output.
 """
@@ -6,6 +10,7 @@ Legend: B sentences, K hypotheses of a sentence, L longest output.
 from __future__ import annotations
 
 import abc
+import contextlib
 from typing import Any
 
 import tensorflow as tf
@@ -20,8 +25,9 @@ State = dict[str, Any]
 class Search(abc.ABC):
     """One search of a batch.
 
-    Sentences that are done leave the batch when they are a quarter of it. So there are two loops. The inner one makes
-    steps, and ends when the batch should shrink or the model's state is full. The outer one handles both cases.
+    In a plain graph, sentences that are done leave the batch when they are a quarter of it. So there is a loop around
+    the loop. The inner one makes steps, and ends when the batch should shrink or the model's state is full. The outer
+    one handles both cases.
 
     `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
     result, "max_lengths", and the "model"'s own. `beams` holds the rest: "index" of the step, "done" [B], "alive"
@@ -34,23 +40,30 @@ class Search(abc.ABC):
         beam_size: K.
         extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
         constraint: on the symbols of these sentences' outputs; None: any may follow any.
+        jit: the graph is for XLA. Then the sizes of `source` are known, and L follows from S. Rows of padding are done
+            from the start.
     """
 
     def __init__(
-        self, model: Any, source: Any, beam_size: int, extra_length: int, constraint: Constraint | None
+        self, model: Any, source: Any, beam_size: int, extra_length: int, constraint: Constraint | None, jit: bool
     ) -> None:
-        self.beam_size, self.model, self.constraint = beam_size, model, constraint
-        batch = tf.shape(source)[0]
-        max_lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32) + extra_length
-        longest = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
-        with experts_one_by_one(model):
+        self.beam_size, self.model, self.constraint, self.jit = beam_size, model, constraint, jit
+        lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
+        max_lengths = lengths + extra_length
+        batch: Any = tf.shape(source)[0]
+        longest: Any = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
+        if jit:
+            if not model.xla_search:
+                raise NotImplementedError("the state of its searches has no fixed size (see Model.xla_search)")
+            batch, longest = source.shape[0], source.shape[1] + extra_length
+        with contextlib.nullcontext() if jit else experts_one_by_one(model):
             memory = model.encode({"source": source})
         of_model, state, self.step_model = model.start(memory, beam_size, longest)
         self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
         self.shape = (batch, beam_size, longest)
         self.beams: State = {
             "index": tf.constant(0),
-            "done": tf.zeros([batch], tf.bool),
+            "done": tf.equal(lengths, 0) if jit else tf.zeros([batch], tf.bool),
             "alive": tf.zeros(self.shape, tf.int32),
             "state": state,
         }
@@ -72,6 +85,8 @@ class Search(abc.ABC):
 
     def _searched(self, *state: Any) -> tuple[Any, Any]:
         """As `run`, from a given `fixed`, `beams` and empty result."""
+        if self.jit:
+            return self._ranked(self._to_the_end(*state[:2]))
         final = tf.while_loop(
             lambda _, beams, __: tf.reduce_any(~beams["done"]),
             self._block,
@@ -79,6 +94,13 @@ class Search(abc.ABC):
             shape_invariants=tf.nest.map_structure(_any_length, state),
         )
         return self._reported(*final)
+
+    def _to_the_end(self, fixed: State, beams: State) -> State:
+        """Makes steps until all sentences are done."""
+        (beams,) = tf.while_loop(
+            lambda beams: ~tf.reduce_all(beams["done"]), lambda beams: (self._step(fixed, beams),), (beams,)
+        )
+        return beams
 
     def _block(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[State, State, tuple[Any, Any]]:
         state = tf.cond(

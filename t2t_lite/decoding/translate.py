@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import copy
 import dataclasses
 import logging
@@ -15,12 +14,12 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
-from t2t_lite.errors import T2TError
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
-from t2t_lite.ops.graph import graph
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
@@ -54,14 +53,14 @@ class LineTranslator(abc.ABC):
         source_vocabulary: lines are cut and sorted by its pieces.
         beam_size: the most outputs of a line.
         max_source_length: longer inputs are cut to this many pieces, end symbol included, and counted in a warning.
-        batch_tokens: the most padded source tokens decoded at once (but at least one sentence).
+        batch_tokens: the most padded source tokens decoded at once (but at least one sentence); on GPUs 8 times that.
     """
 
     def __init__(
         self, source_vocabulary: AnyVocabulary, *, beam_size: int, max_source_length: int, batch_tokens: int
     ) -> None:
         self.source_vocabulary = source_vocabulary
-        self.beam_size, self.max_source_length, self._batch_tokens = beam_size, max_source_length, batch_tokens
+        self.beam_size, self.max_source_length, self._budget = beam_size, max_source_length, TokenBudget(batch_tokens)
         self._said_unknown: set[str] = set()
 
     def source(self, line: str) -> str:
@@ -127,23 +126,31 @@ class LineTranslator(abc.ABC):
         """Returns the outputs, how many lines were cut, and their unknown pieces."""
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
         encoded, cut, unknown = self._encode(lines)
-        batches = list(self._batches(encoded))
 
-        def decoded(rows: Sequence[int]) -> list[list[Hypothesis]]:
-            what = f"{len(rows)} sentences of up to {len(encoded[rows[0]])} pieces, {self.beam_size} outputs of each"
-            advice = f"Lower decode_batch_tokens (now {self._batch_tokens}), beam_size or nbest, or max_source_length."
-            with memory_explained(what, advice):
+        def decoded(rows: Sequence[int]) -> tuple[Sequence[int], list[list[Hypothesis]]]:
+            longest = len(encoded[rows[0]])
+
+            def what(number: int) -> str:
+                sentences = f"{number} sentence{'s' * (number > 1)} of up to {longest} pieces"
+                return f"{sentences}, {self.beam_size} outputs of each"
+
+            def outputs(rows: Sequence[int]) -> list[list[Hypothesis]]:
                 return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
 
-        blank = len(lines) - sum(map(len, batches))
+            def size(number: int) -> int:
+                return self._padded_tokens(number, longest)
+
+            return rows, self._budget.spend(outputs, rows, size=size, what=what, advice=advice)
+
+        advice = f"Lower decode_batch_tokens (now {self._budget.given}), beam_size or nbest, or max_source_length."
+        blank, pieces = encoded.count([]), sum(map(len, encoded))
         if progress and blank:
-            progress(blank, 0.0 if batches else blank)
-        weights = _weights(batches, encoded, len(lines))
-        for rows, weight, outputs in zip(batches, weights, threads.parallel_map(decoded, batches), strict=True):
+            progress(blank, 0.0 if pieces else blank)
+        for rows, outputs in threads.parallel_map(decoded, self._batches(encoded)):
             for i, hypotheses in zip(rows, outputs, strict=True):
                 results[i] = hypotheses
             if progress:
-                progress(len(rows), weight)
+                progress(len(rows), len(lines) * sum(len(encoded[i]) for i in rows) / pieces)
         return results, cut, unknown
 
     def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int, UnknownPieces]:
@@ -168,23 +175,25 @@ class LineTranslator(abc.ABC):
             )
 
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Yields the line numbers of each batch; longest first, so that memory runs out at once or never.
+        """Yields the line numbers of each batch; longest first, so that memory runs out early or never.
 
         Batches that run at the same time share `batch_tokens`, and the lines.
         """
         order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
         num_parallel, start = threads.num_parallel(), 0
         while start < len(order):
-            whole = self._batch_tokens // len(encoded[order[start]])
+            whole = self._most_rows(len(encoded[order[start]]))
             rows = max(min(whole // num_parallel, -(-len(order) // num_parallel)), min(whole, FEW), 1)
             yield order[start : start + rows]
             start += rows
 
+    def _most_rows(self, length: int) -> int:
+        """How many sentences of `length` pieces may be decoded at once."""
+        return self._budget.tokens // length
 
-def _weights(batches: Sequence[Sequence[int]], encoded: Sequence[Sequence[int]], total: int) -> list[float]:
-    """Returns what each batch weighs, by its padded pieces; the sum is `total`."""
-    pieces = [len(rows) * len(encoded[rows[0]]) for rows in batches]
-    return [total * each / sum(pieces) for each in pieces]
+    def _padded_tokens(self, rows: int, length: int) -> int:
+        """How many tokens these sentences are with their padding."""
+        return rows * length
 
 
 class Translator(LineTranslator):
@@ -196,6 +205,7 @@ class Translator(LineTranslator):
         beam_size, length_penalty, extra_length: see `beam_search`.
         max_source_length, batch_tokens: see `LineTranslator`.
         outputs: how the model's outputs are read, as prepared data or a run say; None: as text.
+        jit: XLA compiles the search; for GPUs.
 
     Attributes:
         prepack: see `beam_search`; set it before the first translation, and not for a graph that is exported.
@@ -214,6 +224,7 @@ class Translator(LineTranslator):
         max_source_length: int,
         batch_tokens: int,
         outputs: Outputs | None = None,
+        jit: bool = False,
     ) -> None:
         super().__init__(
             source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
@@ -224,7 +235,8 @@ class Translator(LineTranslator):
         self.length_penalty, self.extra_length = length_penalty, extra_length
         self.prepack = False
         self.sampling: Sampling | None = None
-        self.search_graph = graph(self.search, input_signature=self.search_signature)  # one for all shapes
+        what = f"the search of a {type(model).__name__}"
+        self.search_graph = SizedGraph(self.search, self.search_signature, jit=jit, what=what)
 
     @classmethod
     def from_hparams(
@@ -235,8 +247,9 @@ class Translator(LineTranslator):
         hparams: HParams,
         *,
         outputs: Outputs | None = None,
+        jit: bool = False,
     ) -> Translator:
-        """Decoding as the recipe says."""
+        """Decoding as the recipe says; `jit` as for the class."""
         return cls(
             model,
             source,
@@ -247,12 +260,15 @@ class Translator(LineTranslator):
             max_source_length=hparams.max_source_length,
             batch_tokens=hparams.decode_batch_tokens,
             outputs=outputs,
+            jit=jit,
         )
 
     def limited(self, hparams: HParams) -> Translator:
         """Returns this translator with the limits of a recipe, and the same graph."""
         other = copy.copy(self)
-        other.max_source_length, other._batch_tokens = hparams.max_source_length, hparams.decode_batch_tokens
+        other.max_source_length = hparams.max_source_length
+        if hparams.decode_batch_tokens != self._budget.given:
+            other._budget = TokenBudget(hparams.decode_batch_tokens)
         return other
 
     @property
@@ -267,11 +283,12 @@ class Translator(LineTranslator):
         """The inputs of `search`."""
         return [*SEARCH_SIGNATURE, *([_SIZES] if self._grammar else [])]
 
-    def search(self, source: Any, early_stop: Any, sizes: Any = None) -> tuple[Any, Any]:
+    def search(self, source: Any, early_stop: Any, sizes: Any = None, jit: bool = False) -> tuple[Any, Any]:
         """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same.
 
         Args:
-            sizes: int32 [B], as `sizes` gives them; None if outputs are not constrained.
+            sizes: int32 [B], as `_size` gives them; None if outputs are not constrained.
+            jit: the graph is for XLA.
         """
         constraint = TreeConstraint(self._grammar, sizes) if self._grammar else None
         if self.sampling is not None:
@@ -281,8 +298,9 @@ class Translator(LineTranslator):
                 self.sampling,
                 num_samples=self.beam_size,
                 extra_length=self.extra_length,
-                prepack=self.prepack,
+                prepack=self.prepack and not jit,
                 constraint=constraint,
+                jit=jit,
             )
         return beam_search(
             self.model,
@@ -291,8 +309,9 @@ class Translator(LineTranslator):
             alpha=self.length_penalty,
             extra_length=self.extra_length,
             early_stop=early_stop,
-            prepack=self.prepack,
+            prepack=self.prepack and not jit,
             constraint=constraint,
+            jit=jit,
         )
 
     def found(
@@ -301,9 +320,15 @@ class Translator(LineTranslator):
         """Returns what the graph of `search` finds for lines; `ids` are their pieces, cut, ended by EOS."""
         sizes = []
         if self._grammar:
-            sizes = [tf.constant([self._size(line, row) for line, row in zip(lines, ids, strict=True)], tf.int32)]
-        outputs, scores = self.search_graph(tf.constant(padded(ids)), tf.constant(early_stop), *sizes)
-        return outputs.numpy(), scores.numpy()
+            sizes = [np.array([self._size(line, row) for line, row in zip(lines, ids, strict=True)], np.int32)]
+        outputs, scores = self.search_graph(padded(ids), early_stop, *sizes, tokens=self._budget.tokens)
+        return outputs, scores
+
+    def _most_rows(self, length: int) -> int:
+        return self.search_graph.most_rows(self._budget.tokens, length)
+
+    def _padded_tokens(self, rows: int, length: int) -> int:
+        return self.search_graph.padded_tokens(rows, length, self._budget.tokens)
 
     def _size(self, line: str, ids: Sequence[int]) -> int:
         """The number of a line's words, or of those that the model sees if the line may have been cut."""
@@ -334,15 +359,6 @@ class Translator(LineTranslator):
     def unknown(self, text: str) -> list[str]:
         """Returns the symbols of a given target that a parser does not have."""
         return [] if self.outputs.is_text else self.outputs.unknown(self.target(text))
-
-
-@contextlib.contextmanager
-def memory_explained(what: str, advice: str) -> Iterator[None]:
-    """Turns TensorFlow's error that memory has run out into a T2TError: it ran out with `what`, and `advice`."""
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise T2TError(f"The device ran out of memory with {what}. {advice}") from error
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -67,7 +67,7 @@ def write_card(folder: Path, card: Mapping[str, Any]) -> None:
 
 
 def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_batch_size: int) -> None:
-    tf.saved_model.save(served, str(folder), signatures=served.signatures)
+    _save(served, folder)
     source, target = served.vocabularies
     assets, extra = folder / "assets", folder / "assets.extra"  # only the server reads assets.extra
     extra.mkdir()
@@ -77,6 +77,16 @@ def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_ba
         (assets / name).write_text(text, encoding="utf-8")
     write_card(assets, {**card, "signatures": _described(served.signatures)})
     write_warmup(extra / WARMUP_FILE, source, target, served.signatures, warmup_batch_size)
+
+
+def _save(served: ServedModel, folder: Path) -> None:
+    """Writes the SavedModel; an OSError also where TensorFlow cannot read back what it has written."""
+    try:
+        tf.saved_model.save(served, str(folder), signatures=served.signatures)
+    except ValueError as error:
+        if "fingerprint" not in str(error):
+            raise
+        raise OSError(" ".join(str(error).split("\n"))) from error
 
 
 def _described(signatures: Mapping[str, Any]) -> dict[str, Any]:

@@ -120,7 +120,8 @@ class Model(keras.Model, abc.ABC):
         Args:
             memory: from `encode`.
             beam_size: K.
-            steps: int scalar, the largest number of steps.
+            steps: int scalar, the largest number of steps. It is one of Python's where XLA compiles the search, which
+                allows no sizes that depend on values: the state then has room for all steps.
 
         Returns:
             (fixed, state, step). `fixed` is a nest of arrays whose first axis is B, shared by a sentence's hypotheses.
@@ -152,12 +153,23 @@ class Model(keras.Model, abc.ABC):
         return keras.tree.map_structure(gathered, state)
 
     def is_full(self, state: Any) -> Any:
-        """Whether `state` has no room for another step, bool scalar, so that the search has to call `renewed`."""
+        """Whether `state` has no room for another step, bool scalar, so that the search has to call `renewed`.
+
+        A search that XLA compiles asks neither.
+        """
         return ops.convert_to_tensor(False)
 
     def renewed(self, state: Any, steps: Any) -> Any:
         """Returns `state` with room for `steps` more steps, or some of them."""
         return state
+
+    @property
+    def xla_search(self) -> bool:
+        """Whether XLA can compile its search; by default, if it has no `renewed` of its own.
+
+        If it has one, and `start` makes room for all steps where `steps` is one of Python's numbers, say True.
+        """
+        return type(self).renewed is Model.renewed
 
     def members(self) -> dict[str, Model]:
         """Returns the models that it consists of, by a prefix that makes their weights' paths unique.

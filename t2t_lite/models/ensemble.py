@@ -73,6 +73,11 @@ class Ensemble(base.Model):
         return {f"member_{number}/": model for number, model in enumerate(self.models, 1)}
 
     @property
+    def xla_search(self) -> bool:
+        """Whether XLA can compile the search of every member."""
+        return all(model.xla_search for model in self.models)
+
+    @property
     def cost(self) -> EnsembleCost:
         """The cost of all members."""
         return EnsembleCost(tuple(model.cost for model in self.models))

@@ -28,6 +28,7 @@ from t2t_lite.models.layer_factory import LayerFactory, layers_in
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.watching import watched
+from t2t_lite.ops import fixed_kv_cache
 from t2t_lite.registry import register_model
 
 _SIZES_OF_FACTORY = ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position", "attention_score")
@@ -55,6 +56,7 @@ class Transformer(NoBuildTrace, Model):
     """
 
     packs = True
+    xla_search = True
     attention_kinds = ("encoder", "decoder", "memory")
     source_positions: Any = None  # only if positions are learned
     target_positions: Any = None
@@ -204,12 +206,13 @@ class Transformer(NoBuildTrace, Model):
     def start(self, memory: tuple[Any, Any], beam_size: int, steps: Any) -> tuple[Any, Any, Callable[..., Any]]:
         states, bias = memory
         fixed = {"memory": self.decoder.keys_values(states), "memory_bias": bias}
+        caches: Any = fixed_kv_cache if isinstance(steps, int) else self._kv_cache
 
         def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
-            cache = self._kv_cache.KVCache(state, index, **fixed)
+            cache = caches.KVCache(state, index, **fixed)
             return self.logits(self.next_hidden(ids, index, cache)), cache.advance()
 
-        return fixed, self._kv_cache.init(fixed["memory"], ops.shape(states)[0], beam_size, steps), step
+        return fixed, caches.init(fixed["memory"], ops.shape(states)[0], beam_size, steps), step
 
     def next_hidden(self, ids: Any, index: Any, cache: Any) -> Any:
         """Returns one position of K hypotheses of each sentence, [B, K, d_model]; equal to that column of `hidden`.

@@ -14,34 +14,55 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
+from t2t_lite.layers.mixture_of_experts import MixtureOfExperts, expert_outputs
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.replaced import replaced
 
 
-@contextlib.contextmanager
-def experts_one_by_one(model: Any, outer: OuterGraph | None = None) -> Iterator[None]:
+def experts_one_by_one(model: Any, outer: OuterGraph | None = None) -> contextlib.AbstractContextManager[None]:
     """Gives the mixtures of a model a function for graphs without XLA.
 
     Args:
         outer: graph of a search, whose steps share each expert's cast matrices; None: each call casts them.
     """
+
+    def matrices(kernels: Any, dtype: Any) -> list[Any]:
+        return tf.unstack(tf.cast(tf.convert_to_tensor(kernels), dtype))
+
+    return _mixtures(model, _outputs, matrices, outer)
+
+
+def experts_in_blocks(model: Any, outer: OuterGraph) -> contextlib.AbstractContextManager[None]:
+    """Lets the steps of a search for XLA share the cast matrices of experts; their function stays the same.
+
+    Args:
+        outer: graph of the search.
+    """
+    return _mixtures(model, expert_outputs, lambda kernels, dtype: tf.cast(tf.convert_to_tensor(kernels), dtype), outer)
+
+
+@contextlib.contextmanager
+def _mixtures(
+    model: Any, function: Callable[..., Any], matrices: Callable[[Any, Any], Any], outer: OuterGraph | None
+) -> Iterator[None]:
+    """Gives the mixtures of a model a `function`, in place of `expert_outputs`.
+
+    Args:
+        matrices: makes of a mixture's kernels and a dtype what the function takes in their place; once, with `outer`.
+    """
+
+    def of_layer(layer: Any) -> Callable[..., Any]:
+        def expert_outputs(rows: Any, experts: Any, *kernels: Any) -> Any:
+            def made() -> list[Any]:
+                return [matrices(each, rows.dtype) for each in kernels]
+
+            return function(rows, experts, *(outer.once((rows.dtype, layer), made) if outer else made()))
+
+        return expert_outputs
+
     mixtures = [layer for layer in model._flatten_layers() if type(layer) is MixtureOfExperts]
-    with replaced({layer: {"function": _function(layer, outer)} for layer in mixtures}):
+    with replaced({layer: {"function": of_layer(layer)} for layer in mixtures}):
         yield
-
-
-def _function(layer: MixtureOfExperts, outer: OuterGraph | None) -> Callable[..., Any]:
-    """As `layers.mixture_of_experts.expert_outputs`, for one layer."""
-
-    def expert_outputs(rows: Any, experts: Any, *kernels: Any) -> Any:
-        def made() -> list[Any]:
-            return [tf.unstack(tf.cast(tf.convert_to_tensor(each), rows.dtype)) for each in kernels]
-
-        matrices = outer.once((rows.dtype, layer), made) if outer else made()
-        return _outputs(rows, experts, *matrices)
-
-    return expert_outputs
 
 
 def _outputs(rows: Any, experts: Any, matrices_1: list[Any], matrices_2: list[Any]) -> Any:

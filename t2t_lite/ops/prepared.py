@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.layers.matrix import Matrix, matrices_of
-from t2t_lite.ops.experts import experts_one_by_one
+from t2t_lite.ops.experts import experts_in_blocks, experts_one_by_one
 from t2t_lite.ops.int8 import Int8Matrix
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
@@ -19,7 +19,7 @@ from t2t_lite.ops.replaced import replaced
 
 
 @contextlib.contextmanager
-def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
+def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> Iterator[None]:
     """Puts prepared matrices into all layers that declare them, and takes them out again.
 
     A `PackedMatrix` or a `PrepackedMatrix` replaces each variable. An int8 matrix is replaced by one that keeps what
@@ -29,6 +29,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
     Args:
         model: a Keras model; see `layers.matrix` for what its layers declare.
         prepack: the weights are final, and `prepacked.is_supported`.
+        jit: the graph is for XLA.
     """
     outer = OuterGraph()
 
@@ -41,7 +42,7 @@ def prepare_weights(model: Any, *, prepack: bool = False) -> Iterator[None]:
     new: dict[Any, dict[str, Any]] = {}
     for layer, name, axes in matrices_of(dict.fromkeys(model._flatten_layers())):
         new.setdefault(layer, {})[name] = prepared(layer, name, axes)
-    with replaced(new), experts_one_by_one(model, outer):
+    with replaced(new), (experts_in_blocks if jit else experts_one_by_one)(model, outer):
         yield
 
 

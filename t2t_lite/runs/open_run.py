@@ -12,6 +12,7 @@ from typing import Any
 from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.decoding.translate import Translator
+from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import DataError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
@@ -124,7 +125,7 @@ def open_run(
     if precision == "int8":
         quantize(model)
     outputs = spec.make_problem().codec.outputs(output_dir, target)
-    translator = Translator.from_hparams(model, source, target, hparams, outputs=outputs)
+    translator = Translator.from_hparams(model, source, target, hparams, outputs=outputs, jit=on_gpus())
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 
@@ -148,6 +149,7 @@ def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsem
     search = {name: getattr(first.spec.hparams, name) for name in DECODING}
     runs = [first, *(open_run(folder, **{**options, **search}) for folder in output_dirs[1:])]
     runs.sort(key=lambda run: str(describe_weights(run.checkpoint)["checksum"]))
-    model, outputs = Ensemble([run.model for run in runs]), first.translator.outputs
-    translator = Translator.from_hparams(model, *first.vocabularies, first.spec.hparams, outputs=outputs)
+    model, own = Ensemble([run.model for run in runs]), first.translator
+    how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
+    translator = Translator.from_hparams(model, *first.vocabularies, first.spec.hparams, **how)
     return OpenEnsemble(first, tuple(runs), model, translator)

@@ -14,7 +14,8 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import assemble
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
-from t2t_lite.decoding.translate import Translator, memory_explained
+from t2t_lite.decoding.memory import memory_explained
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_report import TreeScore

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from t2t_lite.cpus import available_cpus
 from t2t_lite.distributed.workers import Workers
+from t2t_lite.distributed.xla import FLAGS
 from t2t_lite.ops import threads
 from t2t_lite.runs.checkpoint_files import NEWEST, list_whole, step_of
 from t2t_lite.runs.run_log import read_starts
@@ -34,6 +35,7 @@ _IN_WORDS = {
     "side_by_side": "operations side by side",
     "threads": "threads of an operation",
     "xla": "XLA",
+    "xla_flags": "XLA's flags",
     "remat": "remat",
     "tensorflow": "TensorFlow",
 }
@@ -67,7 +69,8 @@ def computed_with(
         accumulate: parts of a device's share; None if there is nothing to train.
 
     Returns:
-        A value for each of _IN_WORDS. side_by_side and threads are None on GPUs, and _UNEQUAL where the workers differ.
+        A value for each of _IN_WORDS; xla_flags with XLA only. side_by_side and threads are None on GPUs, and _UNEQUAL
+        where the workers differ.
     """
     gpus = tf.config.list_physical_devices("GPU")
     side_by_side, per_operation = threads.num_parallel(), threads.per_operation()
@@ -82,6 +85,7 @@ def computed_with(
         "side_by_side": None if gpus else _UNEQUAL if unequal else side_by_side,
         "threads": None if gpus else _UNEQUAL if unequal else per_operation,
         "xla": xla,
+        **({"xla_flags": os.environ.get(FLAGS, "")} if xla else {}),
         "remat": remat,
         "tensorflow": tf.__version__,
     }
@@ -101,9 +105,9 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
             f"devices, versions or another number of processors, {may}."
         ]
     changes = [
-        f"{words} {before.get(name)} -> {now[name]}"
+        f"{words} {before.get(name)} -> {now.get(name)}"
         for name, words in _IN_WORDS.items()
-        if before.get(name) != now[name] or now[name] == _UNEQUAL
+        if before.get(name) != now.get(name) or now.get(name) == _UNEQUAL
     ]
     changes += [
         f"{words} {start.get(name)} -> {current}"

@@ -5,7 +5,7 @@ Legend: N positions, V vocabulary, D d_model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -113,7 +113,7 @@ def smoothed_cross_entropy(
         x_ND: the decoder's output; the products for logits and gradients are made in its dtype.
         table_VD: float32, the softmax layer's weights.
         labels_N, weights_N, label_smoothing, over: as above.
-        jit: for XLA, which merges all passes over the logits into one; a GPU would have to wait for its branches.
+        jit: for XLA: without a branch, for which a GPU would have to wait.
 
     Returns:
         float32 scalar, in nats.
@@ -126,21 +126,16 @@ def smoothed_cross_entropy(
     # The gradient by hand, (softmax - q) * weight, keeps one [N, V] array from the forward pass and builds no q.
     @tf.custom_gradient
     def loss(x: Any, table: Any) -> tuple[Any, Any]:
-        rows = tf.range(tf.shape(labels_N, tf.int64)[0])  # int64: there may be more than 2^31 logits
-        at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
         rounded = tf.cast(table, x.dtype)
-        logits = tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32)
-        softmax = tf.nn.softmax(logits)
-        of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
+        logits = tf.matmul(x, rounded, transpose_b=True)
+        log_sum, of_label, surplus_of = (_of_kept_logits if jit else _of_softmax)(logits, labels_N)
         sum_of_table = _column_sums(table)
         of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
-        log_sum = tf.reduce_logsumexp(logits, -1) if jit else _log_sum(logits, of_label, probability)
         losses = log_sum - on_label * of_label - on_all * of_all
 
         def gradient(upstream: Any) -> tuple[Any, Any]:
             weights = (weights_N * upstream)[:, None]
-            with tf.control_dependencies([log_sum]):  # after everything else has read the probabilities
-                surplus = tf.cast(added(softmax, at_label, tf.fill(tf.shape(labels_N), -on_label), jit=jit), x.dtype)
+            surplus = tf.cast(surplus_of(on_label), x.dtype)
             weighted_x = weights * tf.cast(x, tf.float32)
             to_x = tf.cast(tf.matmul(surplus, rounded), tf.float32) - on_all * sum_of_table
             to_table = tf.cast(tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True), tf.float32)
@@ -149,6 +144,43 @@ def smoothed_cross_entropy(
         return tf.reduce_sum(losses * weights_N), gradient
 
     return loss(x_ND, table_VD)
+
+
+# log sum exp [N]; the labels' logits [N]; a function of `share`: softmax minus share at the labels, float32 [N, V].
+_Parts = tuple[Any, Any, Callable[[float], Any]]
+
+
+def _of_kept_logits(logits_NV: Any, labels_N: Any) -> _Parts:
+    """For XLA: the logits, in their own type, are the only array [N, V] that is kept for the gradients.
+
+    On a GPU each pass over [N, V] takes its own time: one for the maximum, one for the sum, one for the gradients.
+    """
+    logits = tf.cast(logits_NV, tf.float32)
+    highest = tf.reduce_max(logits, -1)
+    log_rest = tf.math.log(tf.reduce_sum(tf.exp(logits - highest[:, None]), -1))
+
+    def surplus(share: float) -> Any:
+        at_label = labels_N[:, None] == tf.range(logits.shape[-1])
+        # In this order: the log-sum as one number would have lost digits where logits are large.
+        return tf.exp(logits - highest[:, None] - log_rest[:, None]) - tf.where(at_label, share, 0.0)
+
+    return highest + log_rest, tf.cast(tf.gather(logits_NV, labels_N, batch_dims=1), tf.float32), surplus
+
+
+def _of_softmax(logits_NV: Any, labels_N: Any) -> _Parts:
+    """For TensorFlow's kernels: the softmax is kept, and the labels are subtracted in its memory."""
+    logits = tf.cast(logits_NV, tf.float32)
+    rows = tf.range(tf.shape(labels_N, tf.int64)[0])  # int64: there may be more than 2^31 logits
+    at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
+    softmax = tf.nn.softmax(logits)
+    of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
+    log_sum = _log_sum(logits, of_label, probability)
+
+    def surplus(share: float) -> Any:
+        with tf.control_dependencies([log_sum]):  # after everything else has read the probabilities
+            return added(softmax, at_label, tf.fill(tf.shape(labels_N), -share), jit=False)
+
+    return log_sum, of_label, surplus
 
 
 def added(array: Any, places: Any, values: Any, *, jit: bool) -> Any:

@@ -97,7 +97,8 @@ class Trainer:
                 schedule=self.schedule,
             )
         vocabularies = store.source_vocabulary, store.target_vocabulary
-        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, outputs=store.outputs)
+        how: dict[str, Any] = {"outputs": store.outputs, "jit": on_gpus()}
+        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, **how)
         self.evaluate = Evaluator(self.model, store, self._translator, metric)
 
     def begin(

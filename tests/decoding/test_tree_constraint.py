@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import MOST_OPENED, TreeConstraint
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.rnn import Rnn
@@ -54,20 +55,25 @@ def _ensemble() -> Ensemble:
     return Ensemble([_transformer(), rnn])
 
 
-def _searched(model: Any, beam: int, extra: int, early: bool = True, sampler: str | None = None) -> Any:
+def _searched(
+    model: Any, beam: int, extra: int, early: bool = True, sampler: str | None = None, jit: bool = False
+) -> Any:
     assert GRAMMAR is not None
 
-    def search(source: Any, sizes: Any) -> Any:
+    def search(source: Any, sizes: Any, jit: bool = False) -> Any:
         constraint = TreeConstraint(GRAMMAR, sizes)
         if sampler:
             sampling = Sampling(make_sampler(sampler, {}), 3)
-            return sample(model, source, sampling, num_samples=beam, extra_length=extra, constraint=constraint)
-        options: dict[str, Any] = {"beam_size": beam, "alpha": 0.6, "extra_length": extra, "early_stop": early}
-        return beam_search(model, source, **options, constraint=constraint)
+            options: dict[str, Any] = {"num_samples": beam, "extra_length": extra, "constraint": constraint}
+            return sample(model, source, sampling, **options, jit=jit)
+        options = {"beam_size": beam, "alpha": 0.6, "extra_length": extra, "early_stop": early}
+        return beam_search(model, source, **options, constraint=constraint, jit=jit)
 
     signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
-    graph = tf.function(search, input_signature=signature, autograph=False)
-    return [values.numpy() for values in graph(_sources(), SIZES)]
+    graph = SizedGraph(search, signature, jit=jit, what="a search")
+    found = graph(_sources(), np.array(SIZES, np.int32), tokens=1024)
+    assert graph.jit == jit
+    return found
 
 
 def _assert_trees(ids: np.ndarray, scores: np.ndarray) -> None:
@@ -193,3 +199,13 @@ def test_phrases_cannot_open_without_end() -> None:
 @pytest.mark.parametrize("symbols", ["", "(S )S", "(S NN", "NN VB", "(S )NP NN"])
 def test_symbols_that_can_write_no_tree_have_no_grammar(symbols: str) -> None:
     assert TreeGrammar.of(["<pad>", "</s>", "<unk>", *symbols.split()]) is None
+
+
+@pytest.mark.parametrize("sampler", [None, "random"])
+def test_a_program_of_xla_writes_the_same_trees(sampler: str | None) -> None:
+    (ids, scores), (wanted, wanted_scores) = (
+        _searched(_transformer(), 4, 40, False, sampler, jit) for jit in (True, False)
+    )
+    _assert_trees(ids, scores)
+    assert [hypotheses(rows) for rows in ids] == [hypotheses(rows) for rows in wanted]
+    np.testing.assert_allclose(scores, wanted_scores, rtol=0, atol=1e-4)

@@ -6,10 +6,13 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -301,8 +304,25 @@ def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path
         export(exported.served, tmp_path / "file", {})
 
 
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [("Could not create fingerprint in directory: d\nABORTED: d; Stale file handle", DataError), ("odd", ValueError)],
+)
+def test_what_cannot_be_read_back_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: type[Exception]
+) -> None:
+    def save(*_: object, **__: object) -> None:
+        raise ValueError(said)
+
+    monkeypatch.setattr(tf.saved_model, "save", save)
+    with pytest.raises(error, match=r"written to .*d ABORTED: d; Stale file handle\. Nothing is left|^odd$"):
+        export(SimpleNamespace(signatures={}), tmp_path, {})
+    assert not list(tmp_path.iterdir())
+
+
 WRITES = """
 import sys
+import tempfile
 from pathlib import Path
 from t2t_lite.files import temporary_folder
 with temporary_folder(Path(sys.argv[1])) as folder:
@@ -355,3 +375,40 @@ def test_what_an_earlier_export_left_without_a_lock_stands_in_no_way_and_stays(t
     assert sorted(path.name for path in tmp_path.iterdir()) == [left.name, "1"]
     assert (left / "saved_model.pb").read_text() == "half"
     assert [path.name for path in version.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("call", ["rmtree", "rmdir", "unlink"])
+def test_what_could_not_be_removed_goes_with_the_next_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        if call != "rmtree":  # which is told to ignore errors
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def fail(folder: Path) -> None:
+        (folder / "file").touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shutil if call == "rmtree" else Path, call, refuse)
+        with pytest.raises(DataError, match="could not be written"):
+            new_version(tmp_path, fail)
+    assert len(list(tmp_path.glob(".partial.*"))) == 1
+    new_version(tmp_path, lambda folder: (folder / "file").touch())
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+
+
+def test_a_new_folder_that_another_process_takes_for_a_left_one_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, made = tempfile.mkdtemp, []
+
+    def make_and_lose(**options: Any) -> str:
+        made.append(real(**options))
+        if len(made) == 1:
+            os.rmdir(made[0])
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "1"
+    assert (len(made), [path.name for path in tmp_path.iterdir()]) == (2, ["1"])

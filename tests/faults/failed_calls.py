@@ -36,6 +36,7 @@ from t2t_lite.bin import cli
 from t2t_lite.runs.checkpoint_files import list_whole
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EACCES)
+TRACEBACK = 99  # the exit status of a command that ends with one
 SOURCE = Path(__file__).with_name("failing.c")
 RECIPE = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=512,log_every=1,eval_every=2,eval_lines=4,train_steps=4,"
@@ -49,16 +50,16 @@ class Scenario(NamedTuple):
     Attributes:
         prepare: makes what the command starts from in a folder; it is copied for each case.
         command: returns the command and its flags for that folder; "saves" is `save_all`.
-        again: flags that are added when it runs again.
         part: of the paths whose calls fail, below the folder.
         result: what the folder holds at the end, as a digest.
+        repeats: whether the command may run again where it has ended well.
     """
 
     prepare: Callable[[Path], None]
     command: Callable[[Path], list[str]]
     part: str
     result: Callable[[Path], str]
-    again: Sequence[str] = ()
+    repeats: bool = True
 
 
 class Case(NamedTuple):
@@ -76,6 +77,8 @@ class Case(NamedTuple):
     def outcome(self) -> str:
         if self.again:
             return "CANNOT END"
+        if self.status == TRACEBACK:
+            return "TRACEBACK"
         if not self.same:
             return "DIFFERENT"
         return "went on" if self.status == 0 else "ended, and the next start made it whole"
@@ -92,7 +95,7 @@ def build(folder: Path) -> Path | None:
 
 
 def _main(command: Sequence[str]) -> tuple[int, str]:
-    """Runs a command of t2t_lite.bin in this process; returns its exit status, 99 for a traceback, and what it said."""
+    """Runs a command of t2t_lite.bin in this process; returns its exit status, or TRACEBACK, and what it said."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -104,7 +107,7 @@ def _main(command: Sequence[str]) -> tuple[int, str]:
             status = int(end.code or 0)
         except BaseException:
             traceback.print_exc(limit=-3)
-            status = 99
+            status = TRACEBACK
     return status, err.getvalue()
 
 
@@ -168,11 +171,11 @@ def _prepare_run(folder: Path) -> None:
 
 
 def _prepare_import(folder: Path) -> None:
-    from tests.importers.made_up import V, save, variables
+    from tests.importers.made_up import save, variables
+    from tests.subword_files import PIECES, file_of
 
-    save(folder / "there" / "model.ckpt-100", variables())
-    pieces = ["<pad>", "<EOS>", *(chr(ord("a") + i) + "_" for i in range(V - 2))]
-    (folder / "vocabulary").write_text("".join(f"'{piece}'\n" for piece in pieces))
+    save(folder / "there" / "model.ckpt-100", variables(rows=len(PIECES)))
+    (folder / "vocabulary").write_bytes(file_of(PIECES))
 
 
 def _comparison(folder: Path) -> list[str]:
@@ -199,6 +202,13 @@ def _newest_weights(folder: Path) -> str:
         for file in Path(path).parent.glob(f"{Path(path).name}.*"):
             file.unlink()
     return _weights(folder)
+
+
+def _imported(folder: Path) -> str:
+    from tests.faults.kills import digest
+
+    left = sorted(path.name for path in (folder / "out").iterdir())
+    return " ".join([digest(folder / "out" / "run"), *left])
 
 
 def _output(folder: Path) -> str:
@@ -243,10 +253,11 @@ SCENARIOS = {
         _prepare_import,
         lambda folder: [
             *("importer", f"--checkpoint={folder / 'there'}", f"--vocabulary={folder / 'vocabulary'}"),
-            f"--output_dir={folder / 'run'}",
+            f"--output_dir={folder / 'out' / 'run'}",
         ],
-        "run",
-        _weights,
+        "/out",
+        _imported,
+        repeats=False,
     ),
     "decoding": Scenario(
         _prepare_run,
@@ -282,7 +293,9 @@ def try_scenario(name: str, folder: Path, errors: int, most: int = sys.maxsize) 
     assert status == 0, said
     expected = scenario.result(work)
     kinds = itertools.cycle(ERRORS)
-    for number, call, path in _chosen(log.read_text(errors="replace").split("\n")[:-1], str(work), most):
+    chosen = _chosen(log.read_text(errors="replace").split("\n")[:-1], str(work), most)
+    assert chosen, f"{name}: no call names {scenario.part}"
+    for number, call, path in chosen:
         for _ in range(errors):
             error = next(kinds)
             shutil.rmtree(work)
@@ -290,7 +303,7 @@ def try_scenario(name: str, folder: Path, errors: int, most: int = sys.maxsize) 
             status, said, failed = run(number, error)
             if not failed:
                 continue  # another call at that place this time, as of a thread
-            again, more = _main([*command, *(scenario.again if status else ())])
+            again, more = _main(command) if status or scenario.repeats else (0, "")
             same = again == 0 and scenario.result(work) == expected
             yield Case(call, path, errno.errorcode[error], status, again, same, said[-600:] + more[-600:])
 
@@ -338,7 +351,7 @@ def _report(names: Sequence[str], folder: Path, errors: int, most: int) -> int:
         found = collections.Counter[tuple[str, str]]()
         for case in try_scenario(name, folder / name, errors, most):
             found[case.call, case.outcome] += 1
-            bad = case.again or not case.same or "Traceback" in case.said
+            bad = case.again or not case.same or case.status == TRACEBACK
             faults += bool(bad)
             outcome = f"{case.status}, then {case.again}: {case.outcome}"
             print(f"{name}: {case.call} {case.file} {case.error}: {outcome}", flush=True)

@@ -28,7 +28,7 @@ COMMON = (
 )
 RECIPES = {
     "post": f"{COMMON},norm=post",
-    "window": f"{COMMON},norm=pre,positions=learned,max_positions=64,attention_window=6,d_k=4,micro_batches=2",
+    "window": f"{COMMON},norm=pre,positions=learned,max_positions=64,attention_window=6,d_k=4",
 }
 FLAGS = {"post": [], "window": ["--separate_vocabularies"]}
 ENGLISH = "one two three four five six seven eight nine ten".split()

@@ -26,7 +26,7 @@ from t2t_lite.layers import attention, dropout, embedding, feed_forward, local_a
 
 import jax
 import keras
-from t2t_lite.models import decoder, encoder, flops, transformer
+from t2t_lite.models import decoder, encoder, transformer, transformer_cost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.plain_cache import PlainCache
 

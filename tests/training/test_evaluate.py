@@ -17,6 +17,7 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.decoding import score
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.translate import Hypothesis, Translator
 from t2t_lite.errors import DataError, T2TError
 from t2t_lite.ids import EOS
@@ -289,15 +290,16 @@ def test_where_memory_runs_out_the_batch_and_the_settings_are_named(
     def run_out(*_: Any) -> None:
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor with shape[9,9]")
 
-    monkeypatch.setattr(translator, "search_graph", run_out)
+    monkeypatch.setattr(translator.search_graph, "_plain", run_out)
+    monkeypatch.setattr(translator, "_budget", TokenBudget(60))
     monkeypatch.setattr(score, "log_probs", run_out)
     message = (
-        r"^The device ran out of memory with \d+ sentences of up to \d+ pieces, 3 outputs of each\. "
+        r"^The device ran out of memory with 1 sentence of up to \d+ pieces, 3 outputs of each\. "
         r"Lower decode_batch_tokens \(now 60\), beam_size or nbest, or max_source_length\.$"
     )
     with pytest.raises(T2TError, match=message):
         translator.translate(["", *lines])
-    message = r"memory with 12 pairs of up to \d+ pieces a side\. Lower max_source_length \(now 40\), or cut the lines "
+    message = r"memory with 1 pair of up to \d+ pieces a side\. Lower max_source_length \(now 40\), or cut the lines "
     with pytest.raises(T2TError, match=message):
         score.score(translator, lines, lines)
     evaluator = Evaluator(model, toy_store, translator, bleu.metric("bleu"))

@@ -13,7 +13,9 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
-from t2t_lite.training.last_bits import keep_last_bits, remarks
+from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.distributed.workers import Workers
+from t2t_lite.training.last_bits import computed_with, keep_last_bits, remarks
 from t2t_lite.version import local_version
 from tests import commands
 
@@ -127,6 +129,20 @@ def test_what_has_changed_is_said(tmp_path: Path) -> None:
     assert remarks(run, 11, now) == [
         f"From step 11 on {MAY_DIFFER}: devices 1 -> 2, operations side by side 2 -> 1, threads of an operation "
         "1 -> 8, TensorFlow 2.21.0 -> 2.22.0."
+    ]
+
+
+def test_flags_of_xla_are_recorded_with_xla_and_a_change_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--one")
+    strategy = make_strategy(Devices(1))
+    with_xla, without = (computed_with(strategy, Workers(strategy), xla=xla, remat=False) for xla in (True, False))
+    assert with_xla["xla_flags"] == "--one"
+    assert "xla_flags" not in without
+    run = _note(tmp_path, {"first_step": 1, "computed": with_xla})
+    assert remarks(run, 11, {**with_xla, "xla_flags": "--two"}) == [
+        f"From step 11 on {MAY_DIFFER}: XLA's flags --one -> --two."
     ]
 
 

@@ -1,5 +1,6 @@
 """Label-smoothed cross entropy against its definition: the sum of -weight * q . log softmax(logits)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,20 @@ def _loss_and_gradient(
     return loss.numpy(), gradient.numpy()
 
 
+def _both(loss_of: Callable[[], Any], sources: Any, jit: bool = False) -> tuple[Any, Any]:
+    """Loss and gradients."""
+
+    @tf.function(jit_compile=jit, autograph=False)
+    def both() -> tuple[Any, Any]:
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            loss = loss_of()
+        return loss, tape.gradient(loss, sources)
+
+    found: tuple[Any, Any] = both()
+    return found
+
+
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("over", ["all", "others"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
@@ -83,13 +98,11 @@ def test_gradient_equals_that_of_the_definition(smoothing: float, over: str, fac
 
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("bfloat16", 2**-6)])
 @pytest.mark.parametrize("over", ["all", "others"])
-def test_gradients_of_both_sides_of_the_product(over: str, dtype: str, relative: float) -> None:
+@pytest.mark.parametrize("jit", [False, True])
+def test_gradients_of_both_sides_of_the_product(jit: bool, over: str, dtype: str, relative: float) -> None:
     x, table = (tf.cast(RNG.standard_normal(shape), dtype) for shape in ((N, D), (V, D)))
     table = tf.cast(table, tf.float32)
-    with tf.GradientTape() as tape:
-        tape.watch((x, table))
-        loss = smoothed_cross_entropy(x, table, LABELS, WEIGHTS, 0.1, over)
-    got = tape.gradient(loss, (x, table))
+    loss, got = _both(lambda: smoothed_cross_entropy(x, table, LABELS, WEIGHTS, 0.1, over, jit), (x, table), jit)
     x_ND, table_VD = (np.float64(tf.cast(value, tf.float32)) for value in (x, table))
     logits = x_ND @ table_VD.T
     of_logits = (np.exp(reference.log_softmax(logits)) - _distribution(0.1, over)) * WEIGHTS[:, None]
@@ -102,8 +115,9 @@ def test_gradients_of_both_sides_of_the_product(over: str, dtype: str, relative:
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("bfloat16", 2**-6)])
 @pytest.mark.parametrize("over", ["all", "others"])
 @pytest.mark.parametrize("shape", [(1, 2, 1), (7, 11, 5), (40, 300, 16)])  # N, V, D
+@pytest.mark.parametrize("jit", [False, True])
 def test_values_and_gradients_are_those_of_the_plain_one(
-    shape: tuple[int, int, int], over: str, dtype: str, relative: float
+    jit: bool, shape: tuple[int, int, int], over: str, dtype: str, relative: float
 ) -> None:
     positions, vocab_size, width = shape
     draw = np.random.default_rng(positions)
@@ -112,18 +126,12 @@ def test_values_and_gradients_are_those_of_the_plain_one(
     labels = tf.constant(draw.integers(0, vocab_size, positions), tf.int32)
     weights = tf.constant(draw.choice([0, 0.5, 1], positions), tf.float32)
 
-    def both(loss_of: Any) -> tuple[Any, list[Any]]:
-        with tf.GradientTape() as tape:
-            tape.watch((x, table))
-            loss = loss_of()
-        return loss, tape.gradient(loss, [x, table])
-
     def plain() -> Any:
         logits = tf.matmul(x, tf.cast(table, dtype), transpose_b=True)  # rounded in bfloat16, as in a model
         return plain_cross_entropy(logits, labels, weights, 0.1, over)
 
-    wanted, wanted_gradients = both(plain)
-    got, gradients = both(lambda: smoothed_cross_entropy(x, table, labels, weights, 0.1, over))
+    wanted, wanted_gradients = _both(plain, [x, table])
+    got, gradients = _both(lambda: smoothed_cross_entropy(x, table, labels, weights, 0.1, over, jit), [x, table], jit)
     np.testing.assert_allclose(got, wanted, rtol=relative, atol=1e-6)
     for gradient, other in zip(gradients, wanted_gradients, strict=True):
         reference.assert_close(np.float32(gradient), np.float64(np.float32(other)), relative)
@@ -169,6 +177,28 @@ def test_large_logits_overflow_nothing(shift: float, jit: bool) -> None:
     loss, gradient = _loss_and_gradient(logits, 0.1, jit=jit)
     np.testing.assert_allclose(loss, _wanted(logits, 0.1), rtol=1e-3 if shift else 1e-5)  # 1e4 is accurate to 2^-11
     assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_gradients_of_large_logits_are_as_exact_as_those_of_small_ones(jit: bool) -> None:
+    large = np.float32(LOGITS + 1000)  # rounded to 2^-14; the log-sum rounded once more would show
+    _, gradient = _loss_and_gradient(large, 0.1, jit=jit)
+    wanted = (np.exp(reference.log_softmax(np.float64(large))) - _distribution(0.1, "all")) * WEIGHTS[:, None]
+    np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-6)
+
+
+def test_for_xla_nothing_is_scattered() -> None:
+    """XLA would copy the whole array of [N, V] for it."""
+    x, table = tf.ones([N, D]), tf.ones([V, D])
+
+    @tf.function(jit_compile=True, autograph=False)
+    def gradient(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = smoothed_cross_entropy(x, table, LABELS, WEIGHTS, 0.1, jit=True)
+        return tape.gradient(loss, x)
+
+    assert " scatter(" not in gradient.experimental_get_compiler_ir(x)(stage="hlo")
 
 
 def test_logits_rounded_to_bfloat16_lose_only_their_rounding() -> None:

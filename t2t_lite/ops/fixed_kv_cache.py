@@ -1,0 +1,95 @@
+"""KV cache of a search of fixed sizes, as XLA needs them: there is room for all steps from the start.
+
+As in `ops.kv_cache`, hypotheses share slots, nothing is copied when they change places, and `owner` says which slots
+are a hypothesis' own past. But no slot is given to another step: slot K t + k is hypothesis k's of step t.
+
+Legend: B sentences, K beam size, H heads, N = K x steps slots, E = d_k or d_v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+from t2t_lite.layers import masks
+from t2t_lite.layers.scaled_dot_product import scaled_dot_product
+
+# "owner": bool [B, K, N]; "slots": for each layer keys and values, [B, H, N, E].
+State = dict[str, Any]
+
+
+class KVCache:
+    """As `kv_cache.KVCache`.
+
+    Args:
+        state: from `init` or the step before.
+        index: int scalar, the position of this step.
+        memory, memory_bias: as there.
+
+    Attributes:
+        layers, bias, memory_bias: as there.
+        positions: int32 [1, 1, 1, N], of the slots.
+    """
+
+    def __init__(self, state: State, index: Any, memory: Sequence[tuple[Any, Any]], memory_bias: Any) -> None:
+        beam_size, slots = state["owner"].shape[1:]
+        places = ops.arange(slots)
+        now = ops.equal(places - index * beam_size, ops.arange(beam_size)[:, None])
+        self._owner = ops.logical_or(state["owner"], now)
+        self.bias, self.memory_bias = masks.bias(self._owner)[:, None], memory_bias
+        positions = places // beam_size
+        self.positions = positions[None, None, None]
+        pairs = zip(state["slots"], memory, strict=True)
+        self.layers = [
+            LayerCache(slots, index * beam_size, of_memory, (positions - index)[None]) for slots, of_memory in pairs
+        ]
+
+    def advance(self) -> State:
+        """The state after this step, the hypotheses in their old order."""
+        return {"owner": self._owner, "slots": [layer.slots for layer in self.layers]}
+
+
+class LayerCache:
+    """KV cache of one layer in one step, and the attention of few queries to it.
+
+    Args:
+        slots: keys [B, H, N, d_k] and values [B, H, N, d_v].
+        first: int scalar, the slot of the first hypothesis.
+        memory: the layer's keys and values of cross-attention.
+        distances: int32 [1, N], the slots' positions minus that of this step.
+    """
+
+    def __init__(self, slots: tuple[Any, Any], first: Any, memory: tuple[Any, Any], distances: Any) -> None:
+        self.slots, self.memory, self.distances, self._first = slots, memory, distances, first
+
+    def update(self, key: Any, value: Any) -> tuple[Any, Any]:
+        """Writes this position's `key` and `value` [B, K, H, E]; returns all slots, [B, H, N, E]."""
+        keys, values = self.slots
+        self.slots = self._written(keys, key), self._written(values, value)
+        return self.slots
+
+    def _written(self, slots: Any, new: Any) -> Any:
+        return ops.slice_update(slots, (0, 0, self._first, 0), ops.transpose(new, (0, 2, 1, 3)))
+
+    def attend(self, query: Any, key: Any, value: Any, bias: Any) -> Any:
+        """As `ops.step_attention`."""
+        heads = scaled_dot_product(ops.transpose(query, (0, 2, 1, 3)), key, value, bias)
+        heads = ops.transpose(heads, (0, 2, 1, 3))
+        return ops.reshape(heads, (*heads.shape[:2], heads.shape[2] * heads.shape[3]))
+
+
+def init(memory: Sequence[tuple[Any, Any]], batch: int, beam_size: int, steps: int) -> State:
+    """Returns an empty cache with room for `steps` steps.
+
+    `memory`: keys and values [B, H, S, E] of the layers' cross-attention. The cache has the same H and E.
+    """
+
+    def empty(like: Any) -> Any:
+        return ops.zeros((batch, like.shape[1], beam_size * steps, like.shape[3]), like.dtype)
+
+    return {
+        "owner": ops.zeros((batch, beam_size, beam_size * steps), "bool"),
+        "slots": [tuple(empty(like) for like in keys_values) for keys_values in memory],
+    }
