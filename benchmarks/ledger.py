@@ -62,8 +62,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Prints where the time of a workload goes.")
     parser.add_argument("--workload", choices=sorted((*TRAINING, *DECODING)), default="T1")
     parser.add_argument("--precision", choices=cli.PRECISIONS, default="float32", help="int8: D1 to D3")
+    parser.add_argument("--sentences", type=int, help="of D1 to D3; default: the workload's")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    if args.sentences and args.workload in DECODING:
+        DECODING[args.workload] = args.sentences, DECODING[args.workload][1]
     if args.workload in TRAINING and args.precision == "int8":
         parser.error("models of int8 weights cannot be trained")
     cli.load_tensorflow()
@@ -132,7 +135,9 @@ def search_call(
     import tensorflow as tf
 
     from t2t_lite.decoding.beam_search import beam_search
+    from t2t_lite.decoding.sized_graph import SizedGraph
     from t2t_lite.decoding.translate import FEW
+    from t2t_lite.distributed.devices import use_jit
     from t2t_lite.ids import EOS
     from t2t_lite.ops.int8 import quantize
     from t2t_lite.ops.prepacked import is_supported
@@ -151,15 +156,17 @@ def search_call(
     source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
     source[:, -1] = EOS
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
-    def search(ids: Any) -> Any:
+    def search(ids: Any, jit: bool = False) -> Any:
         extra = output_length - source_length
         settings = {"beam_size": beam_size, "alpha": 0.6, "extra_length": extra, "early_stop": False}
-        return beam_search(model, ids, **settings, prepack=prepack)
+        return beam_search(model, ids, **settings, prepack=prepack, jit=jit)
+
+    signature = [tf.TensorSpec([None, None], tf.int32)]
+    graph = SizedGraph(search, signature, jit=use_jit("auto"), what="the search")
 
     def call(length: int | None = None) -> list[Any]:
         batches = np.array_split(source[:, :length], threads.num_parallel())
-        found = list(threads.parallel_map(lambda batch: [array.numpy() for array in search(batch)], batches))
+        found = list(threads.parallel_map(lambda batch: graph(batch, tokens=batch.size), batches))
         return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
     return call, model.cost

@@ -70,6 +70,7 @@ class Split(NamedTuple):
         for name, array in batch.items():
             rows, length = array.shape
             n = self.part_rows(rows)
-            whole = np.pad(array, ((0, self.parts * n - rows), (0, 0)))
+            more = self.parts * n - rows
+            whole = np.pad(array, ((0, more), (0, 0))) if more else array
             cut[name] = whole.reshape(self.devices, self.accumulate, n, length)
         return cut
