@@ -130,6 +130,23 @@ def open_own(path: Path, *, lock: bool = False) -> IO[bytes]:
         return open(handle, "r+b")
 
 
+@contextlib.contextmanager
+def open_lock(path: Path) -> Iterator[IO[bytes]]:
+    """Context with an open file to lock, as `open_own`."""
+    with _closing(open_own(path, lock=True)) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _closing(lock: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Context that closes a lock's file. An error then is none of the work that is done: nothing of worth is in it."""
+    try:
+        yield lock
+    finally:
+        with contextlib.suppress(OSError):
+            lock.close()
+
+
 def _open_locked(path: Path) -> IO[bytes]:
     """Opens a file and locks it while it is open; the lock tells other processes that this one is alive."""
     while True:
@@ -186,7 +203,7 @@ def staging_dir(folder: Path) -> Path:
 @contextlib.contextmanager
 def file_lock(folder: Path) -> Iterator[None]:
     """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
-    with open_own(folder.with_name(f".{folder.name}.lock"), lock=True) as lock:
+    with open_lock(folder.with_name(f".{folder.name}.lock")) as lock:
         if _lock(lock, wait=True):  # the system releases it when the process ends, however it ends
             for stale in asides(folder):
                 shutil.rmtree(stale, ignore_errors=True)
@@ -211,7 +228,7 @@ def temporary_folder(base: Path) -> Iterator[Path]:
             stale.rmdir()  # if empty: its process could not remove it, or was killed before it wrote the lock
     aside, lock = _new_temporary(base)
     try:
-        with lock:
+        with _closing(lock):
             folder = aside / _CONTENT  # one below, because only the owner may read a temporary folder
             folder.mkdir()
             if _lock(lock, wait=True):

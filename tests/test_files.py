@@ -7,12 +7,15 @@ import hashlib
 import multiprocessing
 import os
 import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from t2t_lite import files
-from t2t_lite.files import asides, file_lock, replace_file, sha256_of, staging_dir
+from t2t_lite.files import asides, file_lock, replace_file, sha256_of, staging_dir, temporary_folder
 from t2t_lite.runs import lock
 
 
@@ -131,3 +134,36 @@ def test_a_checksum_is_of_the_whole_file(tmp_path: Path) -> None:
     data = b"0123456789abcdef" * 100_000
     (tmp_path / "file").write_bytes(data)
     assert sha256_of(tmp_path / "file") == hashlib.sha256(data).hexdigest()
+
+
+class BadToClose:
+    """A file whose close fails, although all is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def close(self) -> None:
+        self._file.close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("locked", [file_lock, temporary_folder, lock.only_trainer])
+def test_a_lock_that_cannot_be_closed_spoils_no_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: Callable[[Path], AbstractContextManager[object]]
+) -> None:
+    """An import was whole, but said that it had failed; and the same command refuses a folder that is there."""
+    opened = []
+
+    def open_badly(*args: Any) -> BadToClose:
+        opened.append(BadToClose(open(*args)))  # noqa: SIM115 (closed by who has opened it)
+        return opened[-1]
+
+    monkeypatch.setattr(files, "open", open_badly, raising=False)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with locked(folder):
+        assert len(opened) == 1
+    assert [path.name for path in folder.iterdir() if path.name != lock.LOCK_FILE] == []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_lite.errors import TrainingError
-from t2t_lite.files import lock_or_warn, named, open_own
+from t2t_lite.files import lock_or_warn, named, open_lock
 
 LOCK_FILE = ".trainer.lock"
 
@@ -43,7 +43,7 @@ def only_process(path: Path, command: str) -> Iterator[None]:
     Raises:
         TrainingError: another process holds it; the message names process and host.
     """
-    with open_own(path, lock=True) as file:
+    with open_lock(path) as file:
         try:
             lock_or_warn(file, path.parent, command)
         except BlockingIOError:
