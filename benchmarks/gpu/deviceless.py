@@ -1,10 +1,11 @@
-"""What a training step would be on an H100, found without one: kernels, bytes, FLOPs, memory, compile time.
+"""What a training step or a search would be on an H100, found without one: kernels, bytes, memory, compile time.
 
     python benchmarks/gpu/deviceless.py --xla_python=VENV/bin/python --hparams_set=base --rows=784
+    python benchmarks/gpu/deviceless.py search --xla_python=VENV/bin/python --hparams_set=base --sentences=64
 
-The project's own step is traced, and what it gives to XLA is compiled for an H100 by jaxlib's CUDA plugin, which needs
-no GPU (compile_for_h100.py, in an environment of its own). kernels.py reads the optimised programs. Measured are the
-programs and the processor time of compiling them, without autotuning. The milliseconds are a model's.
+The project's own step or search is traced, and what it gives to XLA is compiled for an H100 by jaxlib's CUDA plugin,
+which needs no GPU (compile_for_h100.py, in an environment of its own). kernels.py reads the optimised programs. The
+programs and the processor time of compiling them, without autotuning, are measured. The milliseconds are a model's.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kernels import MACHINES, Kernel, read_kernels, summarise
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
+from t2t_lite.distributed.xla import GPU_DEFAULTS
 
 
 class Traced(Exception):  # noqa: N818 (no error: ends a call whose graph has been traced)
@@ -42,20 +44,24 @@ class Program:
     compile_seconds: float
     temporary_bytes: int
     kernels: list[Kernel]
+    kernels_a_step: int = 0  # of a search
 
 
 def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description="Compiles a training step for an H100 that is not there.")
+    parser.add_argument("what", nargs="?", choices=("step", "search"), default="step")
     parser.add_argument("--hparams_set", default="base")
     parser.add_argument("--hparams", default="", help="as in t2t-lite-trainer: precision=bfloat16,...")
     parser.add_argument("--rows", type=int, help="of a whole batch; default: the recipe's batch_tokens / target_length")
     parser.add_argument("--accumulate", type=int, default=1, help="parts of a batch, computed one after the other")
     parser.add_argument("--source_length", type=int, default=32)
     parser.add_argument("--target_length", type=int, default=32)
+    parser.add_argument("--sentences", type=int, default=64, help="of a search")
+    parser.add_argument("--steps", type=int, default=40, help="of a search; its loop has no count of its own")
     parser.add_argument("--vocab_size", type=int, default=37000)
     parser.add_argument("--xla_python", default=os.environ.get("T2T_LITE_XLA_PYTHON"), help="see compile_for_h100.py")
-    parser.add_argument("--xla_flags", default="", help="further flags, with spaces between them")
+    parser.add_argument("--xla_flags", default="", help="besides the trainer's, with spaces between them")
     parser.add_argument("--keep", type=Path, help="folder for XLA's dumps; default: none is kept")
     parser.add_argument("--largest", type=int, default=0, help="also lists so many kernels that take longest")
     parser.add_argument("--json", action="store_true")
@@ -68,17 +74,22 @@ def main() -> None:
     lengths = {"source": args.source_length, "target": args.target_length}
     with tempfile.TemporaryDirectory(prefix="t2t-lite-deviceless-") as name:
         folder = args.keep or Path(name)
-        flags = ["--xla_gpu_autotune_level=0", *args.xla_flags.split()]
-        lowered = lower_step(args.hparams_set, hparams, rows, lengths, args.vocab_size, args.accumulate)
-        programs = [
-            compile_program(name, hlo, folder / name, args.xla_python, flags, args.vocab_size) for name, hlo in lowered
-        ]
+        usual = [f"--{flag}={value}" for flag, value in GPU_DEFAULTS.items()]
+        flags = ["--xla_gpu_autotune_level=0", *usual, *args.xla_flags.split()]
+        if args.what == "search":
+            rows = args.sentences
+            lowered = [lower_search(args.hparams_set, hparams, rows, args.source_length, args.vocab_size)]
+        else:
+            lowered = lower_step(args.hparams_set, hparams, rows, lengths, args.vocab_size, args.accumulate)
+        sizes = args.vocab_size, args.steps
+        programs = [compile_program(name, hlo, folder / name, args.xla_python, flags, *sizes) for name, hlo in lowered]
     if not programs:
         sys.exit(f"XLA compiles no training of {args.hparams_set}'s model.")
     if args.json:
         print(json.dumps([dataclasses.asdict(p) | {"kernels": summarise(p.kernels)} for p in programs]))
         return
-    print(f"{args.hparams_set} {args.hparams}: {rows} x ({args.source_length} + {args.target_length}) pieces")
+    length = f"{args.steps} steps" if args.what == "search" else args.target_length
+    print(f"{args.hparams_set} {args.hparams}: {rows} x ({args.source_length} + {length}) pieces")
     for program in programs:
         print_program(program, args.largest)
 
@@ -118,6 +129,32 @@ def lower_step(
         with contextlib.suppress(Traced):
             step(batch, 1, 1e-4)
     return [(f.name, f.lower(batch)) for f in functions if f.arguments]
+
+
+def lower_search(
+    hparams_set: str, hparams: config.HParams, sentences: int, length: int, vocab_size: int
+) -> tuple[str, bytes]:
+    """Returns the name and the serialised HLO, before optimisation, of a beam search as GPUs run it."""
+    import tensorflow as tf
+
+    from t2t_lite.decoding.beam_search import beam_search
+
+    model: Any = registry.MODELS.get(registry.model_of(hparams_set)).from_hparams(hparams, vocab_size, vocab_size, True)
+
+    def search(source: Any, early_stop: Any) -> Any:
+        return beam_search(
+            model,
+            source,
+            beam_size=hparams.beam_size,
+            alpha=hparams.length_penalty,
+            extra_length=hparams.extra_length,
+            early_stop=early_stop,
+            jit=True,
+        )
+
+    arguments = tf.TensorSpec([sentences, length], tf.int32), tf.TensorSpec([], tf.bool)
+    lowered = tf.function(search, jit_compile=True, autograph=False).experimental_get_compiler_ir(*arguments)
+    return "search", bytes(lowered(stage="hlo_serialized"))
 
 
 class Tracer:
@@ -164,8 +201,10 @@ class Recorder:
         return bytes(compiled.experimental_get_compiler_ir(*tf.nest.flatten(given))(stage="hlo_serialized"))
 
 
-def compile_program(name: str, hlo: bytes, folder: Path, python: str, flags: list[str], vocab_size: int) -> Program:
-    """Compiles one program for an H100."""
+def compile_program(
+    name: str, hlo: bytes, folder: Path, python: str, flags: list[str], vocab_size: int, steps: int
+) -> Program:
+    """Compiles one program for an H100; `steps` as in `read_kernels`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "program.pb").write_bytes(hlo)
     command = [python, str(Path(__file__).with_name("compile_for_h100.py")), str(folder / "program.pb"), str(folder)]
@@ -176,8 +215,9 @@ def compile_program(name: str, hlo: bytes, folder: Path, python: str, flags: lis
         sys.exit(f"{name} was not compiled:\n{done.stderr[-3000:]}")
     told = json.loads(done.stdout.splitlines()[-1])
     (text,) = folder.glob("*gpu_after_optimizations.txt")
-    kernels = read_kernels(text.read_text(encoding="utf-8"), vocab_size)
-    return Program(name, len(hlo), told["seconds"], told["temporary"], kernels)
+    kernels, fewer = (read_kernels(text.read_text(encoding="utf-8"), vocab_size, number) for number in (steps, 0))
+    of_steps = sum(kernel.times for kernel in kernels) - sum(kernel.times for kernel in fewer)
+    return Program(name, len(hlo), told["seconds"], told["temporary"], kernels, of_steps // steps)
 
 
 def print_program(program: Program, largest: int) -> None:
@@ -185,6 +225,7 @@ def print_program(program: Program, largest: int) -> None:
     print(
         f"\n{program.name}: HLO {program.hlo_bytes / 1e6:.2f} MB, compiled in {program.compile_seconds:.1f} s of "
         f"processor time, temporary memory {program.temporary_bytes / 1e9:.2f} GB"
+        + (f"; {program.kernels_a_step} kernels a step" if program.kernels_a_step else "")
     )
     print(f"{'':30}{'kernels':>9}{'GB':>9}{'TFLOP':>9}" + "".join(f"{'ms ' + name:>10}" for name in MACHINES))
     for kind, sums in summarise(program.kernels).items():

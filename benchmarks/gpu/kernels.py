@@ -137,25 +137,27 @@ class _Computations:
         return flops, parts, opcodes
 
 
-def read_kernels(text: str, vocab_size: int) -> list[Kernel]:
+def read_kernels(text: str, vocab_size: int, steps: int = 1) -> list[Kernel]:
     """The kernels of an optimised module's text.
 
     Args:
         vocab_size: by which the softmax layer's arrays are known.
+        steps: how often a loop runs that ends by what it computes, such as a search's.
     """
     computations = _Computations(text)
-    return list(_kernels(computations, computations.entry, 1, vocab_size))
+    return list(_kernels(computations, computations.entry, 1, vocab_size, steps))
 
 
-def _kernels(computations: _Computations, name: str, times: int, vocab_size: int) -> Iterator[Kernel]:
+def _kernels(computations: _Computations, name: str, times: int, vocab_size: int, steps: int) -> Iterator[Kernel]:
     shapes: dict[str, str] = {}
     for each in computations[name]:
         shapes[each.name] = each.shape
         if each.opcode == "while":
             trips = re.search(r'"known_trip_count":\{"n":"(\d+)"\}', each.line)
-            yield from _kernels(computations, each.attribute("body"), times * int(trips[1] if trips else 1), vocab_size)
+            turns = times * (int(trips[1]) if trips else steps)
+            yield from _kernels(computations, each.attribute("body"), turns, vocab_size, steps)
         elif each.opcode == "call":
-            yield from _kernels(computations, each.attribute("to_apply"), times, vocab_size)
+            yield from _kernels(computations, each.attribute("to_apply"), times, vocab_size, steps)
         elif each.opcode not in NO_KERNELS:
             given = [shapes.get(operand, "") for operand in each.operands]
             called = each.attribute("calls") if each.opcode == "fusion" else ""
