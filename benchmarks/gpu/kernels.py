@@ -35,6 +35,8 @@ VIEWS = {
     "dynamic-slice",
 }
 
+_OF_A_PART = ("slice", "dynamic-slice", "gather", "dynamic-update-slice")  # touch only a part of their first operand
+
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
@@ -130,11 +132,18 @@ class _Computations:
         parts = {}
         for each in instructions:
             users = readers[each.name]
-            cut = all(u.opcode in ("slice", "dynamic-slice", "gather") and u.operands[0] == each.name for u in users)
+            cut = all(u.opcode in _OF_A_PART and u.operands[0] == each.name for u in users)
             if each.opcode == "parameter" and users and cut:
                 number = int(re.search(r"parameter\((\d+)", each.line)[1])  # type: ignore[index]
-                parts[number] = sum(_size(u.shape) for u in users)
+                parts[number] = sum(_size(u.shape) for u in users if u.opcode != "dynamic-update-slice")
         return flops, parts, opcodes
+
+    def written(self, kernel: _Instruction) -> int:
+        """The bytes that a kernel writes: of an array that it updates in place, only the part."""
+        root = self[called][-1] if (called := kernel.attribute("calls")) else kernel
+        if called and root.opcode == "dynamic-update-slice":
+            return _size(next(each.shape for each in self[called] if each.name == root.operands[1]))
+        return _size(kernel.shape)
 
 
 def read_kernels(text: str, vocab_size: int, steps: int = 1) -> list[Kernel]:
@@ -172,7 +181,8 @@ def _kernels(computations: _Computations, name: str, times: int, vocab_size: int
             read = sum(min(_size(of), parts.get(number, 1 << 62)) for number, of in enumerate(given))
             label = re.search(r'op_name="([^"]*)"', each.line)
             kind = _kind(label[1] if label else "", opcodes, flops, shape, given, vocab_size)
-            yield Kernel(each.name, kind, times, read, _size(shape), flops, shape)
+            written = _size(shape) if "__cublas" in each.line else computations.written(each)
+            yield Kernel(each.name, kind, times, read, written, flops, shape)
 
 
 def _kind(
