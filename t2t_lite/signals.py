@@ -104,6 +104,8 @@ class StopSignals:
             self._deferred = before
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received and number == signal.SIGHUP:
+            return  # the process is ending already; raised here, it would break off what closes files
         self.received = self.received or number
         if not self._deferred:
             raise Stopped(number, _INTERRUPTED)

@@ -66,6 +66,16 @@ def test_immediate_breaks_off_what_it_holds() -> None:
     assert reached == [signal.SIGTERM]
 
 
+def test_a_second_signal_that_is_sighup_breaks_off_nothing() -> None:
+    """A terminal that closes, and t2t-lite-compare, send it after another signal, perhaps when the step is saved."""
+    with StopSignals() as stop:
+        with pytest.raises(Stopped, match="SIGTERM"):
+            _interrupted(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.1)
+        assert stop.received == signal.SIGTERM
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
