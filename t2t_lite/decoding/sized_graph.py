@@ -46,6 +46,11 @@ class SizedGraph:
         self._programs: dict[tuple[tuple[int, ...], ...], Any] = {}
         self._compiling = threading.Lock()
 
+    @property
+    def traces(self) -> int:
+        """How many graphs have been traced, each of which takes seconds."""
+        return self._plain.experimental_get_tracing_count() + len(self._programs)
+
     def most_rows(self, tokens: int, length: int) -> int:
         """Returns how many rows of `length` are at most `tokens` tokens, with padding; it may be 0."""
         return min(tokens // _columns(length), _ROWS[-1]) if self.jit else tokens // length

@@ -58,7 +58,7 @@ def test_limits_need_no_graph_of_their_own(run: LoadedRun, caplog: pytest.LogCap
     for limit in (300, 310):
         same: dict[str, Any] = {"beam_size": own.beam_size, "length_penalty": own.length_penalty}
         assert run.translate(LINES, decode_batch_tokens=limit, max_source_length=limit, **same) == wanted
-    assert (len(run._made), own.search_graph.experimental_get_tracing_count()) == (before, 1)
+    assert (len(run._made), own.search_graph.traces) == (before, 1)
     assert run.translate(LINES, max_source_length=2) != wanted
     assert "inputs are longer than max_source_length=2 pieces" in caplog.text
     assert run.translate(LINES) == wanted

@@ -34,7 +34,7 @@ def test_one_graph_draws_with_all_seeds_and_few_searches_are_kept(
     drawn = [run.translate(LINES, sampler="random", temperature=2.0, seed=seed) for seed in (-1, 5, 2**63 + 7, 5)]
     assert drawn[1] == drawn[3]
     assert drawn[0] != drawn[1] != drawn[2]
-    graphs = [each.search_graph.experimental_get_tracing_count() for each in run._made.values() if each.sampling]
+    graphs = [each.search_graph.traces for each in run._made.values() if each.sampling]
     assert set(graphs) == {1}
     for length_penalty in range(3):
         run.translate(LINES[:1], beam_size=1, length_penalty=length_penalty / 5)
