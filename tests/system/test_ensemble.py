@@ -29,7 +29,7 @@ RECIPE = (
     "batch_tokens=1024,learning_rate_factor=1,warmup_steps=40,log_every=40,eval_every=40,eval_lines=4,save_every=20,"
     "average_checkpoints=1,extra_length=2"
 )
-LINES = b"a b c\n1 2 3 4 5 6\n\nz\n8 x y\n"
+LINES = b"a b c\n1 2 3 4 5 6\n\nd\n8 e f\n"
 
 
 class Runs(NamedTuple):
