@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -60,7 +60,6 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=64, help="of a search")
     parser.add_argument("--steps", type=int, default=40, help="of a search; its loop has no count of its own")
     parser.add_argument("--vocab_size", type=int, default=37000)
-    parser.add_argument("--accumulate", type=int, default=1, help="parts of a batch, one after the other")
     parser.add_argument("--xla_python", default=os.environ.get("T2T_LITE_XLA_PYTHON"), help="see compile_for_h100.py")
     parser.add_argument("--xla_flags", default="", help="besides the trainer's, with spaces between them")
     parser.add_argument("--keep", type=Path, help="folder for XLA's dumps; default: none is kept")
@@ -184,16 +183,14 @@ class Recorder:
         """Serialised HLO; what the graph left open in the shapes of the batch is filled in."""
         import tensorflow as tf
 
-        def spec(value: Any, whole: Any = None) -> Any:
-            shape = list(value.shape)
-            if whole is not None:  # [..., rows, length]
-                shape[-2:] = [len(whole) // math.prod(shape[:-2]), whole.shape[1]]
-            return tf.TensorSpec(shape, value.dtype)
+        def spec(argument: Any, sizes: Sequence[int]) -> Any:
+            filled = [size if own is None else own for own, size in zip(argument.shape, sizes, strict=True)]
+            return tf.TensorSpec(filled, argument.dtype)
 
         given = [
-            {name: spec(value, batch[name]) for name, value in argument.items()}
+            {name: spec(value, batch[name].shape) for name, value in argument.items()}
             if isinstance(argument, Mapping)
-            else tf.nest.map_structure(spec, argument)
+            else tf.nest.map_structure(lambda value: spec(value, value.shape), argument)
             for argument in self.arguments
         ]
 

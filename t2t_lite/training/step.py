@@ -71,7 +71,7 @@ class TrainStep:
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
         accumulate: parts of a replica's share of a batch, which it computes one after the other.
         label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
-        jit: compile with XLA: one program for each shape of batches, and one for the update.
+        jit: compile with XLA: one program for each shape of batches, and, for several devices, one for the update.
         packed: batches have segments and positions as well.
     """
 
@@ -95,6 +95,7 @@ class TrainStep:
         self._jit = jit
         self._shards = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
         self._gradients, self._update = self._compiled(self._sum_of_parts), self._compiled(self._clip_and_apply)
+        self._gradients_and_update = self._compiled(self._sum_and_apply)
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
@@ -229,10 +230,19 @@ class TrainStep:
         tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         share = {name: array[replica] for name, array in batch.items()}
-        loss, gradients = self._gradients(share, seed, replica * self.split.accumulate, tokens)
-        if self.split.devices > 1:
-            loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
+        first = replica * self.split.accumulate
+        if self.split.devices == 1:
+            return self._gradients_and_update(share, seed, first, tokens, stop, settings, before)
+        loss, gradients = self._gradients(share, seed, first, tokens)
+        loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
+
+    def _sum_and_apply(
+        self, share: Mapping[str, Any], seed: Any, first: Any, tokens: Any, stop: Any, settings: Any, before: Any
+    ) -> Any:
+        """The next two in one program, in which gradients need no memory of their own."""
+        loss, gradients = self._sum_of_parts(share, seed, first, tokens)
+        return self._clip_and_apply(loss, gradients, stop, settings, before)
 
     def _sum_of_parts(self, share: Mapping[str, Any], seed: Any, first: Any, tokens: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of this replica's parts, the first of which has the number `first`, added up."""
@@ -276,7 +286,7 @@ class TrainStep:
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
         """Updates this replica's weights unless a number is not finite; returns the outcome, float32 [4]."""
         _, _, strict, *numbers = tf.unstack(settings)
-        norm = tf.linalg.global_norm(gradients)
+        norm = _norm_of_one_array(gradients) if self._jit else tf.linalg.global_norm(gradients)
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
         applied = (
@@ -293,6 +303,12 @@ class TrainStep:
     def _apply(self, gradients: list[Any], numbers: list[Any]) -> bool:
         self._optimizer.apply(gradients, *numbers)
         return True
+
+
+def _norm_of_one_array(gradients: Sequence[Any]) -> Any:
+    """The global norm, for XLA: two kernels a gradient would take a GPU longer than a copy of them all."""
+    flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], 0)
+    return tf.sqrt(tf.reduce_sum(tf.square(flat)))
 
 
 def _tokens(batch: Mapping[str, np.ndarray]) -> float:
