@@ -5,18 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import tensorflow as tf
 
+from t2t_lite.cpus import available_cpus
 from t2t_lite.distributed.xla import cache_folder, cached_programs
 from t2t_lite.errors import TrainingError
 from t2t_lite.progress import duration
 from t2t_lite.runs.report import Report
 
+_MOST_THREADS, _CPUS_OF_A_PROGRAM = 4, 4
 # What TensorFlow says of a program that it cannot write or read.
 _NO_ROOM = ("No space left on device", "Disk quota exceeded")
 _DAMAGED = ("Serialized cache", "Read less bytes than requested")
+
+Shape = tuple[int, int, int]  # rows, source length, target length
 
 
 class Compilations:
@@ -32,7 +37,7 @@ class Compilations:
 
     def __init__(self, report: Report, shapes: int) -> None:
         self._report, self._shapes = report, shapes
-        self._seen: set[tuple[int, int, int]] = set()
+        self._seen: set[Shape] = set()
         if shapes:
             cached = cached_programs(os.environ)
             report.say(
@@ -62,11 +67,74 @@ class Compilations:
             seconds = time.perf_counter() - start
             hit = before is not None and cached_programs(os.environ) == before
             self._report.leave_out(seconds)
-            self._report.say(
-                f"xla:      program {len(self._seen)} of {self._shapes}, for batches of {rows:,} x "
-                f"({source_length} + {target_length}) pieces, took {duration(seconds)}"
-                + (", from the cache" if hit else "")
-            )
+            self._say(shape, seconds, ", from the cache" if hit else "")
+
+    def compile_ahead(
+        self,
+        shapes: Iterable[Shape],
+        compile_shape: Callable[[int, int, int], None],
+        threads: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Compiles the programs that are missing, several at a time; does nothing for fewer than two threads.
+
+        A shape for which the device has too little memory beside the others waits for its first batch.
+
+        Args:
+            shapes: in the order in which they are needed.
+            compile_shape: compiles the program of a shape, and changes nothing.
+            check: called after each program; what it raises ends the rest.
+
+        Raises:
+            TrainingError: as `watch`.
+        """
+        if not self._shapes or threads < 2:
+            return
+        missing = [shape for shape in dict.fromkeys(shapes) if shape not in self._seen]
+        if len(missing) < 2:
+            return
+        start, before = time.perf_counter(), cached_programs(os.environ)
+
+        def seconds_of(shape: Shape) -> float | None:
+            start = time.perf_counter()
+            try:
+                compile_shape(*shape)
+            except (tf.errors.OpError, TrainingError) as error:
+                cause = error.__cause__ if isinstance(error, TrainingError) else error
+                if before is not None:
+                    _explain(cause)
+                if not isinstance(cause, tf.errors.ResourceExhaustedError):
+                    raise
+                return None
+            return time.perf_counter() - start
+
+        with ThreadPoolExecutor(threads) as pool:
+            running = {pool.submit(seconds_of, shape): shape for shape in missing}
+            try:
+                for done in as_completed(running):
+                    if (seconds := done.result()) is not None:
+                        self._seen.add(running[done])
+                        self._say(running[done], seconds, ", beside others")
+                    check()
+            finally:
+                pool.shutdown(cancel_futures=True)
+        total = time.perf_counter() - start
+        self._report.leave_out(total)
+        new = len((cached_programs(os.environ) or set()) - (before or set()))
+        from_cache = "" if before is None else f", {max(len(missing) - new, 0)} of them from the cache"
+        self._report.say(f"xla:      {len(missing)} programs in {duration(total)}{from_cache}")
+
+    def _say(self, shape: Shape, seconds: float, how: str) -> None:
+        rows, source_length, target_length = shape
+        self._report.say(
+            f"xla:      program {len(self._seen)} of {self._shapes}, for batches of {rows:,} x "
+            f"({source_length} + {target_length}) pieces, took {duration(seconds)}{how}"
+        )
+
+
+def compile_threads(devices: int) -> int:
+    """Returns how many programs to compile at a time; one for several devices, which each compile for themselves."""
+    return min(_MOST_THREADS, available_cpus() // _CPUS_OF_A_PROGRAM) if devices == 1 else 1
 
 
 def _explain(error: BaseException | None) -> None:

@@ -32,7 +32,7 @@ from t2t_lite.runs.verify import verify_resumed
 from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.training.accumulation import choose_accumulate, recorded_accumulate
-from t2t_lite.training.compilations import Compilations
+from t2t_lite.training.compilations import Compilations, compile_threads
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
@@ -179,6 +179,9 @@ class Trainer:
             stop.notice = BEFORE_FIRST_STEP  # the loop changes it
             with stop.deferred():
                 step_function = self._make_step(report, compilations)
+                threads = compile_threads(step_function.split.devices)
+                shapes = self._shapes_in_order(first, intervals.train_steps)
+                compilations.compile_ahead(shapes, step_function.warm_up, threads, stop.check)
                 updates = self._updates(step_function, stream, report, compilations, skip_bad_batches)
                 of_scores = (scores, self.schedule, self.optimizer.start)
                 evaluations = Evaluations(self.evaluate, self.checkpoints, report, intervals, self.workers, *of_scores)
@@ -258,6 +261,13 @@ class Trainer:
                     raise
                 report.say(f"memory:   too little with --accumulate={accumulate}; trying {2 * accumulate}")
                 accumulate *= 2
+
+    def _shapes_in_order(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """The shapes of the batches from update `first` to `last`, or to the end of its epoch."""
+        epoch = -(-first // self._plan.steps_per_epoch)
+        for step in range(first, min(last, epoch * self._plan.steps_per_epoch) + 1):
+            batch = self._plan.batch(step)
+            yield len(batch.rows), batch.source_length, batch.target_length
 
     def _largest(self) -> tuple[int, int, int]:
         """Returns the shape of the batch that takes the most memory."""

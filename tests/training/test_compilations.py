@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.errors import TrainingError
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.report import Report, read_metrics
 from t2t_lite.training.compilations import Compilations
@@ -56,6 +59,82 @@ def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
     seconds = [line["target_tokens"] / line["tokens_per_second"] for line in read_metrics(tmp_path)]
     # Without `ahead`, the one line that has no other update than the compiled one shows the whole time.
     assert [taken > compiled / 10 for taken in seconds] == [False, False, not ahead, False, False]
+
+
+@pytest.fixture
+def report(tmp_path: Path, make_model: Any) -> Iterator[Report]:
+    made = Report(tmp_path, 1, 30, cost=make_model().cost, flops=0, device_flops_per_second=1e9)
+    yield made
+    made.close()
+
+
+def test_missing_programs_are_compiled_several_at_a_time_as_they_are_needed(
+    report: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compilations, begun, together = Compilations(report, 5), list[int](), threading.Barrier(2, timeout=60)
+    with compilations.watch(1, 1, 1):
+        pass
+
+    def compile_shape(rows: int, source_length: int, target_length: int) -> None:
+        begun.append(rows)
+        together.wait()  # for the other thread: breaks if there is none
+        if rows == 4:
+            raise TrainingError("The device ran out of memory") from tf.errors.ResourceExhaustedError(None, None, "")
+
+    shapes = [(1, 1, 1), (3, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 1), (5, 1, 1)]
+    compilations.compile_ahead(shapes, compile_shape, 1)
+    assert begun == []
+    compilations.compile_ahead(shapes, compile_shape, 2)
+    assert set(begun[:2]) == {3, 2}
+    assert set(begun[2:]) == {4, 5}
+    for rows, compiles in ((3, False), (2, False), (5, False), (4, True)):  # 4 waits until it has the memory alone
+        with compilations.watch(rows, 1, 1) as found:
+            assert found == compiles
+    lines = [line for line in capsys.readouterr().out.splitlines() if "programs in " in line]
+    assert [line.partition(" in ")[0] for line in lines] == ["xla:      4 programs"]
+
+
+def test_a_stop_ends_the_rest(report: Report) -> None:
+    begun = list[int]()
+
+    def check() -> None:
+        raise KeyboardInterrupt
+
+    def compile_shape(rows: int, source_length: int, target_length: int) -> None:
+        time.sleep(0.05)
+        begun.append(rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        Compilations(report, 20).compile_ahead([(rows, 1, 1) for rows in range(20)], compile_shape, 2, check)
+    assert len(begun) < 10
+
+
+def test_what_was_compiled_ahead_is_not_compiled_again_and_changes_nothing(
+    make_model: Callable[..., Any], report: Report
+) -> None:
+    shapes = [(4, 3, 4), (5, 3, 5), (4, 3, 4)]
+
+    def trained(ahead: bool) -> tuple[list[float], list[bool]]:
+        model = make_model()
+        adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+        options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
+        step = TrainStep(model, adam, make_strategy(Devices(1)), accumulate=1, **options)
+        step.warm_up(*SHAPES[0])
+        if ahead:
+            Compilations(report, 3).compile_ahead(shapes, step.warm_up, 2)
+        losses, taken = [], []
+        for number, (rows, source, target) in enumerate(shapes, 1):
+            batch = {"source": np.full((rows, source), 5, "int32"), "target": np.full((rows, target), 5, "int32")}
+            start = time.process_time()
+            step(batch, number, 1e-2)
+            losses.append(step.outcome().loss)
+            taken.append(time.process_time() - start)
+        return losses, [seconds > 10 * taken[-1] for seconds in taken]
+
+    (losses, compiled), (wanted, as_they_come) = trained(True), trained(False)
+    assert losses == wanted
+    assert compiled == [False, False, False]
+    assert as_they_come == [True, True, False]
 
 
 def test_nothing_is_said_without_xla(tmp_path: Path, capsys: pytest.CaptureFixture[str], make_model: Any) -> None:
