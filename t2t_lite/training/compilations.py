@@ -42,8 +42,8 @@ class Compilations:
             cached = cached_programs(os.environ)
             report.say(
                 f"xla:      compiles a program for each of the {shapes} shapes of batches, before the first update or "
-                "when its first batch comes; on a GPU one may take a minute or more. --hparams=jit=off does without, and "
-                "its updates are slower"
+                "when its first batch comes; on a GPU one may take a minute or more. --hparams=jit=off does without, "
+                "and its updates are slower"
                 + ("" if cached is None else f". Compiled programs are kept on disk: {len(cached)} so far")
             )
 

@@ -225,15 +225,15 @@ class TrainStep:
         return self.strategy.experimental_local_results(outcomes)[0], before
 
     def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
+        tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
+        if self.split.devices == 1:
+            share = {name: array[0] for name, array in batch.items()}
+            return self._gradients_and_update(share, seed, tf.constant(0), tokens, stop, settings, before)
         context = tf.distribute.get_replica_context()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
-        tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         share = {name: array[replica] for name, array in batch.items()}
-        first = replica * self.split.accumulate
-        if self.split.devices == 1:
-            return self._gradients_and_update(share, seed, first, tokens, stop, settings, before)
-        loss, gradients = self._gradients(share, seed, first, tokens)
+        loss, gradients = self._gradients(share, seed, replica * self.split.accumulate, tokens)
         loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
 

@@ -137,7 +137,9 @@ def test_flags_of_xla_are_recorded_with_xla_and_a_change_is_said(
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--one")
     strategy = make_strategy(Devices(1))
-    with_xla, without = (computed_with(strategy, Workers(strategy), xla=xla, remat=False) for xla in (True, False))
+    with_xla, without = (
+        computed_with(strategy, Workers(strategy), accumulate=1, xla=xla, remat=False) for xla in (True, False)
+    )
     assert with_xla["xla_flags"] == "--one"
     assert "xla_flags" not in without
     run = _note(tmp_path, {"first_step": 1, "computed": with_xla})

@@ -95,7 +95,7 @@ def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_bef
     assert [functions[name].attr["_XlaMustCompile"].b for name in programs] == [True]
     others = Counter(node.op for node in graph.node if node.op != "StatefulPartitionedCall")
     # Arguments, two numbers from the settings, and the parts of two sides; no arithmetic, no branches.
-    assert others.keys() == {"Placeholder", "Const", "StridedSlice", "Pack", "Identity", "NoOp"}
+    assert others.keys() == {"Placeholder", "Const", "StridedSlice", "Identity", "NoOp"}
     assert others["StridedSlice"] == 4
     to_host = [node.input[0] for node in graph.node if node.op == "Identity" and node.device == "/device:CPU:0"]
     assert to_host == ["before"]
