@@ -8,6 +8,7 @@ import dataclasses
 import os
 import shlex
 import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, device_flags, going_on, output, problem_flags, recipe_flags, show, start_flags, streams
@@ -100,8 +101,8 @@ def _train(args: argparse.Namespace, command: str) -> int:
     try:
         with StopSignals() as stop, _only_writer(args, cluster):
             trainer = _make_trainer(args, spec)
-            with _recorded(trainer, command):
-                trainer.run(stop, skip_bad_batches=args.skip_bad_batches)
+            with _recorded(trainer, command) as note:
+                trainer.run(stop, skip_bad_batches=args.skip_bad_batches, note=note)
                 return _finish(args, trainer)
     except Stopped as stopped:
         written = trainer is not None  # the settings, which are those of an earlier start until then
@@ -127,7 +128,9 @@ def _only_writer(args: argparse.Namespace, cluster: Cluster | None) -> contextli
     return only_trainer(args.output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
 
 
-def _recorded(trainer: Trainer, command: str) -> contextlib.AbstractContextManager[None]:
+def _recorded(
+    trainer: Trainer, command: str
+) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
     from t2t_lite.runs.run_log import recorded
     from t2t_lite.training.last_bits import remarks
     from t2t_lite.training.recipe import intervals_of, recipe_computed_with

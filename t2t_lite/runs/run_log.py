@@ -14,7 +14,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ def recorded(
     first_step: int,
     computed: Mapping[str, object] | None = None,
     writes: bool = True,
-) -> Iterator[None]:
+) -> Iterator[Callable[[Mapping[str, object]], None]]:
     """Context that records in run.json the trainer's start and how it ended.
 
-    The caller holds the run's lock, so an older entry without an end belongs to a process that is gone.
+    The caller holds the run's lock, so an older entry without an end belongs to a process that is gone. The context is
+    a function that adds facts to `computed`.
 
     Args:
         command: the command line.
@@ -54,10 +55,10 @@ def recorded(
         writes: whether to write at all; of several workers, only the chief does.
     """
     if not writes:
-        yield
+        yield lambda facts: None
         return
     path = Path(output_dir) / RUN_FILE
-    entry = {
+    entry: dict[str, object] = {
         "command": command,
         "version": local_version(),
         "python": platform.python_version(),
@@ -76,9 +77,14 @@ def recorded(
         os.replace(path, path.with_name(f"{RUN_FILE}.damaged"))
         _log.warning("%s is damaged; it stays as %s.damaged, and a new one is begun.", path, RUN_FILE)
     _write(path, [*before, entry])
+
+    def note(facts: Mapping[str, object]) -> None:
+        entry["computed"] = {**(computed or {}), **facts}
+        _write(path, [*before, entry])
+
     status = "done"
     try:
-        yield
+        yield note
     except BaseException as error:
         status = _ending(error)
         raise

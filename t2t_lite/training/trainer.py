@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +147,19 @@ class Trainer:
             self.checkpoints.save(step)
             self._say(f"{type(self.optimizer).__name__}'s moments are zero from step {step:,} on.")
 
-    def run(self, stop: StopSignals | None = None, *, skip_bad_batches: int = 0) -> None:
+    def run(
+        self,
+        stop: StopSignals | None = None,
+        *,
+        skip_bad_batches: int = 0,
+        note: Callable[[Mapping[str, object]], None] = lambda facts: None,
+    ) -> None:
         """Trains to the end of the recipe, from the step that `begin` set.
 
         Args:
             stop: reports signals; the current step is saved before `Stopped` is raised.
             skip_bad_batches: how many batches whose loss or gradient is not finite the whole run may leave out.
+            note: is given facts that change what the last bits depend on.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
         intervals = intervals_of(hparams)
@@ -179,6 +186,8 @@ class Trainer:
             stop.notice = BEFORE_FIRST_STEP  # the loop changes it
             with stop.deferred():
                 step_function = self._make_step(report, compilations)
+                if step_function.split.accumulate != self.accumulate:
+                    note({"accumulate": step_function.split.accumulate})
                 threads = compile_threads(step_function.split.devices)
                 shapes = self._shapes_in_order(first, intervals.train_steps)
                 compilations.compile_ahead(shapes, step_function.warm_up, threads, stop.check)

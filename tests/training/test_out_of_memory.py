@@ -1,5 +1,6 @@
 """A recipe too large for the memory limit of its process: the command says so before its first step."""
 
+import json
 import re
 import subprocess
 import sys
@@ -65,3 +66,5 @@ def test_more_parts_are_tried_until_the_memory_is_enough(tmp_path: Path) -> None
     assert tried[0] == ("1", "2")
     assert all(int(more) == 2 * int(less) for less, more in tried)
     assert re.search(r"^step 1 of 1: loss ", done.stdout, re.MULTILINE), done.stderr
+    [start] = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["starts"]
+    assert start["computed"]["accumulate"] == int(tried[-1][1])
