@@ -59,7 +59,7 @@ class TokenBudget:
         with contextlib.suppress(tf.errors.ResourceExhaustedError):
             return compute(rows)
         self.tokens = min(self.tokens, size(len(rows)) // 2)
-        _log.warning("The device ran out of memory with %s; going on with half as many at once.", what(len(rows)))
+        _log.warning("The device ran out of memory with %s; computing half as many at once.", what(len(rows)))
         half = -(-len(rows) // 2)
         parts = rows[:half], rows[half:]
         return [found for part in parts for found in self.spend(compute, part, size=size, what=what, advice=advice)]

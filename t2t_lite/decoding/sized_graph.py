@@ -26,8 +26,8 @@ _log = logging.getLogger("t2t_lite")
 class SizedGraph:
     """A function of batches as a graph.
 
-    With XLA, programs are compiled when a batch first needs them. If XLA cannot compile one, a warning says so, and the
-    plain graph computes from then on. Threads may share it.
+    With XLA, programs are compiled when a batch first needs them. If XLA cannot compile one, it warns and falls
+    back to the plain graph. Threads may share it.
 
     Args:
         function: takes tensors and makes tensors with their rows; with jit=True as a graph for XLA, which knows the

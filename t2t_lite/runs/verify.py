@@ -41,7 +41,7 @@ def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) 
 
 
 def verify_resumed(spec: RunSpec, path: str, *, reset_optimizer: bool) -> None:
-    """Raises DataError unless training can go on from the newest checkpoint, `path`, which was trained with `spec`."""
+    """Raises DataError unless training can resume from the newest checkpoint, `path`, which was trained with `spec`."""
     record = read_record(path)
     # Checkpoints without a record are older still.
     if record is None or config.MICRO_BATCHES in record["hparams"]:

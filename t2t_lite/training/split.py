@@ -1,8 +1,9 @@
 """Split of a global batch's rows into parts, over devices and accumulation steps.
 
-Part p has the rows from p * n on, of n = `part_rows`. What is drawn for a row depends on its number in the global batch
-alone (layers/dropout.py), and losses are divided by the global number of tokens, so any split gives the same update, up
-to the order of sums. Rows are added at the end where they do not come out even; without labels, they count nothing.
+Part p has the rows from p * n on, of n = `part_rows`, and belongs to device p mod R of R devices. What is drawn for a
+row depends on its number in the global batch alone (layers/dropout.py), and losses are divided by the global number of
+tokens, so any split gives the same update, up to the order of sums. Rows are added at the end where they do not come
+out even; without labels, they count nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Split(NamedTuple):
     def warning(self) -> str | None:
         """Returns a warning if some devices have no groups of rows and so no work, else None."""
         groups = self.balance_groups
-        busy = -(-groups // (self.part_groups * self.accumulate)) if groups else self.devices
+        busy = -(-groups // self.part_groups) if groups else self.devices
         if busy >= self.devices:
             return None
         return (
@@ -72,5 +73,5 @@ class Split(NamedTuple):
             n = self.part_rows(rows)
             more = self.parts * n - rows
             whole = np.pad(array, ((0, more), (0, 0))) if more else array
-            cut[name] = whole.reshape(self.devices, self.accumulate, n, length)
+            cut[name] = whole.reshape(self.accumulate, self.devices, n, length).swapaxes(0, 1)
         return cut

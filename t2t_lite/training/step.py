@@ -180,9 +180,7 @@ class TrainStep:
         return self._model(rows, seed=_part_seed(self._step_seed(step), part, rows))
 
     def _part(self, batch: Mapping[str, Any], part: Any) -> dict[str, Any]:
-        return {
-            name: array[part // self.split.accumulate, part % self.split.accumulate] for name, array in batch.items()
-        }
+        return {name: array[part % self.split.devices, part // self.split.devices] for name, array in batch.items()}
 
     def _step_seed(self, step: Any) -> np.ndarray:
         return np.array([self._seed % 2**31, step, 0], np.int32)
@@ -233,22 +231,23 @@ class TrainStep:
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         share = {name: array[replica] for name, array in batch.items()}
-        loss, gradients = self._gradients(share, seed, replica * self.split.accumulate, tokens)
+        loss, gradients = self._gradients(share, seed, replica, tokens)
         loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
 
     def _sum_and_apply(
-        self, share: Mapping[str, Any], seed: Any, first: Any, tokens: Any, stop: Any, settings: Any, before: Any
+        self, share: Mapping[str, Any], seed: Any, replica: Any, tokens: Any, stop: Any, settings: Any, before: Any
     ) -> Any:
         """The next two in one program, in which gradients need no memory of their own."""
-        loss, gradients = self._sum_of_parts(share, seed, first, tokens)
+        loss, gradients = self._sum_of_parts(share, seed, replica, tokens)
         return self._clip_and_apply(loss, gradients, stop, settings, before)
 
-    def _sum_of_parts(self, share: Mapping[str, Any], seed: Any, first: Any, tokens: Any) -> tuple[Any, list[Any]]:
-        """Loss and gradients of this replica's parts, the first of which has the number `first`, added up."""
+    def _sum_of_parts(self, share: Mapping[str, Any], seed: Any, replica: Any, tokens: Any) -> tuple[Any, list[Any]]:
+        """Loss and gradients of this replica's parts, added up."""
 
         def part(i: Any) -> tuple[Any, list[Any]]:
-            return self._gradients_of({name: array[i] for name, array in share.items()}, seed, first + i, tokens)
+            number = replica + i * self.split.devices
+            return self._gradients_of({name: array[i] for name, array in share.items()}, seed, number, tokens)
 
         def body(i: Any, loss: Any, gradients: list[Any]) -> tuple[Any, Any, list[Any]]:
             more_loss, more = part(i)

@@ -40,7 +40,7 @@ def test_half_as_many_until_they_fit(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.messages
     assert _spent(budget, 3) == ([row**2 for row in ROWS], [9, 5, 3, 2, 4, 2, 2])
     assert (budget.given, budget.tokens) == (1000, 20)  # half of four rows, which were the fewest that did not fit
-    ran_out = "The device ran out of memory with {} rows; going on with half as many at once."
+    ran_out = "The device ran out of memory with {} rows; computing half as many at once."
     assert caplog.messages == [ran_out.format(number) for number in (9, 5, 4)]
 
 

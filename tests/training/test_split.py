@@ -23,7 +23,7 @@ def test_parts_are_consecutive_rows_with_empty_ones_at_the_end(
     ids = np.arange(1, rows + 1, dtype=np.int32)[:, None] * np.ones(4, np.int32)
     cut = split.cut({"target": ids})["target"]
     assert cut.shape == (devices, accumulate, split.part_rows(rows), 4)
-    parts = cut.reshape(split.parts, -1, 4)
+    parts = cut.swapaxes(0, 1).reshape(split.parts, -1, 4)  # part p is of device p mod R
     assert [int((part[:, 0] > 0).sum()) for part in parts] == wanted
     np.testing.assert_array_equal(parts.reshape(-1, 4)[:rows], ids)
 
@@ -36,7 +36,8 @@ def test_parts_are_consecutive_rows_with_empty_ones_at_the_end(
         (3, 1, 8, 3, 3),
         (5, 1, 8, 2, 4),
         (7, 1, 8, 2, 4),
-        (5, 2, 8, 1, 4),
+        (3, 2, 8, 2, 3),
+        (5, 2, 8, 1, 5),
         (9, 1, 8, 1, 8),
     ],
 )
