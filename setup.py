@@ -21,7 +21,7 @@ MODULES = {"import": "importer"}  # where the name would be none for a module
 COMPLETION = ["argcomplete>=3.0.8,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.6.3,<5"]  # t2t-lite-exporter --format=ctranslate2; 4.6.0 has no head_dim in its encoder
 DEMO = ["flask>=2.3.3,<4", "waitress>=3,<4"]  # t2t-lite-demo
-DOCS = ["mkdocs-material>=9.7,<10", "mkdocstrings[python]>=1,<2"]  # make docs
+DOCS = ["mkdocs-material>=9.7,<10", "mkdocstrings[python]>=1.0.7,<2"]  # make docs; for pymdown-extensions 13
 GRPC = ["grpcio>=1.74,<2"]  # t2t-lite-query --protocol=grpc; protobuf comes with TensorFlow
 PLOTS = ["matplotlib>=3.9,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = [  # the WMT problems, unless --raw_dir names the files
