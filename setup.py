@@ -25,7 +25,7 @@ DOCS = ["mkdocs-material>=9.7,<10", "mkdocstrings[python]>=1.0.7,<2"]  # make do
 GRPC = ["grpcio>=1.74,<2"]  # t2t-lite-query --protocol=grpc; protobuf comes with TensorFlow
 PLOTS = ["matplotlib>=3.9,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = [  # the WMT problems, unless --raw_dir names the files
-    "tensorflow-datasets>=4.9.7,<5",
+    "tensorflow-datasets>=4.9.8,<5",  # 4.9.7 does not end for minutes where there is no network
     "importlib-resources>=5,<8",  # tensorflow-datasets 4.9.10 imports it and declares it for Python 3.8 only
     "requests>=2.28,<3",  # what it downloads with
 ]
