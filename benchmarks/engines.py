@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.ops import threads
 
 ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "t2t-lite int8", "CTranslate2 float32", "CTranslate2 int8")
@@ -76,7 +76,7 @@ def main() -> None:
 
 def export(hparams_set: str, folder: str) -> None:
     """Writes the weights as models for CTranslate2, each as version 1 of a folder."""
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.export import ctranslate2_export
 
     made = translator(hparams_set, "float32", changing=True)
@@ -136,7 +136,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
 def search(hparams_set: str, precision: str, batch: int) -> Call:
     """The search that t2t-lite-decoder runs; with many sentences, each thread has some of its own."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
-    cli.load_tensorflow()
+    load_tensorflow()
     import numpy as np
     import tensorflow as tf
 

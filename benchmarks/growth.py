@@ -29,7 +29,7 @@ from ledger import search_call
 from train_step import seconds_of, training_step
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 SMALL = "num_layers=2,d_model=128,d_ff=512,num_heads=4"
 TOLERANCE, FITTED, CALLS = 0.25, 3, 3
@@ -121,7 +121,7 @@ def measured(work: Work) -> dict[str, float]:
     """Seconds of a call and the megabytes it adds, both measured and by theory."""
     # One batch at a time: the memory of several depends on when each of them is at its peak.
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(len(os.sched_getaffinity(0)))
-    cli.load_tensorflow()
+    load_tensorflow()
     hparams = config.override(config.override(registry.hparams("base"), SMALL), work.overrides)
     call, flops, kept = (_search if work.searching else _update)(hparams, work)
     call(8)  # traces the graph, which is the same for all lengths

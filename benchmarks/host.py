@@ -23,8 +23,8 @@ import numpy as np
 from input import SIDES, VOCAB_SIZE, draw_pairs, open_pairs
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
 from t2t_lite.data.pipeline import PLAN_SETTINGS, batches, make_plan
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 PAIRS, SMALL_VOCABULARY = 200_000, 100
 LITTLE: dict[str, Any] = {"d_model": 8, "d_ff": 8, "num_heads": 1}  # in place of base's 512, 2,048 and 8
@@ -41,7 +41,7 @@ def main() -> None:
         folder = Path(name)
         draw_pairs(folder, PAIRS)
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={folder / 'xla'} --xla_dump_hlo_as_text"
-        cli.load_tensorflow()
+        load_tensorflow()
         measure_batches(folder, args.steps, args.device_ms / 1000)
         measure_handing_over()
         measure_programs(folder)

@@ -25,6 +25,7 @@ from train_step import PRODUCTS, beside, matrix_products, seconds_of, training_s
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.ops import threads
 
 TRAINING = {
@@ -69,7 +70,7 @@ def main() -> None:
         DECODING[args.workload] = args.sentences, DECODING[args.workload][1]
     if args.workload in TRAINING and args.precision == "int8":
         parser.error("models of int8 weights cannot be trained")
-    cli.load_tensorflow()
+    load_tensorflow()
     make = _training if args.workload in TRAINING else _decoding
     call, flops, read = make(args.workload, args.precision)
     products = int8_products() if args.precision == "int8" else matrix_products(args.precision)

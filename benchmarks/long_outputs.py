@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 WORDS, VOCAB_SIZE, SYMBOLS = 40, 16_000, 2_000
 EXTRA_LENGTHS = (50, 100, 200, 300)
@@ -61,7 +61,7 @@ def _in_process(extra_length: int) -> dict[str, float]:
 
 
 def _measured(extra_length: int) -> dict[str, float]:
-    cli.load_tensorflow()
+    load_tensorflow()
     import numpy as np
     import tensorflow as tf
 

@@ -14,8 +14,8 @@ import sys
 
 CHILD = """
 import sys, time
-from t2t_lite.bin import cli
-cli.load_tensorflow()
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+load_tensorflow()
 from t2t_lite.runs.open_run import open_run
 first, run = sys.argv[1:]
 open_run(first)

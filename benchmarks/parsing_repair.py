@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.metrics import bracketing
 from t2t_lite.text.trees import parse
 
@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--output_dir", required=True)
     parser.add_argument("--split", default="dev")
     args = parser.parse_args()
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.runs.open_run import open_run
 
     run = open_run(args.output_dir)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 
 VOCAB_SIZE, LENGTH = 37_000, 32
 BEAMS, PRECISIONS, BATCHES = (1, 4), ("float32", "bfloat16", "int8"), (1, 32)
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--precisions", default=",".join(PRECISIONS), help="default: %(default)s")
     parser.add_argument("--load", metavar="DIR", help=argparse.SUPPRESS)  # for the processes that it starts
     args = parser.parse_args()
-    cli.load_tensorflow()
+    load_tensorflow()
     if args.load:
         print(json.dumps(_loaded(args.load)))
         return 0
@@ -97,7 +97,7 @@ def _export(base: Path, vocabulary: Any, hparams: config.HParams, precision: str
     if int8:
         quantize(model)
     translator = Translator.from_hparams(model, vocabulary, vocabulary, hparams)
-    with cli.quiet():
+    with quiet():
         export(ServedModel(translator), base, {"hparams": config.to_dict(hparams)})
 
 
@@ -105,7 +105,7 @@ def _signature(base: Path) -> Any:
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  # registers the ops of SentencePiece
 
-    with cli.quiet():
+    with quiet():
         model = tf.saved_model.load(str(base / "1"))
     signature = model.signatures["serving_default"]
     signature.model = model  # otherwise it would be freed

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 R, K, ROWS = 128, 3, 32  # the window of restricted self-attention, the convolution's kernel, recurrent sequences
 D, N = 512, 1024  # the fixed width where n grows, the fixed length where d does
@@ -173,7 +173,7 @@ def main() -> int:
     parser.add_argument("--peak_of", choices=MEMORY_SIZES, help=argparse.SUPPRESS)  # the child of _in_fresh_process
     parser.add_argument("--length", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    cli.load_tensorflow()
+    load_tensorflow()
     logging.getLogger("tensorflow").setLevel("ERROR")  # one function per cell is meant
     if args.peak_of:
         print(added_megabytes(args.peak_of, args.length))

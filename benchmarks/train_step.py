@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.ops import threads
 
 # rows x (source + target) pieces and the vocabulary of each workload; "base" is the one the peers were timed on.
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    cli.load_tensorflow()
+    load_tensorflow()
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
     rows, source_length, target_length, vocab_size = WORKLOADS[args.hparams_set]
     rows = args.rows or rows

@@ -101,9 +101,11 @@ def work(workload: str, precision: str) -> None:
     import ledger
     from train_step import seconds_of
 
-    from t2t_lite.bin import cli
-
-    cli.load_tensorflow()
+    try:
+        from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+    except ImportError:  # a version that has it elsewhere
+        from t2t_lite.bin.cli import load_tensorflow
+    load_tensorflow()
     make = ledger._training if workload in ledger.TRAINING else ledger._decoding
     call, *_ = make(workload, precision)
     for _ in range(2):

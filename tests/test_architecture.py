@@ -35,7 +35,10 @@ LEAVES = (
 )
 RULES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": (("api", "config", "problem", "registry"), ()),  # the package itself imports its names lazily
-    "api": (("bin", "config", "decoding", "export", "groups", "insights", "ops", "runs", "samplers"), ("numpy?",)),
+    "api": (
+        ("bin", "config", "decoding", "distributed", "export", "groups", "insights", "ops", "runs", "samplers"),
+        ("numpy?",),
+    ),
     "errors": ((), ()),
     "version": ((), ()),
     "tensor2tensor_names": ((), ()),

@@ -27,7 +27,7 @@ from unittest import mock
 from kernels import MACHINES, Kernel, read_kernels, summarise
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.distributed.xla import GPU_DEFAULTS
 
 
@@ -68,7 +68,7 @@ def main() -> None:
     args = parser.parse_args()
     if not args.xla_python:
         parser.error("--xla_python or T2T_LITE_XLA_PYTHON is needed")
-    cli.load_tensorflow()
+    load_tensorflow()
     hparams = config.override(config.replace(registry.hparams(args.hparams_set), jit="on"), args.hparams)
     rows = args.rows or math.ceil(hparams.batch_tokens / args.target_length / 8) * 8
     lengths = {"source": args.source_length, "target": args.target_length}

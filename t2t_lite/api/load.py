@@ -201,7 +201,7 @@ def load(
         DataError: there is nothing to open at `path`, or it is damaged.
         UsageError: invalid settings, runs that are no ensemble, or int8 on a machine that cannot run it.
     """
-    from t2t_lite.bin.cli import load_tensorflow, quiet
+    from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 
     paths = _paths(path)
     for each in paths:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli, output
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _steps(text: str) -> list[str]:
 def _run(args: argparse.Namespace) -> int:
     cli.check_run(args)
     output.check_run_folder(args.output_dir)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.runs.checkpoint import find, list_checkpoints
     from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
     from t2t_lite.runs.default_weights import write_default

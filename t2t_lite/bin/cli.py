@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
 import io
 import logging
 import os
 import signal
 import sys
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
-from typing import IO, Any
+from collections.abc import Callable, Sequence
 
 from t2t_lite.bin.parser import Parser as Parser
-from t2t_lite.distributed.xla import set_up_xla
+from t2t_lite.distributed.tensorflow_loading import prepare_command
 from t2t_lite.errors import T2TError, UsageError, check_tensorflow_path, did_you_mean
 from t2t_lite.files import lacks_room
 
@@ -27,11 +19,6 @@ PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for tra
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
-_QUIET = threading.RLock()  # standard error is the process's: threads that take it must give it back in turn
-_log = logging.getLogger("t2t_lite")
-
-
-_in_command = False  # whether this process is a command, and not a user's own program
 
 
 class Terminated(KeyboardInterrupt):
@@ -69,8 +56,6 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
     0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. Errors
     that the user can fix are printed as a sentence, without a traceback.
     """
-    global _in_command
-    _in_command = True
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
@@ -78,7 +63,7 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a sample it cannot hold ends no training
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("t2t_lite").setLevel(logging.INFO)
-    sys.meta_path.insert(0, _QuietTensorFlow())
+    prepare_command()
     try:
         return body()
     except T2TError as error:
@@ -99,128 +84,6 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
 def _fail(message: str, status: int) -> int:
     print(f"error: {message}", file=sys.stderr)
     return status
-
-
-def load_tensorflow() -> None:
-    """Imports TensorFlow, finds its devices and hides the notices that it prints; a command starts faster by it.
-
-    Python's garbage collector looks through a million objects of TensorFlow's modules again and again, and frees none.
-    Commands turn it off while they import, and then leave these objects alone. A user's own program is not touched.
-    """
-    _check_keras()
-    if not _in_command or "tensorflow" in sys.modules:
-        _import_tensorflow()
-        return
-    gc.disable()
-    try:
-        _import_tensorflow()
-    finally:
-        gc.freeze()
-        gc.set_threshold(50_000, 10, 10)
-        gc.enable()
-
-
-def _check_keras() -> None:
-    """Raises UsageError if a user's own program has imported Keras, and not to compute with TensorFlow."""
-    keras = sys.modules.get("keras")
-    if keras is not None and (backend := keras.backend.backend()) != "tensorflow":
-        raise UsageError(
-            f"This process has imported Keras with the backend {backend!r}, but t2t-lite computes with TensorFlow. In "
-            "a new process, set KERAS_BACKEND=tensorflow before anything imports Keras."
-        )
-
-
-def _import_tensorflow() -> None:
-    """Imports TensorFlow quietly.
-
-    No setting silences all notices: some are written before its logging starts. They are shown if the import fails.
-    """
-    _set_environment()
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError:  # no folder is writable; the modules that TensorFlow imports only ask for a name
-        tempfile.tempdir = os.getcwd()
-    with quiet():
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
-
-
-def _set_environment() -> None:
-    """Sets the variables that TensorFlow and Keras read when they are imported."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
-    # processors, too.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    # By default TensorFlow takes all memory of all GPUs at once, also from a training that is under way there.
-    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
-    set_up_xla(os.environ)
-    backend = os.environ.get("KERAS_BACKEND", "")
-    if backend not in ("", "tensorflow"):
-        _log.warning("KERAS_BACKEND=%s is ignored: t2t-lite computes with TensorFlow.", backend)
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-
-
-class _QuietTensorFlow(MetaPathFinder):
-    """Finder that lets the user's own code import TensorFlow as the commands do: with their settings, quietly."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname not in ("keras", "tensorflow"):
-            return None
-        _set_environment()
-        spec = PathFinder.find_spec(fullname, path)
-        if fullname == "tensorflow" and spec is not None and spec.loader is not None:
-            spec.loader = _QuietLoader(spec.loader)
-        return spec
-
-
-class _QuietLoader(Loader):
-    """Loader that hides what another one writes to standard error."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        with quiet():
-            self._loader.exec_module(module)
-
-    def __getattr__(self, name: str) -> Any:  # such as get_data, for resources of the package
-        return getattr(self._loader, name)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Hides what libraries write to standard error; shows it after any error that is not a T2TError.
-
-    TensorFlow Text's SentencePiece also prints a notice for each vocabulary that it loads; no setting silences it.
-    """
-    sys.stderr.flush()
-    with _QUIET, _notices() as notices:
-        stderr = os.dup(2)
-        os.dup2(notices.fileno(), 2)
-        try:
-            yield
-        except T2TError:
-            raise
-        except BaseException:
-            notices.seek(0)
-            os.write(stderr, notices.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-
-
-def _notices() -> IO[bytes]:
-    """Opens an unnamed file, in memory if the system can, because there may be no folder for temporary files."""
-    if hasattr(os, "memfd_create"):
-        return open(os.memfd_create("t2t-lite-notices"), "w+b")
-    return tempfile.TemporaryFile()
 
 
 def check_run(args: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite import registry
 from t2t_lite.bin import cli, compare_sets, output, problem_flags
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.ops import threads
 from t2t_lite.runs.lock import only_process
@@ -96,7 +97,7 @@ def _run(args: argparse.Namespace) -> int:
     folder = Path(args.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     with only_process(folder / ".compare.lock", "t2t-lite-compare"):
-        cli.load_tensorflow()
+        load_tensorflow()
         from t2t_lite.bin.compare_runs import Runs
 
         threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
@@ -143,7 +144,7 @@ def _check(args: argparse.Namespace) -> None:
     if isinstance(checked_metric(problem_flags.problem_from(args)), Metric) and len(args.sets) > 1:
         random_seed()
     for entry in args.sets:
-        check_choices(compare_sets.recipe(entry, args).hparams, cli.load_tensorflow)
+        check_choices(compare_sets.recipe(entry, args).hparams, load_tensorflow)
     output.check_tensorflow_folder("output_dir", args.output_dir)
 
 

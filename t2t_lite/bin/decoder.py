@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.bin import cli, line_source, output, sampler_flags
 from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.bin.partial_output import PartialOutput, Stream
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
@@ -131,7 +132,7 @@ def _run(args: argparse.Namespace) -> int:
     elif not args.split:
         live = line_source.LiveLines(line_source.lines_of(args.input))
         at_hand = live.waiting()
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.decoding.translate import FEW
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
@@ -246,7 +247,7 @@ def _check_export(folder: str) -> None:
 def _open_export(args: argparse.Namespace) -> ExportedTranslator:
     from t2t_lite.export.exported import ExportedTranslator
 
-    with cli.quiet():
+    with quiet():
         return ExportedTranslator(args.saved_model, args.decode_batch_tokens)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.open_to_decode import open_to_decode
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 
 if TYPE_CHECKING:
     from t2t_lite.demo.backends import Backend
@@ -84,13 +85,13 @@ def _backend(args: argparse.Namespace) -> Backend:
         from t2t_lite.export.export_folder import find_version, read_card
 
         read_card(find_version(args.saved_model))
-        cli.load_tensorflow()
+        load_tensorflow()
         from t2t_lite.export.exported import ExportedTranslator
 
-        with cli.quiet():
+        with quiet():
             return backends.Export(ExportedTranslator(args.saved_model))
     folders = cli.check_runs(args)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.bin.run_card import make_card
 
     run = open_to_decode(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)

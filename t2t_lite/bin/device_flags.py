@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from t2t_lite.bin import cli
 from t2t_lite.distributed.cluster import STRATEGIES, read_cluster
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.distributed.devices import Devices
@@ -48,7 +49,7 @@ def devices(args: argparse.Namespace) -> Devices:
 def check_devices(args: argparse.Namespace) -> None:
     """Raises UsageError, before any long work, if the devices that are asked for are not there."""
     if args.devices or read_cluster(os.environ) or args.strategy != "auto":
-        cli.load_tensorflow()
+        load_tensorflow()
         from t2t_lite.distributed import devices as there
 
         there.check_devices(devices(args))

@@ -9,6 +9,7 @@ import sys
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.open_to_decode import open_to_decode
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
@@ -29,7 +30,7 @@ def score_pairs(args: argparse.Namespace) -> int:
             f"{args.sources} has {len(sources):,} lines but {args.targets} has {len(targets):,}; "
             "line N of one is the translation of line N of the other."
         )
-    cli.load_tensorflow()
+    load_tensorflow()
     threads.set_inter_op_parallelism()
     from t2t_lite.decoding.score import PairScore, score
 

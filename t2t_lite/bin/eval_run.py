@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli, eval_scores, eval_trees, problem_metric, run_scores
 from t2t_lite.bin.open_to_decode import open_to_decode
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.names import canonical
 from t2t_lite.ops import threads
@@ -28,7 +29,7 @@ def score_run(args: argparse.Namespace) -> int:
     _check_kind(args, trees)
     metrics = [problem_metric.checked_metric(problem)] if trees else _metrics(args, problem)
     parameters = eval_trees.parameters(args, metrics[0])
-    cli.load_tensorflow()  # --help and files do not need it
+    load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.data.overlap import overlap_line
     from t2t_lite.metrics.score import scored

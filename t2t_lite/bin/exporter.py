@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, output, run_card
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
 
@@ -85,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
     _check_format(args, base)
     cli.check_runs(args)
     output.check_tensorflow_folder("export_dir", base)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.runs.open_run import open_runs
 
     run = open_runs(
@@ -101,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.format == "ctranslate2":
         card |= {"scores": [], "scores_note": _OTHER_SEARCH}
     interrupts.check()
-    with cli.quiet():
+    with quiet():
         version = _write(run, args, base, card)
     _report(version, args.format, card)
     if args.precision == "int8" and args.format == "saved_model":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from t2t_lite import config, registry
 from t2t_lite.bin import cli, output
 from t2t_lite.bin.open_to_decode import open_to_decode
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, check_tensorflow_path
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _run(args: argparse.Namespace) -> int:
     output.check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     loaded = [vocabulary_kinds.load(path) for path in files]
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.importers import run_folder, t2t_slots, toolkits
 
     run_folder.check_folder(args.output_dir)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, output
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _run(args: argparse.Namespace) -> int:
 
         check_matplotlib()
     texts = _texts(args)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.insights.sentence import attend
     from t2t_lite.runs.open_run import open_run
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from t2t_lite import recipe_text, registry
-from t2t_lite.bin import cli, completion, device_flags, recipe_flags, start_flags
+from t2t_lite.bin import completion, device_flags, recipe_flags, start_flags
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 
@@ -87,7 +88,7 @@ def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse
         )
     spec = make_spec(args)
     _check_start(args, spec.model, spec.hparams)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.training.describe import describe
 
     return describe(spec, args.output_dir, device_flags.devices(args), again=args.prepare_again)
@@ -104,7 +105,7 @@ def _described(args: argparse.Namespace) -> str:
         default = registry.PROBLEMS.get(args.problem).default_hparams
     recipe = recipe_flags.recipe(args, default)
     _check_start(args, recipe.model, recipe.hparams)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.training.describe import describe_recipe
 
     devices = device_flags.devices(args)

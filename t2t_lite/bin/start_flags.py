@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def check_begun(args: argparse.Namespace) -> None:
 
     if args.warm_start_from is not None or has_checkpoint(args.output_dir) or _has_ended(Path(args.output_dir)):
         return
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.runs.run_log import read_starts
 
     command = str((read_starts(args.output_dir) or [{}])[-1].get("command"))
@@ -96,7 +97,7 @@ def check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
     if args.warm_start_from is None:
         return
     check_tensorflow_path(f"--warm_start_from={args.warm_start_from}", args.warm_start_from)
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.training.recipe import intervals_of
     from t2t_lite.training.warm_start import check_source, check_steps
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.bin import cli, device_flags, going_on, output, problem_flags, recipe_flags, show, start_flags, streams
 from t2t_lite.bin.preparation_bar import preparation_bar
 from t2t_lite.distributed.cluster import Cluster, read_cluster
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _spec(args: argparse.Namespace) -> RunSpec:
             model=recipe.model,
             hparams=recipe.hparams,
         )
-    check_choices(new.hparams, cli.load_tensorflow)
+    check_choices(new.hparams, load_tensorflow)
     if args.vocabulary is not None:
         from t2t_lite.runs.run_data import given_vocabulary_of
 
@@ -220,7 +221,7 @@ def _make_trainer(args: argparse.Namespace, spec: RunSpec) -> Trainer:
         spec, store = prepare_run_data(
             spec, args.output_dir, again=args.prepare_again, num_workers=args.num_workers, progress=show
         )
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.training.last_bits import keep_last_bits
     from t2t_lite.training.trainer import Trainer
 

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import cli
+from t2t_lite.distributed import tensorflow_loading
 from t2t_lite.errors import UsageError
 
 SCRIPT = """
 import gc
 from t2t_lite.bin import cli
+from t2t_lite.distributed import tensorflow_loading
 
 before = gc.get_freeze_count()  # some versions of Python freeze a few at their start
-cli._import_tensorflow = lambda: print("while importing:", gc.isenabled())  # seconds less
+tensorflow_loading._import_tensorflow = lambda: print("while importing:", gc.isenabled())  # seconds less
 {load}
 print(gc.isenabled(), gc.get_freeze_count() > before, gc.get_threshold() == {usual})
 """
@@ -25,8 +27,8 @@ print(gc.isenabled(), gc.get_freeze_count() > before, gc.get_threshold() == {usu
 @pytest.mark.parametrize(
     ("load", "said"),
     [
-        ("cli.load_tensorflow()", "while importing: True\nTrue False True\n"),
-        ("cli.run(lambda: cli.load_tensorflow() or 0)", "while importing: False\nTrue True False\n"),
+        ("tensorflow_loading.load_tensorflow()", "while importing: True\nTrue False True\n"),
+        ("cli.run(lambda: tensorflow_loading.load_tensorflow() or 0)", "while importing: False\nTrue True False\n"),
     ],
     ids=["a program", "a command"],
 )
@@ -39,10 +41,11 @@ def test_only_commands_change_how_garbage_is_collected(load: str, said: str) -> 
 KERAS = """
 import sys
 from t2t_lite.bin import cli
+from t2t_lite.distributed import tensorflow_loading
 def body():
     sys.path.insert(0, sys.argv[1])
     import mine  # a user's code
-    cli.load_tensorflow()
+    tensorflow_loading.load_tensorflow()
     return 0
 raise SystemExit(cli.run(body))
 """
@@ -63,17 +66,17 @@ def test_a_users_code_imports_tensorflow_as_the_commands_do(tmp_path: Path) -> N
 def test_keras_with_another_backend_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     with pytest.raises(UsageError, match=r"has imported Keras with the backend 'jax', .* set KERAS_BACKEND=tensorflow"):
-        cli.load_tensorflow()
+        tensorflow_loading.load_tensorflow()
 
 
 def test_threads_that_hide_notices_give_standard_error_back(capfd: pytest.CaptureFixture[str]) -> None:
     entered = threading.Event()
 
     def hide() -> None:
-        with cli.quiet():
+        with tensorflow_loading.quiet():
             entered.set()
 
-    with cli.quiet():
+    with tensorflow_loading.quiet():
         other = threading.Thread(target=hide)
         other.start()
         assert not entered.wait(0.2)  # the other waits

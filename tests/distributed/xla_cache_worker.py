@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 
 def main() -> int:
     """Makes the update."""
-    cli.load_tensorflow()
+    load_tensorflow()
     from t2t_lite.distributed.devices import Devices, make_strategy
     from t2t_lite.models.transformer import Transformer
     from t2t_lite.models.transformer_hparams import TransformerHParams

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.bin import cli
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.runs.checkpoint_files import list_whole
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EACCES)
@@ -345,7 +346,7 @@ def main() -> int:
 
 
 def _report(names: Sequence[str], folder: Path, errors: int, most: int) -> int:
-    cli.load_tensorflow()
+    load_tensorflow()
     faults = 0
     for name in names:
         found = collections.Counter[tuple[str, str]]()

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMITED = """
 import resource, sys
 from t2t_lite.bin import cli, trainer
-cli.load_tensorflow()
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+load_tensorflow()
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + 8 * 2**30,) * 2)
 """

@@ -1,0 +1,152 @@
+"""TensorFlow imported with the settings of t2t-lite, quietly, and faster in commands."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import IO, Any
+
+from t2t_lite.distributed.xla import set_up_xla
+from t2t_lite.errors import T2TError, UsageError
+
+_QUIET = threading.RLock()  # standard error is the process's: threads that take it must give it back in turn
+_in_command = False  # whether this process is a command, and not a user's own program
+_log = logging.getLogger("t2t_lite")
+
+
+def prepare_command() -> None:
+    """Makes this process a command: it loads TensorFlow faster, and a user's own code loads it quietly, too."""
+    global _in_command
+    _in_command = True
+    sys.meta_path.insert(0, _QuietTensorFlow())
+
+
+def load_tensorflow() -> None:
+    """Imports TensorFlow, finds its devices and hides the notices that it prints; a command starts faster by it.
+
+    Python's garbage collector looks through a million objects of TensorFlow's modules again and again, and frees none.
+    Commands turn it off while they import, and then leave these objects alone. A user's own program is not touched.
+    """
+    _check_keras()
+    if not _in_command or "tensorflow" in sys.modules:
+        _import_tensorflow()
+        return
+    gc.disable()
+    try:
+        _import_tensorflow()
+    finally:
+        gc.freeze()
+        gc.set_threshold(50_000, 10, 10)
+        gc.enable()
+
+
+def _check_keras() -> None:
+    """Raises UsageError if a user's own program has imported Keras, and not to compute with TensorFlow."""
+    keras = sys.modules.get("keras")
+    if keras is not None and (backend := keras.backend.backend()) != "tensorflow":
+        raise UsageError(
+            f"This process has imported Keras with the backend {backend!r}, but t2t-lite computes with TensorFlow. In "
+            "a new process, set KERAS_BACKEND=tensorflow before anything imports Keras."
+        )
+
+
+def _import_tensorflow() -> None:
+    """Imports TensorFlow quietly.
+
+    No setting silences all notices: some are written before its logging starts. They are shown if the import fails.
+    """
+    _set_environment()
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # no folder is writable; the modules that TensorFlow imports only ask for a name
+        tempfile.tempdir = os.getcwd()
+    with quiet():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+
+
+def _set_environment() -> None:
+    """Sets the variables that TensorFlow and Keras read when they are imported."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
+    # processors, too.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # By default TensorFlow takes all memory of all GPUs at once, also from a training that is under way there.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    set_up_xla(os.environ)
+    backend = os.environ.get("KERAS_BACKEND", "")
+    if backend not in ("", "tensorflow"):
+        _log.warning("KERAS_BACKEND=%s is ignored: t2t-lite computes with TensorFlow.", backend)
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+
+
+class _QuietTensorFlow(MetaPathFinder):
+    """Finder that lets the user's own code import TensorFlow as the commands do: with their settings, quietly."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in ("keras", "tensorflow"):
+            return None
+        _set_environment()
+        spec = PathFinder.find_spec(fullname, path)
+        if fullname == "tensorflow" and spec is not None and spec.loader is not None:
+            spec.loader = _QuietLoader(spec.loader)
+        return spec
+
+
+class _QuietLoader(Loader):
+    """Loader that hides what another one writes to standard error."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        with quiet():
+            self._loader.exec_module(module)
+
+    def __getattr__(self, name: str) -> Any:  # such as get_data, for resources of the package
+        return getattr(self._loader, name)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Hides what libraries write to standard error; shows it after any error that is not a T2TError.
+
+    TensorFlow Text's SentencePiece also prints a notice for each vocabulary that it loads; no setting silences it.
+    """
+    sys.stderr.flush()
+    with _QUIET, _notices() as notices:
+        stderr = os.dup(2)
+        os.dup2(notices.fileno(), 2)
+        try:
+            yield
+        except T2TError:
+            raise
+        except BaseException:
+            notices.seek(0)
+            os.write(stderr, notices.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+def _notices() -> IO[bytes]:
+    """Opens an unnamed file, in memory if the system can, because there may be no folder for temporary files."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("t2t-lite-notices"), "w+b")
+    return tempfile.TemporaryFile()
