@@ -41,6 +41,7 @@ test test-all: $(VENV)/.installed-test
 	check 'ruff check' ruff check .; \
 	check 'ruff format' ruff format --check .; \
 	check mypy mypy; \
+	check lint-imports lint-imports; \
 	check pytest python $(PYTEST) $(TESTS); \
 	[ -z "$$failed" ] || { echo "make test: failed: $$failed" >&2; exit 1; }
 

@@ -101,6 +101,7 @@ setup(
             *TFDS,
             *ZSTD,
             "axe-playwright-python>=0.1.8,<0.2",  # the accessibility checker axe, for the pages
+            "import-linter>=2.17,<3",  # which part may import which: pyproject.toml
             "jax>=0.10,<0.11",  # the layers must give the same numbers under Keras' JAX backend
             "mypy>=2.4,<2.5",
             "playwright>=1.65,<2",  # drives a chromium that is installed; without one the tests of pages are skipped

@@ -5,7 +5,7 @@ Its fields are in five groups: model, optimizer, batch, run, decode. The last fo
 Attributes, --hparams and hparams.json are flat.
 
 Section and table numbers are those of "Attention Is All You Need" (Vaswani et al., 2017). The defaults are those of its
-base model. Each field is read in exactly one module (tests/test_architecture.py).
+base model.
 """
 
 from __future__ import annotations

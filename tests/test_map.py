@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import RULES, TREES, _imports
-
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 SECTIONS = dict(section.split("\n", 1) for section in TEXT.split("\n## ")[1:])
@@ -16,9 +14,10 @@ FILES = sorted(set(re.findall(r"`([\w/]+/[\w/]+\.py)`", TEXT)))
 
 def _packages_imported(package: str) -> set[str]:
     """Returns the packages that the modules of a package import."""
-    modules = [module for module in TREES if [*module.split("."), ""][1] == package]
-    names = (name for module in modules for name, _ in _imports(TREES[module], module, False))
-    return {[*name.split("."), ""][1] for name in names if name.startswith("t2t_lite.")}
+    folder = ROOT / package if (ROOT / package).is_dir() else ROOT / "t2t_lite" / package
+    texts = (path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
+    found = re.findall(r"^ *from t2t_lite(?:\.(\w+)[\w.]* import| import (.+)$)", "\n".join(texts), re.MULTILINE)
+    return {name for part, names in found for name in (part, *names.split(", ")) if name} - {package}
 
 
 def test_every_package_has_a_row_and_every_row_is_a_package() -> None:
@@ -36,7 +35,6 @@ def test_each_arrow_of_the_picture_is_an_import() -> None:
     arrows = _arrows()
     assert len(arrows) > 15
     assert [(a, b) for a, b in arrows if b not in _packages_imported(a)] == []
-    assert {name for pair in arrows for name in pair} <= RULES.keys()
 
 
 def test_each_import_of_a_package_is_on_a_path_of_arrows() -> None:
