@@ -151,19 +151,19 @@ class Text2text(Problem):
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute source_dir."""
-        return {
+        options = {
             "source_dir": format_corpora(self._corpora),
             "languages": format_languages(self._languages),
             "vocab_size": self.vocab_size,
             "vocab_type": self.vocab_type,
             "shared_vocab": self.shared_vocab,
             "metric": self.metric,
-            # These only if given, so that runs from before these options existed go on.
-            **({"clean": self.clean} if self.clean else {}),
-            **({"keep_whole": list(self.keep_whole)} if self.keep_whole else {}),
-            **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
-            **{name: value for name, value in self._added.items() if value is not None},
+            "clean": self.clean or None,
+            "keep_whole": list(self.keep_whole) or None,
+            "dev_lines": self.dev_lines,
+            **self._added,
         }
+        return {name: value for name, value in options.items() if value is not None}
 
     def settings(self) -> dict[str, Any]:
         """As in Problem; the options hold only those that change the data and have no entry of their own."""

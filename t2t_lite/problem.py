@@ -196,16 +196,10 @@ class Problem:
 
 
 def check_names(problem: Any) -> None:
-    """Raises UsageError for what is no class of problems, has no codec, or has an old name, which would be ignored."""
+    """Raises UsageError for what is no class of problems, or has no codec."""
     if not (isinstance(problem, type) and issubclass(problem, Problem)):
         name = f"{problem.__module__}.{problem.__qualname__}"
         raise UsageError(f"The problem {name} does not derive from t2t_lite.problem.Problem.")
-    if hasattr(problem, "target_kind"):
-        raise UsageError(
-            f"The problem {problem.name!r} has target_kind = {problem.target_kind!r}, which is called codec now. For "
-            "text leave it out. For trees leave it and metric out, and derive the class from ParsingProblem of "
-            "t2t_lite.problems.parsing."
-        )
     check_codec(problem)
 
 

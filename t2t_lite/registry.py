@@ -105,7 +105,7 @@ def problem(name: str, **options: Any) -> Problem:
     """Returns the problem called `name`; `options` that are None are left out.
 
     Raises:
-        UsageError: an unknown name, an option that this problem does not take, or an attribute of an earlier version.
+        UsageError: an unknown name, or an option that this problem does not take.
     """
     cls = PROBLEMS.get(name)
     check_names(cls)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
     from t2t_lite.export.exported import ExportedTranslator
 
-MAX_PIECES = 120  # nobody can read a picture of more, and the weights grow with the square
 _TIMEOUT = 60.0  # seconds that a server may take
 
 
@@ -114,8 +113,6 @@ class Server:
         outputs = self._rest.predict("attention", [line], _TIMEOUT)
         try:
             return _drawing(line, outputs)
-        except UsageError:
-            raise
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ServerError(f"The {self._target} answers no attention that can be drawn ({error}).") from None
 
@@ -123,8 +120,6 @@ class Server:
 def _drawing(line: str, outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs of the signature `attention` for one line to what attention.js draws."""
     text, source, target = (_texts(outputs[name][0]) for name in ("outputs", "source_pieces", "target_pieces"))
-    if max(len(source), len(target)) > MAX_PIECES:  # exports from before the limit existed
-        raise UsageError(f"{max(len(source), len(target))} pieces; attention is shown for at most {MAX_PIECES}.")
     maps = {
         kind: np.round(np.asarray(outputs[kind][0], np.float64), 3).tolist()
         for kind in ("encoder", "decoder", "memory")

@@ -29,7 +29,7 @@ def load(path: str | os.PathLike[str]) -> ImportedVocabulary:
     """
     found = _load(path)
     if isinstance(found, TokenVocabulary):
-        found.check_unknown()  # not when a run is opened: an earlier import stays usable
+        found.check_unknown()  # only here: to `_load`, a DataError means that the file is of another kind
     return found
 
 

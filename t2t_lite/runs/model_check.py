@@ -44,7 +44,7 @@ def make_checked(
 
     Args:
         sizes: of the source vocabulary and of the target vocabulary.
-        training: whether it is also traced as in training; runs are opened without that, as some are older than it.
+        training: whether it is also traced as in training; runs are opened without that, as it takes seconds.
 
     Raises:
         UsageError: the message says which member broke the contract, what it gave and what it had to give.

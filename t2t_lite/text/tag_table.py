@@ -24,14 +24,14 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, check_format
 from t2t_lite.text.tag_model import TAG as TAG
 from t2t_lite.text.tag_model import Counts, TagModel, TagModelCounts
 from t2t_lite.text.trees import escape
 
 TAGS_FILE = "tags.json"
 
-_VERSION = 2
+FORMAT = 2
 _FLUSH = 100_000  # number of different pairs to count before those that do not matter are dropped
 # Words without letters and digits, and names of brackets such as -LRB- (Penn Treebank) or *LRB* (TIGER). In an exported
 # graph, RE2 writes \W as [^\pL\pN]. The two differ only in characters that are new in the later of their two Unicode
@@ -132,7 +132,7 @@ class TagTable:
     def to_json(self) -> str:
         """Returns the text of tags.json."""
         values = {
-            "version": _VERSION,
+            "version": FORMAT,
             "deleted": sorted(self.deleted),
             "words": self.counts,
             "model": self.model.to_values(),
@@ -231,8 +231,8 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         _log.warning(
-            "%s has no %s: it was prepared before tags were learned from the training trees, or its trees have none. "
-            "Punctuation gets the Wall Street Journal's tags by word, as before.",
+            "%s has no %s, as its training trees have no tags. Punctuation gets the Wall Street Journal's tags, by "
+            "word.",
             folder,
             TAGS_FILE,
         )
@@ -246,15 +246,17 @@ def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
     """Returns the table from the text of a tags.json; DataError, with `name`, if it is not a table."""
     try:
         values = json.loads(text)
-        version, deleted, counts = (values[key] for key in ("version", "deleted", "words"))
-        model = TagModel.from_values(values["model"] if version == _VERSION else TagModel().to_values())
-        fits = version == _VERSION and isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
+        check_format(name, values.get("version"), FORMAT)
+        deleted, counts, model = values["deleted"], values["words"], TagModel.from_values(values["model"])
+        fits = isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
         fits &= all(
             tags and all(type(count) is int and count > 0 for count in tags.values()) for tags in counts.values()
         )
         json.dumps(values, ensure_ascii=False).encode()  # no half surrogate pairs
+        if not fits:
+            raise ValueError("another form")
+    except DataError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{name} is damaged: it holds no table of tags. Prepare the data again.") from error
-    if not fits:
-        raise DataError(f"{name} is not a table of tags of version {_VERSION}. Prepare the data again.")
     return TagTable.of(deleted, counts, model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from t2t_lite.text.any_vocabulary import AnyVocabulary
     from t2t_lite.text.tree_text import TreeText
-
-_log = logging.getLogger("t2t_lite")
 
 
 class TreeCodec(Codec):
@@ -64,14 +61,7 @@ class TreeCodec(Codec):
     def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> TreeText:
         from t2t_lite.text.tree_text import TreeText
 
-        found = TreeText(vocabulary, load_table(folder))
-        if found.vroot:
-            _log.warning(
-                "%s was prepared when VROOT, TIGER's root of every sentence, still counted as a phrase: its F1 is too "
-                "high. It goes on as before. To leave VROOT out, prepare the data again and train a new run.",
-                folder,
-            )
-        return found
+        return TreeText(vocabulary, load_table(folder))
 
 
 class _TagLearner(Learner):

@@ -11,7 +11,7 @@ from t2t_lite.text.codec import Outputs
 from t2t_lite.text.linearize import ROOT, linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
 from t2t_lite.text.tree_grammar import TreeGrammar
-from t2t_lite.text.trees import ROOTS, VROOT, normalize, parse
+from t2t_lite.text.trees import normalize, parse
 from t2t_lite.text.vocabulary import Vocabulary
 
 
@@ -24,7 +24,6 @@ class TreeText(Outputs):
 
     Attributes:
         words: the words of the vocabulary, by id.
-        vroot: whether VROOT is a phrase to the model, as in runs that were trained before it was left out.
 
     Raises:
         UsageError: the vocabulary is imported; its pieces are not symbols.
@@ -35,7 +34,6 @@ class TreeText(Outputs):
     def __init__(self, vocabulary: AnyVocabulary, table: TagTable = WSJ) -> None:
         self.words = own_vocabulary(vocabulary).words()
         self._known = frozenset(self.words[UNK + 1 :])
-        self.vroot = f"({VROOT}" in self._known
         self.table = table
 
     def source(self, line: str, vocabulary: AnyVocabulary) -> str:
@@ -48,7 +46,7 @@ class TreeText(Outputs):
         """
         symbols = [symbol for symbol in re.split("[ \t\r]+", text) if symbol]
         if text.rstrip().endswith(")"):  # in brackets: no symbol ends so
-            tree = normalize(parse(text), [root for root in ROOTS if root != VROOT or not self.vroot])
+            tree = normalize(parse(text))
             symbols = linearize(tree) if tree else []
             if symbols[:1] == [f"({ROOT}"] and symbols[0] not in self._known:
                 symbols = symbols[1:-1]

@@ -10,14 +10,14 @@ import dataclasses
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 
 MAX_NODES = 100_000  # of one tree; it exposes a bracket left open in a file before the tree fills the memory
-VROOT = "VROOT"  # of TIGER and NEGRA
-ROOTS = ("", "TOP", "ROOT", "S1", VROOT)  # labels of an outer bracket that says nothing about the sentence in it
+# VROOT is of TIGER and NEGRA.
+_ROOTS = ("", "TOP", "ROOT", "S1", "VROOT")  # labels of an outer bracket that says nothing about the sentence in it
 TRACE = "-NONE-"
 
 _TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
@@ -225,7 +225,7 @@ class _Reader:
                 self._tags[self._label] += 1
             self._label = self._word = None
         elif self._label is not None:
-            if self._depth or self._label not in ROOTS:
+            if self._depth or self._label not in _ROOTS:
                 raise self.error(number, _untagged(self._parent(), self._label))
             self._nodes += [self._label, None]  # (TOP) as a whole, like ()
             self._label = None
@@ -304,10 +304,10 @@ class _Reader:
             )
 
 
-def normalize(tree: Tree, roots: Collection[str] = ROOTS) -> Tree | None:
+def normalize(tree: Tree) -> Tree | None:
     """Returns a tree as parsers learn it: no traces, no empty phrases, no function tags and indices.
 
-    Unary chains stay. An outer bracket that says nothing about the sentence in it (`roots`) is removed if it holds
+    Unary chains stay. An outer bracket that says nothing about the sentence in it (_ROOTS) is removed if it holds
     exactly one phrase; otherwise it is called TOP.
 
     Returns:
@@ -324,9 +324,9 @@ def normalize(tree: Tree, roots: Collection[str] = ROOTS) -> Tree | None:
             nodes.append(node)
     if not nodes:
         return None
-    while nodes[0] in roots and _is_phrase(nodes[1:-1]):
+    while nodes[0] in _ROOTS and _is_phrase(nodes[1:-1]):
         nodes = nodes[1:-1]
-    if nodes[0] in roots:
+    if nodes[0] in _ROOTS:
         nodes[0] = "TOP"
     elif isinstance(nodes[0], Leaf):
         nodes = ["TOP", *nodes, None]

@@ -16,11 +16,9 @@ from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters
-from t2t_lite.problem import Problem, reverse
-from t2t_lite.problems import parsing
+from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import FolderProblem, Treebank
 from t2t_lite.text.linearize import restore
-from t2t_lite.text.tag_table import WSJ
 from t2t_lite.text.tree_codec import TreeCodec
 from t2t_lite.text.trees import Tree, normalize, parse, read_trees
 from tests.tag_sets import TAG_SETS
@@ -395,39 +393,6 @@ def test_prepared_data_hold_the_tags_of_their_words(tmp_path: Path) -> None:
     assert prepare(text, tmp_path / "data", num_workers=1).outputs.files() == {}
 
 
-def test_data_prepared_before_tags_were_learned_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = _trees_of("ptb", tmp_path / "trees")
-    problem = registry.problem("treebank", source_dir=folder, vocab_size=90)
-    store = prepare(problem, tmp_path / "data", num_workers=1)
-    (store.folder / "tags.json").unlink()
-    manifest = store.manifest
-    del manifest["files"]["tags.json"]
-    (store.folder / "manifest.json").write_text(json.dumps(manifest))
-    caplog.clear()
-    assert prepare(problem, tmp_path / "data").outputs.table is WSJ
-    messages = [message for message in caplog.messages if not message.startswith("Data prepared on ")]
-    assert [message.partition(" it was")[0] for message in messages] == [f"{store.folder} has no tags.json:"]
-
-
-def test_data_in_which_vroot_is_a_phrase_open(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tree = "(VROOT (S (NP (ART Der) (NN Mann)) (V s)) ($. .))\n"
-    for name in ("train", "dev"):
-        (tmp_path / f"{name}.trees").write_text(tree)
-    problem = registry.problem("treebank", source_dir=str(tmp_path), vocab_size=20)
-    with monkeypatch.context() as before:
-        before.setattr(parsing, "normalize", lambda tree: tree)
-        old = prepare(problem, tmp_path / "data", num_workers=1)
-    caplog.clear()
-    outputs = prepare(problem, tmp_path / "data").outputs
-    assert outputs.reference("Der Mann s .", outputs.target(tree, old.target_vocabulary)) == tree.strip()
-    assert f"{old.folder} was prepared when VROOT, TIGER's root of every sentence, still counted" in caplog.text
-    caplog.clear()
-    assert "(VROOT" not in prepare(problem, tmp_path / "new", num_workers=1).outputs.words
-    assert "VROOT" not in caplog.text
-
-
 def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
     """A problem's own parameters may come from its class, a base class or the constructor."""
     own = Parameters(delete_label=("TOP", "PU"))
@@ -455,18 +420,6 @@ def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
         assert usual.evalb is None
         assert usual.make_metric().parameters == Parameters()
         assert usual.codec._deleted == TreeCodec()._deleted
-
-
-def test_the_name_that_the_codec_had_is_refused() -> None:
-    """The old name is refused only when the problem is used, so a folder with such a problem can still be imported."""
-    mine = registry.register_problem(type("Mine", (Problem,), {"target_kind": "tree"}))
-    said = "'mine' has target_kind = 'tree', which is called codec now.* ParsingProblem of t2t_lite.problems.parsing"
-    for problem in (mine, type("Derived", (mine,), {"name": "mine"})):
-        with pytest.raises(UsageError, match=said):
-            reverse(problem)
-    for name in ("mine", "mine_rev"):
-        with pytest.raises(UsageError, match=said):
-            registry.problem(name)
 
 
 def test_a_folder_problem_of_ones_own_may_say_nothing_of_its_files(tmp_path: Path) -> None:

@@ -123,9 +123,9 @@ def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path, t
     assert "writes trees: they are scored with --metric=evalb" in refused.stderr
 
 
-def test_an_old_run_opens_and_what_cannot_be_scored_is_said(run: Run, parser: Path, tmp_path: Path) -> None:
+def test_a_run_without_tags_opens_and_what_cannot_be_scored_is_said(run: Run, parser: Path, tmp_path: Path) -> None:
     """Without tags.json the full stop gets the Wall Street Journal's tag: EVALB leaves it out of gold trees only."""
-    folder = tmp_path / "old"
+    folder = tmp_path / "untagged"
     shutil.copytree(parser, folder)
     (folder / "tags.json").unlink()
     spec = read_run(folder)
@@ -135,7 +135,7 @@ def test_an_old_run_opens_and_what_cannot_be_scored_is_said(run: Run, parser: Pa
     done = run("eval", f"--output_dir={folder}", "--split=dev", "--json")
     found = json.loads(done.stdout)
     assert (found["all"]["sentences"], found["all"]["valid"], found["scores"][0]["errors"]) == (8, 0, 8)
-    assert done.stderr.startswith(f"{folder} has no tags.json: it was prepared before tags were learned")
+    assert done.stderr.startswith(f"{folder} has no tags.json, as its training trees have no tags.")
     assert "1 : Length unmatch" in done.stderr
     assert "8 of 8 sentences are in error and not in the score, which is of the other 0: EVALB leaves" in done.stderr
 

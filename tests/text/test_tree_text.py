@@ -73,14 +73,6 @@ def test_a_target_with_symbols_that_the_model_does_not_have(symbols: Vocabulary,
         TreeText(symbols).target("(S (NN cat)", symbols)
 
 
-def test_a_model_that_learned_vroot_keeps_it(symbols: Vocabulary) -> None:
-    symbols_before = "(VROOT (S NN )S $. )VROOT"
-    old = TreeText(train_vocabulary([symbols_before], size=100, kind="word"))
-    for tree in ("(VROOT (S (NN a)) ($. .))", "(TOP (VROOT (S (NN a)) ($. .)))"):
-        assert old.target(tree, symbols) == symbols_before
-        assert TreeText(symbols).target(tree, symbols) == "(S NN )S $."
-
-
 def test_a_sentence_is_the_same_when_it_is_read_again() -> None:
     assert sentence(" a ( b\t)\n") == "a -LRB- b -RRB-"
     assert sentence(sentence("(x) y")) == sentence("(x) y")

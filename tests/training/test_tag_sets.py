@@ -131,7 +131,7 @@ def test_a_run_keeps_the_tags_of_its_data_and_says_when_they_change(
     (run / "checkpoints" / "model-1.index").touch()
     write_vocabularies(run, store)
     assert caplog.messages == []
-    (run / "tags.json").unlink()  # a run from before there were tables, and data that were prepared again
+    (run / "tags.json").unlink()  # as if the trees with which the run began had no tags
     write_vocabularies(run, store)
     assert [message.partition(" are")[0] for message in caplog.messages] == [f"From here on outputs of {run}"]
     assert load_table(run) == store.outputs.table
