@@ -1,6 +1,6 @@
 ## make demo    install into .venv, train toy_ende with the hparams set tiny, translate and score
 ## make test    install into .venv with the tools of the tests, run every check that CI runs; the end names those that fail
-## make test-all    the same with the long tests, which tests/long.txt names: half an hour to an hour
+## make test-nightly    the same with the tests marked nightly: half an hour to an hour
 ## make test-lowest    the tests with the lowest versions that setup.py allows, in .venv/lowest
 ## make docs    write the documentation site to dist/site; `python3 -m http.server -d dist/site` shows it
 ## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
@@ -23,7 +23,7 @@ CYCLONEDX = 'cyclonedx-bom>=7.5,<8'
 
 PYTEST = -m pytest -n logical --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test test-all test-lowest docs readme lock audit sbom clean
+.PHONY: help demo test test-nightly test-lowest docs readme lock audit sbom clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -31,11 +31,11 @@ help:
 demo: $(VENV)/.installed
 	$(BIN)/t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy
 
-test: TESTS = -m 'not long'
+test: TESTS = -m 'not nightly'
 # Bytecode is kept also where the environment says no: hundreds of processes import the same modules.
-test test-all test-lowest: export PYTHONDONTWRITEBYTECODE =
+test test-nightly test-lowest: export PYTHONDONTWRITEBYTECODE =
 # Each check runs, also after one that fails. pytest is the last, so that its summary stands at the end.
-test test-all: $(VENV)/.installed-test
+test test-nightly: $(VENV)/.installed-test
 	@failed=; \
 	check() { name=$$1; shift; echo "$(BIN)/$$*"; "$(BIN)/$$@" || failed="$$failed$${failed:+, }$$name"; }; \
 	check 'ruff check' ruff check .; \
@@ -48,7 +48,7 @@ test test-all: $(VENV)/.installed-test
 # Types are checked against the newest packages. Old ones call what newer ones beside them deprecate.
 test-lowest:
 	$(MAKE) VENV=$(VENV)/lowest VERSIONS=lowest $(VENV)/lowest/.installed-test
-	$(VENV)/lowest/bin/python $(PYTEST) -m 'not long' -W default::DeprecationWarning
+	$(VENV)/lowest/bin/python $(PYTEST) -m 'not nightly' -W default::DeprecationWarning
 
 # The variable: MkDocs Material prints news of its successor in every run.
 docs: $(VENV)/.installed-docs

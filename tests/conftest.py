@@ -16,29 +16,28 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands would inherit this
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Prefixes of the ids of long tests, one per line: `make test` leaves these tests out, `make test-all` runs them.
-LONG = tuple((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").split("\n")[:-1])
-STALE = pytest.StashKey[list[str]]()  # prefixes that no test of a collected file has
 SLOW = ("system", "training", "models", "export", "client", "examples", "bin")  # folders, the slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks long tests, puts slow folders first, and groups tests by folder.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """Puts slow folders first, groups tests by folder, and marks the cases that `commit(...)` does not name as nightly.
 
     If there are several processes, one of them runs all tests of a folder, because these share fixtures.
     """
     items.sort(key=lambda item: (*SLOW, item.path.parent.name).index(item.path.parent.name))
-    ids = [item.nodeid for item in items]
-    files = {name.partition("::")[0] for name in ids}
-    config.stash[STALE] = [
-        line for line in LONG if line.partition("::")[0] in files and not any(name.startswith(line) for name in ids)
-    ]
+    absent: dict[str, set[str]] = {}  # cases that a marker names and no test has
     for item in items:
-        if item.nodeid.startswith(LONG):
-            item.add_marker(pytest.mark.long)
+        cases = getattr(item.get_closest_marker("commit"), "args", ())
+        if cases:
+            absent.setdefault(f"{item.path}::{item.originalname}", set(cases)).discard(item.callspec.id)
+            if item.callspec.id not in cases:
+                item.add_marker(pytest.mark.nightly)
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
+    wrong = {test: cases for test, cases in absent.items() if cases}
+    if wrong and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"pytest.mark.commit names cases that do not exist: {wrong}")
 
 
 def pytest_collection_finish() -> None:

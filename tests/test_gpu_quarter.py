@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = "benchmarks/gpu/quarter.py"
 
 
+@pytest.mark.nightly
 def test_every_part_runs_and_shows_its_figure(tmp_path: Path) -> None:
     command = [sys.executable, SCRIPT, str(tmp_path), "--rehearse"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=1800)

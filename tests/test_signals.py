@@ -202,6 +202,7 @@ def _stop_after(process: BaseProcess, run: Path, step: int, number: int) -> str:
     return errors.read_text().strip().split("\n")[-1]
 
 
+@pytest.mark.nightly
 def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_been(runs: Runs, tmp_path: Path) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"
     undisturbed, first = runs.start(whole), runs.start(run)

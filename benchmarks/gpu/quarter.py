@@ -95,7 +95,7 @@ PARTS = (
     Part(
         "tests",
         150,
-        f"{TESTS} -m 'not long' tests/layers tests/models tests/training/test_step.py",
+        f"{TESTS} -m 'not nightly' tests/layers tests/models tests/training/test_step.py",
         f"{TESTS} -n 0 tests/layers/test_matmul.py",
         "^(FAILED|ERROR|E  )|passed|failed",
     ),

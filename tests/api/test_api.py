@@ -197,6 +197,7 @@ def test_given_targets_score_as_the_models_logits_have_it(run: LoadedRun) -> Non
         assert found.log_prob == pytest.approx(total, abs=1e-4)
 
 
+@pytest.mark.nightly
 def test_the_scores_of_the_n_best_are_their_log_probabilities_over_the_penalty(run: LoadedRun) -> None:
     """Scores the symbols of the search: an untrained model may split a text into other pieces than its vocabulary."""
     translator = run._translator({"length_penalty": 0.0}, 4)
@@ -233,6 +234,7 @@ def test_a_checkpoint_is_opened_by_its_path(run: LoadedRun, folder: Path) -> Non
     assert same.model.count_params() == run.model.count_params() > 0
 
 
+@pytest.mark.nightly
 def test_a_path_may_begin_with_the_home_folder(
     run: LoadedRun, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +257,7 @@ def test_a_run_is_opened_whatever_else_is_in_its_folder(run: LoadedRun, folder: 
     assert opened.model.count_params() == run.model.count_params()
 
 
+@pytest.mark.nightly
 def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for path in (export, export / "1"):
         capfd.readouterr()
@@ -281,6 +284,7 @@ def test_a_run_in_int8_shows_no_attention(folder: Path) -> None:
         run.attention(LINES[0])
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="takes a feature off x86")
 def test_a_processor_that_would_add_wrongly_is_refused(folder: Path) -> None:
     code = "import sys, t2t_lite; t2t_lite.load(sys.argv[1], precision='int8')"
@@ -343,6 +347,7 @@ def test_the_package_is_light_and_names_what_it_offers() -> None:
         t2t_lite.lode  # noqa: B018
 
 
+@pytest.mark.nightly
 def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     notebook = Path(__file__).resolve().parents[2] / "examples" / "notebook.py"
     done = subprocess.run([sys.executable, notebook, tmp_path / "run"], capture_output=True, text=True, check=False)

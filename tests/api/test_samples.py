@@ -15,6 +15,7 @@ from tests.api.conftest import LINES
 from tests.two_threads import Second, SpyLock
 
 
+@pytest.mark.nightly
 def test_samples_are_the_commands(run: LoadedRun, folder: Path) -> None:
     flags = ["--sampler=nucleus", "--sampler_options=top_p=0.95,temperature=1.5", "--seed=3", "--nbest=2"]
     done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
@@ -26,6 +27,7 @@ def test_samples_are_the_commands(run: LoadedRun, folder: Path) -> None:
     assert run.translate(LINES, sampler="top_k", top_k=1) == run.translate(LINES, beam_size=1)
 
 
+@pytest.mark.nightly
 def test_one_graph_draws_with_all_seeds_and_few_searches_are_kept(
     run: LoadedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

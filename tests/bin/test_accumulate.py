@@ -18,6 +18,7 @@ def _losses(run: Path) -> list[float]:
     return [line["loss"] for line in lines if "loss" in line]
 
 
+@pytest.mark.nightly
 def test_a_run_keeps_the_number_of_parts_unless_another_is_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,6 +33,7 @@ WAYS = (  # how a signal is sent, its name, and which one the training gets firs
 FLAGS = ["--problem=toy_reverse", "--problem_options=train_size=200", SMALL]
 
 
+@pytest.mark.nightly
 def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = [
         *FLAGS,
@@ -85,6 +86,7 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
 TREES = [f"(S (NP (DT the) (NN {noun})) (VP (VBZ {verb})))" for noun in ("cat", "dog") for verb in ("runs", "eats")]
 
 
+@pytest.mark.nightly
 def test_trees_without_a_test_set_and_a_training_that_stops_early(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +222,7 @@ def test_the_data_are_opened_once_for_all_sets(
         assert caplog.text.count("Data prepared on ") == prepared
 
 
+@pytest.mark.nightly
 def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,6 +344,7 @@ def test_the_memory_of_a_training_is_its_own() -> None:
     assert 5 < compare_process.train(["--registry_help"], "help") < 120  # that one has not
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("ways", [WAYS[:2], WAYS[2:]], ids=["sigterm", "sigint"])
 def test_a_signal_ends_the_training_too_which_saves(
     tmp_path: Path, ways: tuple[tuple[Callable[[int, int], None], str, str], ...]

@@ -22,6 +22,7 @@ FLAGS = [
 ]
 
 
+@pytest.mark.nightly
 def test_a_training_makes_the_updates_that_fit(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "speed-1"]
 
 
+@pytest.mark.nightly
 def test_it_ends_with_the_command_however_that_ends() -> None:
     """Its updates would go on for days."""
     command = [sys.executable, "-c", "from t2t_lite.bin import compare_speed as c; c._end_with_the_command()"]

@@ -59,6 +59,7 @@ def _data(page: Path) -> dict:
     return json.loads(found[1])
 
 
+@pytest.mark.nightly
 def test_a_page_and_a_picture_of_a_users_own_problem_and_model(tmp_path: Path) -> None:
     usr_dir = tmp_path / "mine"
     usr_dir.mkdir()
@@ -85,6 +86,7 @@ def test_a_page_and_a_picture_of_a_users_own_problem_and_model(tmp_path: Path) -
     assert (tmp_path / "a.svg").read_text("utf-8").startswith("<?xml")
 
 
+@pytest.mark.nightly
 def test_several_sentences_on_the_default_page(
     run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

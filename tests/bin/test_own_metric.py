@@ -17,6 +17,8 @@ from t2t_lite.problem import reverse
 from t2t_lite.runs.open_run import open_run
 from tests import commands
 
+pytestmark = pytest.mark.nightly
+
 USERS = '''
 from t2t_lite import problem, registry
 from t2t_lite.metrics.score import Score

@@ -92,6 +92,7 @@ def test_what_cannot_be_is_said(texts: list[str], message: str) -> None:
         problem_options("many", texts)
 
 
+@pytest.mark.nightly
 def test_a_problem_of_ones_own_has_options_that_stay_with_its_run(tmp_path: Path) -> None:
     users, output = tmp_path / "users", tmp_path / "run"
     users.mkdir()

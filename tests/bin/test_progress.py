@@ -12,6 +12,10 @@ import termios
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.nightly
+
 FLAGS = (
     "--problem=toy_reverse",
     "--hparams_set=tiny",

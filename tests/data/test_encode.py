@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from t2t_lite.data import encode
 from t2t_lite.ids import EOS
@@ -18,6 +19,7 @@ from tests.subword_files import PIECES, file_of
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_corpus() -> None:
     vocabulary = train_vocabulary(["ein zwei drei vier"], size=40)
     line = "ein zwei drei vier " * 10

@@ -81,6 +81,7 @@ RELATIVE: dict[str, Any] = {"max_relative_position": 3, "positions": "none", "at
 TENSOR2TENSOR: dict[str, Any] = {"norm": "pre", "positions": "tensor2tensor", "num_decoder_layers": 2}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "changes",
     [RELATIVE, TENSOR2TENSOR, {"attention_score": "dot"}, {"attention_score": "additive"}],
@@ -158,6 +159,7 @@ def other_searches(request: pytest.FixtureRequest) -> Searches:
     return Searches(OTHERS[request.param]())
 
 
+@pytest.mark.commit("vinyals-4")
 @pytest.mark.parametrize(
     ("other_searches", "beam"),
     [

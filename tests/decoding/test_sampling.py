@@ -69,6 +69,7 @@ def _ensemble() -> Ensemble:
     return Ensemble([_transformer(), _rnn()])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("made", "sampler", "options"), [(_ensemble, "top_k", {"top_k": 1}), (_rnn, "random", {"temperature": 1e-6})]
 )
@@ -90,6 +91,7 @@ def test_a_score_is_the_log_probability_of_the_output(model: Transformer) -> Non
         assert max(pieces) > 20
 
 
+@pytest.mark.nightly
 def test_a_sentence_has_its_samples_whatever_is_beside_it(model: Transformer) -> None:
     ids, scores = _samples(model, np.pad(SOURCES[::-1], ((0, 1), (0, 4))), 3)  # wider, and with an empty row
     rows = [hypotheses(row) for row in ids[-2::-1]]
@@ -144,6 +146,7 @@ def _chi_square(counts: Counter[tuple[int, ...]], probabilities: dict[tuple[int,
     return float(((seen - wanted) ** 2 / np.maximum(wanted, 1)).sum()), len(often)
 
 
+@pytest.mark.commit("1.0")
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> None:
     model, source = _rnn(4), (2, 3, EOS)

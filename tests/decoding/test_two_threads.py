@@ -55,6 +55,7 @@ def alone(make: Callable[[], Translator]) -> dict[Action, Values]:
     return {action: action(make()) for action in (_search, _sample, _score, _attention)}
 
 
+@pytest.mark.commit("_search-is_full-_search", "_score-encode-_sample", "_attention-encode-_attention")
 @pytest.mark.parametrize(
     ("first", "method", "second"),
     [

@@ -145,6 +145,7 @@ def test_servers_that_cannot_be_used(served: serving_server.Server) -> None:
     served.model.reset()
 
 
+@pytest.mark.nightly
 def test_a_model_with_attention_to_the_source_alone(translator: Translator, tmp_path: Path) -> None:
     vocabulary = translator.source_vocabulary
     hparams = RnnHParams(num_layers=1, d_model=16, dropout=0.0, beam_size=3, extra_length=4, max_source_length=50)

@@ -57,6 +57,7 @@ def _drip(sockets: list[socket.socket], done: threading.Event) -> None:
                 connection.send(b"a")
 
 
+@pytest.mark.nightly
 def test_connections_that_ask_nothing_keep_nobody_out_for_long(page: tuple[str, Path]) -> None:
     """The server takes 100 connections at a time. The test opens 150; the last 50 send one byte after another."""
     url, err = page

@@ -58,6 +58,7 @@ def _train(module: str, run: Path, *flags: str) -> str:
     return done.stdout.decode("utf-8")
 
 
+@pytest.mark.nightly
 def test_any_number_of_devices_trains_any_recipe_to_the_same_losses(tmp_path: Path) -> None:
     """Runs whole processes, with logical CPUs as devices, which no number of rows of these batches has as a factor."""
     corpus = write_corpus(tmp_path / "corpus", LARGE[:300], SMALL[:4])

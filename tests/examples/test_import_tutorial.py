@@ -7,9 +7,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests import commands
 from tests.importers.made_up import save, variables
 from tests.subword_files import PIECES, file_of
+
+pytestmark = pytest.mark.nightly
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", "")

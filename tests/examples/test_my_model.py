@@ -125,6 +125,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bits(trained: Path, tmp_path: Path) -> None:
     """tests/faults/sequences.py kills the run while it writes the checkpoint of the last update."""
     run = tmp_path / "run"

@@ -24,6 +24,8 @@ from t2t_lite.runs.run_dir import make_model
 from tests import reference
 from tests.plain_cache import PlainCache
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "my_problem"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")

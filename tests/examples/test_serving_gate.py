@@ -299,6 +299,7 @@ def test_an_address_of_another_form_is_refused(
     assert f"--server: '{address}' is not of the form http://host:port" in capsys.readouterr().err
 
 
+@pytest.mark.commit("rest")
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
 def test_the_soak_counts_rows_and_finds_wrong_ones(
     server: Server, protocol: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -189,6 +189,7 @@ def test_each_weight_is_stored_once_and_little_else(exported: Exported) -> None:
 GRAPH_BYTES, GRAPH_BYTES_PER_LAYER = 700_000, 560_000
 
 
+@pytest.mark.nightly
 def test_a_bfloat16_model_is_stored_in_half_the_bytes_and_says_the_same(exported: Exported) -> None:
     from t2t_lite import config
     from t2t_lite.decoding.translate import Translator
@@ -253,6 +254,7 @@ def test_the_warm_up_covers_every_signature_and_runs(exported: Exported, version
     assert {name for name, *_ in seen} == SIGNATURES.keys()
 
 
+@pytest.mark.nightly
 def test_the_warm_up_has_the_batch_size_asked_for(exported: Exported, tmp_path: Path) -> None:
     assert BATCH_SIZE <= 8
     for size in (1, 3):

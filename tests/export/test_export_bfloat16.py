@@ -25,6 +25,7 @@ SIZES = {  # by the hparams set
 }
 
 
+@pytest.mark.commit("convs2s_tiny", "tiny")
 @pytest.mark.parametrize("name", SIZES)
 def test_the_scores_are_the_runs(exported: Exported, name: str) -> None:
     hparams = config.override(registry.hparams(name), f"{SIZES[name]},precision=bfloat16")

@@ -57,6 +57,7 @@ def version(ensemble: Exported) -> Version:
     return Version(ensemble.version)
 
 
+@pytest.mark.nightly
 def test_members_of_equal_names_keep_their_own_weights_and_precisions(ensemble: Exported) -> None:
     reader = tf.train.load_checkpoint(str(ensemble.version / "variables" / "variables"))
     shapes = {n: s for n, s in reader.get_variable_to_shape_map().items() if n.endswith("VARIABLE_VALUE")}
@@ -78,6 +79,7 @@ def _run(version: Version, signature: str, **inputs: list[str]) -> dict[str, np.
     return version.run(signature, {k: np.array([t.encode() for t in v], object) for k, v in inputs.items()}, 60)
 
 
+@pytest.mark.nightly
 def test_the_server_answers_what_the_ensemble_decodes_and_scores(ensemble: Exported, version: Version) -> None:
     lines = [*ensemble.lines, ""]
     wanted = ensemble.translator.translate(lines, nbest=EXPORTED.beam_size)

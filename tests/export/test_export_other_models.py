@@ -57,6 +57,7 @@ def _run(version: Version, signature: str, **inputs: list[str]) -> dict[str, np.
     return version.run(signature, {k: np.array([t.encode() for t in v], object) for k, v in inputs.items()}, 60)
 
 
+@pytest.mark.commit("top")
 @pytest.mark.parametrize("name", [*MODELS, "ensemble"])
 def test_every_signature_answers_as_the_model_does(exported: Exported, tmp_path: Path, name: str) -> None:
     source, target = exported.served.vocabularies

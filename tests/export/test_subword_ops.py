@@ -172,6 +172,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.nightly
 def test_two_saved_models_in_a_process_without_this_code(tmp_path: Path) -> None:
     """Each finds its own vocabulary, and needs only operations of TensorFlow and TensorFlow Text, no Python."""
     wanted = []

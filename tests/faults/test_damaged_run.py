@@ -93,6 +93,7 @@ def test_settings_of_another_run_are_compared_with_the_checkpoint(run: Run, copy
     assert "  dropout: 0.0 -> 0.4\n  learning_rate_factor: 0.8 -> 3.0\n  seed: 1 -> 7\n" in said
 
 
+@pytest.mark.nightly
 def test_without_hparams_json_a_run_goes_on_only_with_the_settings_of_its_checkpoint(
     run: Run, copy: Path, trained: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_store_that_is_damaged(name: str, run: Run, tmp_path: Path) -> None:
     assert contents(tmp_path / "data") == before
 
 
+@pytest.mark.commit("train")
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_an_id_of_no_piece_is_named_where_it_is_read(run: Run, copy: Path, split: str) -> None:
     """Only --verify compares the file's checksum; a GPU would use zeros for such a piece."""

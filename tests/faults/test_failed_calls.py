@@ -8,6 +8,8 @@ import pytest
 
 from tests.faults.failed_calls import build
 
+pytestmark = pytest.mark.nightly
+
 
 def test_a_training_whose_calls_fail_ends_with_the_same_weights(tmp_path: Path) -> None:
     if build(tmp_path) is None:

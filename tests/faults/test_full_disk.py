@@ -219,6 +219,7 @@ def test_folders_that_vanish_while_preparing(name: str, tmp_path: Path, capsys: 
     assert len(prepare(problem, data, num_workers=1).split("train")) == 50
 
 
+@pytest.mark.commit("16", "24")
 @pytest.mark.parametrize("inodes", [16, 24, 29])
 def test_a_disk_without_inodes_is_named_wherever_they_end(tmp_path: Path, inodes: int) -> None:
     """The inodes end while preparing, in the curves, or in a checkpoint."""
@@ -245,6 +246,7 @@ exec "$@"
 """
 
 
+@pytest.mark.nightly
 def test_no_folder_for_temporary_files_is_needed(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The decoder works without one, as in a container whose root is read-only."""
     if shutil.which("unshare") is None or trained.is_relative_to("/dev/shm"):

@@ -32,6 +32,7 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [*corpus, "--hparams_set=tiny", f"--data_dir={folder}"]
 
 
+@pytest.mark.nightly
 def test_workers_end_when_one_does_not_come(flags: list[str], tmp_path: Path) -> None:
     addresses = free_addresses(3)
     job = Job(tmp_path / "run", 2, *flags, "--join_timeout=10", addresses=addresses)

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.kills import SAVE_EVERY, try_kills
+
+pytestmark = pytest.mark.nightly
 
 
 def test_killed_runs_end_as_the_undisturbed_one(tmp_path: Path) -> None:

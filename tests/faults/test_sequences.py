@@ -3,7 +3,11 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.faults.sequences import plan, try_sequences
+
+pytestmark = pytest.mark.nightly
 
 # This run is stopped as the only evaluation begins, started again, killed while it writes the best weights, and
 # started again.

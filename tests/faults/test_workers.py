@@ -35,6 +35,7 @@ def _weights(run: Path) -> dict[str, np.ndarray]:
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")}
 
 
+@pytest.mark.nightly
 def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: list[str], tmp_path: Path) -> None:
     alone, run = tmp_path / "alone", tmp_path / "run"
     single = Job(alone, 1, *flags)

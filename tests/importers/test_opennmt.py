@@ -73,6 +73,7 @@ def test_what_the_models_are(tmp_path: Path) -> None:
     assert (learned.max_positions, learned.num_encoder_layers, learned.num_decoder_layers) == (9, 2, 1)
 
 
+@pytest.mark.commit("shared", "learned")
 @pytest.mark.parametrize("name", NAMES)
 def test_n_best_lists_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
     """OpenNMT-tf's search on our model finds the same lists and scores as OpenNMT-tf.

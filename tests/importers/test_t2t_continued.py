@@ -90,6 +90,7 @@ class Continued:
         return np.array(found)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["adam", "adafactor"])
 def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
     """Losses, weights and slots are tensor2tensor's, at its learning rates.

@@ -14,6 +14,8 @@ import pytest
 from t2t_lite import config
 from t2t_lite.importers import t2t_model, tensor2tensor
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import json

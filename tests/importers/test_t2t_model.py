@@ -44,6 +44,7 @@ def _cut(ids: np.ndarray) -> list[int]:
     return row[: row.index(1)] if 1 in row else row
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["base", "base_unshared", "base_v1", "parsing_base", "relative", "variables_3d"])
 def test_n_best_lists_are_those_of_tensor2tensor(shared_data: Callable[[str], Path], name: str) -> None:
     """Compares each sentence alone and all in one batch.
@@ -138,6 +139,7 @@ def test_our_recipes_are_those_of_its_hparams(shared_data: Callable[[str], Path]
     assert bool(recipe.max_relative_position) == bool(registered.max_relative_position)
 
 
+@pytest.mark.nightly
 def test_models_have_as_many_parameters_as_there_but_for_31_target_spaces(shared_data: Callable[[str], Path]) -> None:
     for name in (
         "base",

@@ -35,6 +35,7 @@ def test_a_query_that_attends_to_nothing_does_not_count() -> None:
     assert (head.entropy, head.distance) == (0, 0)
 
 
+@pytest.mark.nightly
 def test_every_kind_layer_and_head_of_a_model(sentences: list[Sentence]) -> None:
     found = {h[:3]: h for h in heads(sentences)}
     assert len(found) == 3 * 2 * 3
@@ -49,6 +50,7 @@ def test_every_kind_layer_and_head_of_a_model(sentences: list[Sentence]) -> None
             np.testing.assert_allclose([got.entropy, got.distance], [np.mean(entropies), np.mean(distances)], rtol=1e-9)
 
 
+@pytest.mark.nightly
 def test_the_table_has_a_line_for_each(rnn_sentence: Sentence) -> None:
     first, *lines = table(heads([rnn_sentence])).splitlines()
     assert first.split("\t") == ["kind", "layer", "head", "entropy", "distance"]

@@ -156,6 +156,7 @@ def seeds_of_sites(monkeypatch: pytest.MonkeyPatch) -> Any:
     return collect
 
 
+@pytest.mark.nightly
 def test_no_two_sites_or_steps_share_a_seed(seeds_of_sites: Any) -> None:
     here = seeds_of_sites(_seed(1, 5))
     assert here.shape == (SITES, 3)

@@ -61,6 +61,7 @@ def _gradients(layer: MixtureOfExperts, x: Any, one_by_one: bool, jit: bool = Fa
         return [value.numpy() for value in run(tf.constant(x))]
 
 
+@pytest.mark.commit("1")
 @pytest.mark.parametrize("rows", [1, 30])
 def test_one_by_one_with_blocks_and_under_xla_it_is_the_same(layer: MixtureOfExperts, rows: int) -> None:
     x = RNG.standard_normal((rows, 3, D)).astype("float32")

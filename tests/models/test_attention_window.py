@@ -41,6 +41,7 @@ def test_the_counts_of_flops_know_the_window(model: Transformer) -> None:
     assert model.cost.forward_flops(500, 500) < full.forward_flops(500, 500)
 
 
+@pytest.mark.nightly
 def test_it_trains_on_packed_rows() -> None:
     keras.utils.set_random_seed(1)
     model = Transformer.from_hparams(config.replace(WINDOW, attention_dropout=0.1), V, V, True)

@@ -150,6 +150,7 @@ def test_the_number_of_parameters_is_the_formulas(hparams: ByteNetHParams, model
     assert 0.5 * model.count_params() < hparams.parameters(V) <= model.count_params()
 
 
+@pytest.mark.commit("t2t_bytenet-60225024-62529024")
 @pytest.mark.parametrize(
     ("name", "body", "whole"),
     [

@@ -82,6 +82,7 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Ensemble) -> None:
         assert np.abs(np.asarray(one) - np.asarray(other)).max() > 0.5
 
 
+@pytest.mark.nightly
 def test_members_of_any_kind_have_one_mean_and_its_steps() -> None:
     mixed = Ensemble(_models(recipes=OTHERS))
     logits = [model(BATCH) for model in mixed.models]
@@ -91,6 +92,7 @@ def test_members_of_any_kind_have_one_mean_and_its_steps() -> None:
     assert_steps_equal_columns(mixed, SOURCE, V)
 
 
+@pytest.mark.commit("0.6")
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_a_search_as_wide_as_the_tree_finds_the_best_of_all_outputs(alpha: float) -> None:
     """All outputs of up to 4 symbols; their scores are computed from the members' own logits, in float64."""
@@ -118,6 +120,7 @@ def test_a_search_as_wide_as_the_tree_finds_the_best_of_all_outputs(alpha: float
         assert sorted(outputs, key=lambda ids: -alone[ids] / penalty(len(ids), alpha)) != ranked
 
 
+@pytest.mark.nightly
 def test_three_copies_are_the_model() -> None:
     model = _models()[1]
     (ids, scores), (alone, of_alone) = _search(Ensemble([model] * 3), 3), _search(model, 3)
@@ -136,6 +139,7 @@ def test_steps_have_the_mean_of_the_members_steps(ensemble: Ensemble) -> None:
     np.testing.assert_allclose(logits, _mean(wanted), rtol=0, atol=2e-6)
 
 
+@pytest.mark.nightly
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(ensemble: Ensemble) -> None:
     beam, steps = 4, 40  # more than a Transformer's state has room for at first
     rng = np.random.default_rng(3)
@@ -162,6 +166,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(en
     assert renewed >= 1
 
 
+@pytest.mark.nightly
 def test_a_model_and_itself_are_that_model() -> None:
     for model in _models():
         twice = Ensemble([model, model])
@@ -171,6 +176,7 @@ def test_a_model_and_itself_are_that_model() -> None:
         np.testing.assert_allclose(scores, of_alone, rtol=0, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_two_members_have_no_order() -> None:
     one, other, _ = _models()
     np.testing.assert_array_equal(Ensemble([one, other])(BATCH), Ensemble([other, one])(BATCH))
@@ -185,6 +191,7 @@ def test_small_probabilities_keep_their_logarithms() -> None:
     np.testing.assert_allclose(got, [0, -200 + half, -500 + half, -np.inf], rtol=1e-6)
 
 
+@pytest.mark.nightly
 def test_bfloat16_members_keep_their_rounding_and_the_mean_is_exact() -> None:
     one, other, wide = _models("bfloat16")
     mixed = [one, _models()[1], wide]
@@ -216,6 +223,7 @@ def test_int8_members_are_quantized_one_by_one() -> None:
     np.testing.assert_allclose(with_itself[1], alone[1], rtol=0, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_prepacked_members_find_the_same(ensemble: Ensemble) -> None:
     if not is_supported("float32"):
         pytest.skip("prepacked weights do not work here")

@@ -64,6 +64,7 @@ def test_gradients_are_those_of_fairseq(case: tuple[ConvS2S, dict[str, np.ndarra
     model_checks.assert_golden_gradients(model, golden, 5e-5)
 
 
+@pytest.mark.nightly
 def test_a_greedy_search_finds_what_that_of_fairseq_finds(case: tuple[ConvS2S, dict[str, np.ndarray]]) -> None:
     model, golden = case
     ids, _ = search_graph(model, 1, extra=EXTRA)(golden["source"])

@@ -62,10 +62,13 @@ print("heavy:", sorted({"tensorflow", "tensorflow_text", "torch"} & set(sys.modu
 """
 
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("jax") is None,
-    reason="jax is not installed; `pip install jax` to check the JAX backend",
-)
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(
+        importlib.util.find_spec("jax") is None,
+        reason="jax is not installed; `pip install jax` to check the JAX backend",
+    ),
+]
 
 
 def test_the_same_numbers_without_tensorflow(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(mo
     assert_steps_equal_columns(model, SOURCE, V)
 
 
+@pytest.mark.commit("transformer_moe")
 def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: Any) -> None:
     assert_cost_is_counted(model)
 
@@ -106,6 +107,7 @@ def _loss_and_gradients(
     return [np.asarray(tf.convert_to_tensor(value)) for value in run(BATCH)]
 
 
+@pytest.mark.nightly
 def test_the_loss_is_that_of_the_whole_group_however_it_is_cut(name: str) -> None:
     """Dropout and noise are on; balance losses have a large weight, so that a separate loss per shard would show."""
     model: Any = make_model(name, config.replace(TINY[name], num_experts=4, balance_weight=3.0), V, V, True)

@@ -101,6 +101,7 @@ def test_two_vocabularies() -> None:
     reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
 
 
+@pytest.mark.commit("gnmt_not_fed", "bi", "vinyals")
 def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: Rnn) -> None:
     assert_alone_equals_padded(model, BATCH, 1e-5)
 
@@ -109,10 +110,12 @@ def test_a_later_target_changes_no_earlier_logits(model: Rnn) -> None:
     assert_later_targets_change_nothing_before(model, BATCH)
 
 
+@pytest.mark.commit("gnmt_v2", "gnmt_not_fed", "vinyals")
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: Rnn) -> None:
     assert_steps_equal_columns(model, SOURCE, V)
 
 
+@pytest.mark.commit("vinyals")
 def test_a_graph_of_any_shape_gives_the_same_and_has_gradients(model: Rnn) -> None:
     def whole(batch: Any) -> Any:
         with tf.GradientTape() as tape:
@@ -151,6 +154,7 @@ def test_gradients_are_the_slopes() -> None:
         assert (ends[0] - ends[1]) / (2 * small) == pytest.approx(float((gradient**2).sum()), rel=0.02), weight.path
 
 
+@pytest.mark.commit("general", "vinyals")
 @pytest.mark.parametrize("name", ["general", "no_feeding", "gnmt", "gnmt_v2_not_fed", "vinyals"])
 def test_dropout_depends_on_the_seed_alone_and_drops_the_inputs_of_layers(name: str) -> None:
     model = _model(config.replace(TINY, **VARIANTS[name]))
@@ -166,6 +170,7 @@ def test_dropout_depends_on_the_seed_alone_and_drops_the_inputs_of_layers(name: 
     assert np.abs(mean - model.hidden(BATCH)).mean() < 0.1
 
 
+@pytest.mark.commit("one_layer_three_tables")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_two_halves_of_the_rows_drop_what_the_whole_drops(name: str) -> None:
     model = _model(config.replace(TINY, **VARIANTS[name]))
@@ -201,6 +206,7 @@ def test_bfloat16_is_within_its_rounding(name: str) -> None:
     reference.assert_close(np.asarray(logits[:, 0]), np.asarray(exact(BATCH), np.float64)[:, 0], 2**-5)
 
 
+@pytest.mark.commit("vinyals")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_count_of_flops_is_that_of_the_products_in_the_graph(name: str) -> None:
     model = _model(config.replace(TINY, **VARIANTS[name]))

@@ -122,6 +122,7 @@ def test_restricted_self_attention_reaches_half_of_r_to_each_side_with_each_laye
     assert reached == list(range(25 - 3 * num_layers, 25 + 3 * num_layers + 1))
 
 
+@pytest.mark.nightly
 def test_so_a_path_has_n_by_half_of_r_layers() -> None:
     """Table 1's O(n / r): positions 24 apart are connected by 8 layers of r = 6, and not by 7."""
     assert [25 in _reached(_transformer(60, num_layers, window=6), 50, 1) for num_layers in (7, 8)] == [False, True]
@@ -137,6 +138,7 @@ def test_dilated_convolutions_reach_the_sum_of_their_dilations_to_each_side() ->
     assert _reached(_bytenet(60, 5, 3), 50, 25) == list(range(15, 36))
 
 
+@pytest.mark.nightly
 def test_the_30_blocks_of_bytenet_have_a_field_of_373() -> None:
     """They reach 6 (1 + 2 + 4 + 8 + 16) = 186 positions to each side. With d of 16 a ReLU seldom stops all channels."""
     assert _reached(_bytenet(402, 30, 5, size=16), 400, 200) == list(range(14, 387))

@@ -22,6 +22,7 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.commit("pre")
 @pytest.mark.parametrize("name", CASES)
 def test_logits_losses_and_gradients_are_those_of_torch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences of 1 to 7 symbols in one batch, which torch computes alone; with torch's noise in training."""

@@ -120,6 +120,7 @@ def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
     assert Transformer.from_hparams(TINY, V, V, True).compute_dtype == "float32"  # the policy is put back
 
 
+@pytest.mark.commit("post", "window", "relative")
 def test_a_later_target_changes_no_earlier_logits(model: Transformer) -> None:
     before = _logits(model, SOURCE, TARGET)
     for at in range(TARGET.shape[1]):

@@ -32,6 +32,9 @@ def _cost(hparams: config.HParams, vocab_size: int) -> TransformerCost:
     )
 
 
+@pytest.mark.commit(
+    "num_heads=4,d_k=3,d_v=5", "norm=pre,num_layers=1", "num_layers=1,attention_score=additive,d_k=3,d_v=5"
+)
 @pytest.mark.parametrize(
     "overrides",
     [

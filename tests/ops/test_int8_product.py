@@ -54,6 +54,7 @@ _warn_of_processors()
 EXPORTED = "warning: int8 runs only on x86 processors with VNNI instructions (Intel since 2019, AMD since 2022). "
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="takes a feature off x86")
 def test_a_processor_that_would_add_wrongly_is_refused() -> None:
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if the processor had nothing newer

@@ -28,6 +28,7 @@ def _seen(
     }
 
 
+@pytest.mark.commit("float32")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_each_hypothesis_sees_its_own_past(dtype: str) -> None:
     draw = np.random.default_rng(4)

@@ -10,6 +10,8 @@ import pytest
 
 from t2t_lite.ops import threads
 
+pytestmark = pytest.mark.nightly
+
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

@@ -182,6 +182,7 @@ def test_what_may_change_when_a_run_goes_on() -> None:
             check_same(spec(""), spec("optimizer=sgd"), "run", reset_optimizer=reset)
 
 
+@pytest.mark.nightly
 def test_a_users_own_optimizer_and_schedule_train_and_go_on(tmp_path: Path) -> None:
     """From one file in --usr_dir: listed, trained with, and in the checkpoint; a misspelt name ends with status 2."""
     (tmp_path / "mine").mkdir()

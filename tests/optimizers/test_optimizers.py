@@ -144,6 +144,7 @@ def test_apply_if_makes_the_same_update_with_xla_or_none_at_all(name: str) -> No
     assert not any(np.any(s) for s in state(xla)[len(start) :])
 
 
+@pytest.mark.nightly
 def test_with_xla_a_models_updates_are_those_without(make_model: Callable[..., Any]) -> None:
     """Checks Adafactor, whose update is more than a rule for each number; test_xla.py checks Adam."""
     random = np.random.default_rng(3)

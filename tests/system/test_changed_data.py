@@ -5,8 +5,12 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from t2t_lite.runs.run_dir import read_run, write_run
 from tests.system.conftest import Run
+
+pytestmark = pytest.mark.nightly
 
 CODE = '''
 from t2t_lite import config, problem, registry

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 WORDS = [("the dog", "这只狗"), ("a cat", "一只猫"), ("my friend", "我的朋友"), ("the teacher", "老师")]

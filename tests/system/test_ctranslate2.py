@@ -15,6 +15,8 @@ from sentencepiece import SentencePieceProcessor
 
 from tests.checkpoints import default_weights
 
+pytestmark = pytest.mark.nightly
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 INT8_DIFFERS = 0.1  # limit of the mean difference of log-probabilities per piece, from rounding the weights
 PAD_SHARE = 1e-3  # of a score: here padding keeps its share of the probability, CTranslate2 gives it none

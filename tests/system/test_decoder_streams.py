@@ -15,6 +15,8 @@ import pytest
 from t2t_lite.bin.line_source import BLOCK
 from tests import commands
 
+pytestmark = pytest.mark.nightly
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -179,6 +179,7 @@ def test_averaging(run: Run, copy: Path, flag: str, steps: Sequence[int]) -> Non
         np.testing.assert_allclose(value, np.mean([part[key] for part in parts], axis=0), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.nightly
 def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path) -> None:
     """With a learning rate of 0 the weights stay those of the other run, and no score improves."""
     flags = [
@@ -233,6 +234,7 @@ class Shout(problem.Problem):
 '''
 
 
+@pytest.mark.nightly
 def test_a_problem_of_ones_own(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "shout.py").write_text(USERS_CODE)

@@ -21,6 +21,8 @@ from t2t_lite.demo.backends import Run as RunBackend
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.open_run import open_runs
 
+pytestmark = pytest.mark.nightly
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 ROOT = Path(__file__).resolve().parents[2]

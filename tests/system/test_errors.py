@@ -170,6 +170,7 @@ def test_a_corpus_without_dev(run: Run, corpus: Path, tmp_path: Path) -> None:
     assert "found test.de, test.en, train.de.gz, train.en." in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_start_that_came_to_nothing_may_be_repeated_with_other_settings(
     run: Run, corpus: Path, trained: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
         assert done.stderr.startswith("error: This machine has no exact products of 8-bit integers")
 
 
+@pytest.mark.nightly
 def test_sigterm_leaves_nothing_of_an_export(trained: tuple[Path, str], tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     flags = [f"--output_dir={trained[0]}", f"--export_dir={tmp_path / 'versions'}"]

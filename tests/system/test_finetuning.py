@@ -13,6 +13,8 @@ from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.system.conftest import Run, write_lines
 
+pytestmark = pytest.mark.nightly
+
 RECIPE = (
     "--hparams=norm=post,num_layers=1,d_model=64,d_ff=64,num_heads=2,dropout=0,batch_tokens=1024,max_length=32,"
     "warmup_steps=40,learning_rate_factor=0.5,extra_length=5,eval_every=1,train_steps=2,beam_size=1"

@@ -71,6 +71,7 @@ def _weights(path: str) -> dict[str, np.ndarray]:
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map() if key.startswith("weights/")}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_the_run_cannot_be_resumed_and_starts_another(
     command: Command, golden: Path, copy: Path, tmp_path: Path, name: str
@@ -96,6 +97,7 @@ def test_the_run_cannot_be_resumed_and_starts_another(
     assert max(losses) < 1.5  # it was 0.4 to 0.8; of random weights it is about 4
 
 
+@pytest.mark.commit("post")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_run_decodes_and_scores_as_it_did(
     command: Command,
@@ -137,6 +139,7 @@ def test_averaging_gives_the_same_weights(command: Command, copy: Path, name: st
         np.testing.assert_allclose(after[key], value, rtol=1e-6, atol=1e-8, err_msg=key)
 
 
+@pytest.mark.commit("post")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_export_answers_as_it_did(golden: Path, expected: dict[str, Any], name: str) -> None:
     wanted = expected[name]["exported"]

@@ -109,6 +109,7 @@ def test_probabilities_of_given_pairs(
     assert equal >= 60
 
 
+@pytest.mark.nightly
 def test_an_export_serves_the_same(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_an_export_serves_the_same(
     assert page.attention(few[0])["translations"][0]["text"] == theirs["batches_of_32"][0]
 
 
+@pytest.mark.nightly
 def test_a_page_of_attention(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -156,6 +158,7 @@ def test_eight_bits(run: Run, imported: tuple[Path, str], golden: Path, theirs: 
     assert EQUAL_IN_8_BITS <= equal < 64
 
 
+@pytest.mark.nightly
 def test_ctranslate2(
     run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_it_has_no_data(run: Run, imported: Path) -> None:
     assert done.stderr.startswith("error: A model that was imported has no data of its own. Translate a file: ")
 
 
+@pytest.mark.nightly
 def test_a_killed_import_leaves_no_run(run: Run, folder: Path, tmp_path: Path) -> None:
     """The import is killed before it writes its last file; the next import removes the files it left."""
     output_dir = tmp_path / "run"
@@ -170,6 +171,7 @@ def test_flags_that_are_refused(run: Run, folder: Path, tmp_path: Path, flags: l
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.nightly
 def test_outputs_that_differ_are_counted(run: Run, folder: Path, imported: Path, tmp_path: Path) -> None:
     """One output is equal, one differs, one reached the length limit; a blank line is not compared."""
     done = run("decoder", f"--output_dir={imported}", input="".join(f"{line}\n" for line in LINES[:3]).encode())
@@ -197,6 +199,7 @@ def test_stopped_in_its_check_it_says_that_the_run_is_there(
     assert open_run(tmp_path / "run").step == 100
 
 
+@pytest.mark.nightly
 def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: Path) -> None:
     """Training continues from the step, slots and weights in the checkpoint; one without slots is refused."""
     arrays = {name: 2 * array for name, array in variables(rows=len(PIECES)).items()}
@@ -232,6 +235,7 @@ def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: P
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.nightly
 def test_training_goes_on(run: Run, imported: Path, folder: Path, tmp_path: Path) -> None:
     """A new run takes the imported vocabulary, weights and recipe; lines are stripped, as t2t-datagen does."""
     corpus = tmp_path / "corpus"

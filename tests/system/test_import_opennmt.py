@@ -4,8 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.importers.opennmt_golden import best, golden, save
 from tests.system.conftest import Run, write_lines
+
+pytestmark = pytest.mark.nightly
 
 
 def test_it_translates_as_opennmt(run: Run, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_run_json_says_what_ran_where_and_when(trained: tuple[Path, str]) -> Non
     assert entry["start"] < entry["end"]
 
 
+@pytest.mark.nightly
 def test_a_killed_start_long_pairs_and_hundreds_of_epochs_are_noted(run: Run, tmp_path: Path) -> None:
     """SIGKILL ends a run on 41 pairs with text2text's own recipe, made small: 100,000 steps of one batch per epoch."""
     for side, words in (("en", "one two three four"), ("de", "eins zwei drei vier")):
@@ -112,6 +113,7 @@ def test_a_killed_start_long_pairs_and_hundreds_of_epochs_are_noted(run: Run, tm
     assert process.exitcode == -signal.SIGKILL
 
 
+@pytest.mark.nightly
 def test_scores_are_kept_with_the_weights_they_are_of(run: Run, copy: Path) -> None:
     first, dev = _json(copy / "test.scores.json"), _json(copy / "dev.scores.json")
     assert (first["split"], first["hypotheses"], first["dev_loss"]) == ("test", "test.hyp.txt", dev["loss"])
@@ -137,6 +139,7 @@ def test_scores_are_kept_with_the_weights_they_are_of(run: Run, copy: Path) -> N
     )
 
 
+@pytest.mark.nightly
 def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run: Run, copy: Path) -> None:
     rows = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().split("\n")[:-1]]
     best = int(next((copy / "best").glob("*.index")).stem.rpartition("-")[2])
@@ -169,6 +172,7 @@ def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run:
     assert other["scores_note"].startswith("not scored: the run has no score of these weights with this search")
 
 
+@pytest.mark.nightly
 def test_scores_of_data_that_were_prepared_again_are_said_and_on_no_card(run: Run, corpus: Path, copy: Path) -> None:
     source = Path(shutil.copytree(corpus, copy / "source"))
     for side in ("en", "de"):
@@ -207,6 +211,7 @@ def test_the_card_shows_the_dev_score_of_the_search_in_the_training(copy: Path) 
     assert "lines" not in score
 
 
+@pytest.mark.nightly
 def test_the_card_of_an_export_in_another_precision_shows_its_own_scores(run: Run, copy: Path) -> None:
     lower = {"precision": "bfloat16", "max_source_length": 9}
     flags = [f"--{name}={value}" for name, value in lower.items()]

@@ -73,6 +73,7 @@ def _outputs(done: subprocess.CompletedProcess[str]) -> list[Any]:
     return [json.loads(line)["outputs"][0] for line in done.stdout.removesuffix("\n").split("\n")]
 
 
+@pytest.mark.nightly
 def test_the_hparams_set_chooses_the_model(run: Run, tmp_path: Path) -> None:
     out = run("trainer", "--describe", "--hparams_set=luong", "--vocab_size=50000", f"--output_dir={tmp_path}").stdout
     assert out.startswith("rnn, hparams set luong: 221,082,000 parameters\n")
@@ -83,6 +84,7 @@ def test_the_hparams_set_chooses_the_model(run: Run, tmp_path: Path) -> None:
     assert out.startswith("convs2s, hparams set convs2s_ende: 213,669,920 parameters\n")
 
 
+@pytest.mark.nightly
 def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"  # as if the run had been killed after step 30
     shutil.copytree(a_run, again, ignore=shutil.ignore_patterns("model-40.*", "default_weights.json"))
@@ -96,6 +98,7 @@ def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path)
     assert_same_bits(tensors(again, 40), tensors(a_run, 40))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_an_export_translates_as_the_run_does(
     run: Run, a_run: Path, tmp_path: Path, precision: str, request: pytest.FixtureRequest

@@ -74,6 +74,7 @@ def parser(run: Run, trees: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
+@pytest.mark.nightly
 def test_the_best_checkpoint_is_by_f1(parser: Path) -> None:
     rows = [json.loads(line) for line in (parser / "metrics.jsonl").read_text().splitlines()]
     scores = {row["step"]: row for row in rows if "dev_f1" in row}
@@ -98,6 +99,7 @@ def test_sentences_of_any_form_give_a_tree_each(run: Run, parser: Path) -> None:
     assert pretty.stdout.startswith(f"{parse(lines[0]).pretty()}\n\n\n\n")
 
 
+@pytest.mark.nightly
 def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path, tmp_path: Path) -> None:
     scored = run("eval", f"--output_dir={parser}", "--metric=evalb", "--columns")
     gold, prm = trees / "test.trees", trees / "moved.prm"
@@ -140,6 +142,7 @@ def test_a_run_without_tags_opens_and_what_cannot_be_scored_is_said(run: Run, pa
     assert "8 of 8 sentences are in error and not in the score, which is of the other 0: EVALB leaves" in done.stderr
 
 
+@pytest.mark.nightly
 def test_an_export_repairs_as_the_run_does(run: Run, parser: Path, trees: Path, tmp_path: Path) -> None:
     run("exporter", f"--output_dir={parser}", f"--export_dir={tmp_path}", "--checkpoint=best")
     assets = tmp_path / "1" / "assets"

@@ -12,6 +12,8 @@ import tensorflow_text  # noqa: F401 (the export uses its operations)
 
 from tests.serving.served_model import Version
 
+pytestmark = pytest.mark.nightly
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -12,6 +12,8 @@ import pytest
 from t2t_lite import registry
 from tests.system.conftest import RECIPE, Run, write_lines
 
+pytestmark = pytest.mark.nightly
+
 TENSORFLOWS_WAY = {"TF_NUM_INTRAOP_THREADS": "2"}  # with this variable all operations share all processors
 
 

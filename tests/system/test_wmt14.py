@@ -48,6 +48,7 @@ def tfds_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_big_on_tfds_and_its_batches(run: Run, tfds_data: Path, tmp_path: Path) -> None:
     flags = ["--problem=wmt14_ende", "--vocab_size=300", *SMALL, f"--output_dir={tmp_path / 'run'}"]
     done = run("trainer", *flags, env={"TFDS_DATA_DIR": str(tfds_data)})
@@ -69,6 +70,7 @@ def test_big_on_tfds_and_its_batches(run: Run, tfds_data: Path, tmp_path: Path) 
     assert "left out                  0 of 300 pairs, longer than max_length=256\n" in out
 
 
+@pytest.mark.nightly
 def test_tfds_data_that_is_damaged(run: Run, tfds_data: Path, tmp_path: Path) -> None:
     (shard,) = (tfds_data / "wmt14_translate").rglob("*-validation.tfrecord-*")
     whole = shard.read_bytes()
@@ -156,6 +158,7 @@ def raw_dir(tmp_path: Path) -> Path:
     return tmp_path / "raw"
 
 
+@pytest.mark.nightly
 def test_the_reverse_direction_on_raw_files_cleaned(run: Run, raw_dir: Path, tmp_path: Path) -> None:
     flags = ["--problem=wmt14_ende_rev", f"--raw_dir={raw_dir}", "--vocab_size=300", "--clean"]
     done = run("trainer", *flags, *SMALL, f"--output_dir={tmp_path / 'run'}")

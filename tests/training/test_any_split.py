@@ -12,6 +12,8 @@ import pytest
 from t2t_lite.data.store import Store
 from tests import commands
 
+pytestmark = pytest.mark.nightly
+
 MODELS = ("transformer", "transformer:packing", "rnn", "convs2s", "bytenet", "transformer_moe")
 DRAW = random.Random(47)
 SPLITS = [

@@ -136,6 +136,7 @@ def test_a_run_that_has_ended_never_starts_over_by_itself(
     start_flags.check_ended(args, spec)
 
 
+@pytest.mark.commit("False")
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_warm_start_compares_vocabularies(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], bare: bool

@@ -24,6 +24,7 @@ from t2t_lite.training.updates import Updates
 SHAPES = [(6, 3, 4), (6, 3, 4), (5, 3, 5), (6, 3, 4), (5, 3, 5)]  # of batches; the first is tried before
 
 
+@pytest.mark.commit("ahead")
 @pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "waiting"])
 def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
     make_model: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], ahead: bool

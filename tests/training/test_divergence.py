@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from t2t_lite.runs.board import Board
 from tests import commands
 
@@ -14,6 +16,7 @@ def test_numbers_beyond_float32_reach_the_curves(tmp_path: Path) -> None:
     assert list(tmp_path.glob("events.*"))
 
 
+@pytest.mark.nightly
 def test_a_dev_loss_above_that_of_guessing_is_a_warning_also_at_a_restart(tmp_path: Path) -> None:
     hparams = (
         "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,norm=pre,learning_rate_factor=1e6,train_steps=3,"

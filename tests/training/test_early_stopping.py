@@ -13,6 +13,8 @@ from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.training.trainer import Trainer
 
+pytestmark = pytest.mark.nightly
+
 RUN = (
     "train_steps=12,eval_every=3,log_every=3,save_every=3,early_stopping=1,eval_lines=2,beam_size=1,extra_length=1,"
     "warmup_steps=4"

@@ -64,6 +64,7 @@ def _texts(results: list[list[Hypothesis]]) -> list[str]:
     return [hypotheses[0].text for hypotheses in results]
 
 
+@pytest.mark.nightly
 def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
     model: Any, translator: Translator, toy_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
     assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
 
 
+@pytest.mark.nightly
 def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     make_model: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,6 +160,7 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
     }
 
 
+@pytest.mark.commit("BLEU")
 @pytest.mark.parametrize("name", ["F1", "BLEU", "BLEU of words"])
 def test_a_score_of_ones_own_is_not_taken_for_another_by_its_name(
     model: Any, translator: Translator, toy_store: Store, name: str

@@ -84,6 +84,7 @@ def test_shards_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
     _assert_same(computed(_batch(), 2), computed(_batch(), 1))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("shards", "changes"),
     [
@@ -98,6 +99,7 @@ def test_so_they_do_in_other_models(make_model: Callable[..., Any], shards: int,
     _assert_same(computed(_batch(), shards), computed(_batch(), 1))
 
 
+@pytest.mark.nightly
 def test_so_do_shards_of_packed_rows(computed: Computed) -> None:
     _assert_same(computed(_packed(), 2), computed(_packed(), 1))
 
@@ -107,6 +109,7 @@ def test_shards_may_be_empty(computed: Computed, rows: int) -> None:
     _assert_same(computed(_batch(rows), 2), computed(_batch(rows), 1))
 
 
+@pytest.mark.nightly
 def test_in_bfloat16_they_differ_by_rounding(make_model: Callable[..., Any]) -> None:
     computed = Computed(make_model(V, precision="bfloat16", **DROPPING))
     for one, other in zip(computed(_batch(), 2), computed(_batch(), 1), strict=True):
@@ -133,6 +136,7 @@ def computed_scaled(small_hparams: Any) -> Computed:
     return Computed(_Scaled.from_hparams(config.replace(small_hparams, **DROPPING), V, V, True))
 
 
+@pytest.mark.nightly
 def test_what_the_table_is_computed_from_is_the_same_for_shards(computed_scaled: Computed) -> None:
     _assert_same(computed_scaled(_batch(), 2), computed_scaled(_batch(), 1))
 
@@ -161,12 +165,14 @@ def computed_bytenet_of_tensor2tensor() -> Computed:
     return Computed(ByteNet.from_hparams(hparams, V, V, True))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["computed_convolutions", "computed_bytenet", "computed_bytenet_of_tensor2tensor"])
 def test_so_they_do_in_a_convolutional_model(name: str, request: pytest.FixtureRequest) -> None:
     computed: Computed = request.getfixturevalue(name)
     _assert_same(computed(_batch(), 2), computed(_batch(), 1))
 
 
+@pytest.mark.commit("computed")
 @pytest.mark.parametrize(
     "name", ["computed", "computed_again", "computed_scaled", "computed_convolutions", "computed_bytenet"]
 )
@@ -183,6 +189,7 @@ def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest
         _assert_same(computed(batch, 1, jit), [loss.numpy(), *plain])
 
 
+@pytest.mark.nightly
 def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
     model = make_model(V, share_embeddings=False, **DROPPING)
     wanted = Computed(model)(_batch(), 1)

@@ -19,6 +19,8 @@ from t2t_lite.training.last_bits import computed_with, keep_last_bits, remarks
 from t2t_lite.version import local_version
 from tests import commands
 
+pytestmark = pytest.mark.nightly
+
 HPARAMS = (
     "num_layers=1,num_heads=2,dropout=0.1,train_steps=12,log_every=1,eval_every=12,average_checkpoints=2,eval_lines=8,"
     "beam_size=1,extra_length=2"

@@ -12,6 +12,8 @@ import pytest
 
 from t2t_lite.signals import Stopped, StopSignals
 
+pytestmark = pytest.mark.nightly
+
 HPARAMS = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=8192,train_steps=30,log_every=1,eval_every=30,eval_lines=2,"
     "average_checkpoints=1,beam_size=1,extra_length=1"

@@ -157,6 +157,7 @@ def test_the_model_is_as_it_was_before_the_look(case: Case, stopped: tuple[str, 
     assert not [layer.path for layer in case.trainer.model._flatten_layers() if "call" in vars(layer)]
 
 
+@pytest.mark.nightly
 def test_tolerated_batches_are_left_out_and_counted_over_restarts(
     case: Case, stopped: tuple[str, dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -238,6 +239,7 @@ def test_an_examination_that_fails_does_not_hide_the_step(tmp_path: Path) -> Non
     assert "out of bounds" in written["not_examined"]
 
 
+@pytest.mark.nightly
 def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_path: Path) -> None:
     hparams = (
         "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,learning_rate_factor=1e30,"
@@ -256,6 +258,7 @@ def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_p
     assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("*.index")] == ["model-1.index"]
 
 
+@pytest.mark.commit("1")
 @pytest.mark.parametrize("save_every", [1, 5])
 def test_weights_that_are_not_finite_end_the_run_and_are_never_saved(tmp_path: Path, save_every: int) -> None:
     """Without an epsilon Adam divides 0 by 0 where a gradient is 0, as for a piece that is in no pair."""

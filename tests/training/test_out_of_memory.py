@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[2]
 # The limit is added to the memory that TensorFlow takes when it is loaded, which differs from machine to machine. One
 # tensor, inside the feed-forward network, is far larger than the limit; all others are small, as not all of TensorFlow

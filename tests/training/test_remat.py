@@ -27,6 +27,7 @@ def _gradients(model: Any) -> tuple[list[np.ndarray], tf.Graph]:
     return [gradient.numpy() for gradient in run()], run.get_concrete_function().graph
 
 
+@pytest.mark.commit("post")
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_gradients_are_the_same_and_layers_are_computed_twice(make_model: Callable[..., Any], norm: str) -> None:
     keeping, remat = (make_model(V, dropout=0.2, norm=norm, remat=on) for on in (False, True))

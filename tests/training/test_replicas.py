@@ -108,11 +108,13 @@ def test_any_number_of_devices_gives_the_result_of_one(results: Results, devices
     _assert_equal(results[devices], case, results[1], one)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("devices", "case"), [(n, case) for n in (2, 3, 7, 8) for case in OTHERS[n]])
 def test_others_give_the_result_of_one_device(results_of_others: Results, devices: int, case: str) -> None:
     _assert_equal(results_of_others[devices], case, results_of_others[1], case.replace("0.1:3", "0.1:1"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", SHARDED[2])
 def test_shards_of_rows_on_each_device_give_the_result_of_one(
     sharded: Results, results_of_others: Results, case: str
@@ -131,6 +133,7 @@ def test_all_replicas_hold_the_same_weights_and_moments_bit_for_bit(results: Res
     _assert_copies(results[devices], devices, CASES[devices])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("devices", OTHERS)
 def test_others_are_the_same_on_all_replicas(results_of_others: Results, devices: int) -> None:
     _assert_copies(results_of_others[devices], devices, OTHERS[devices])
@@ -160,6 +163,7 @@ def test_the_runs_are_hard_enough_to_tell(results: Results) -> None:
     assert max(moved) > 50 * WEIGHTS
 
 
+@pytest.mark.nightly
 def test_bfloat16_follows_float32(results_of_others: Results) -> None:
     """The largest difference seen is 3e-4, from rounding to 8 bits inside the model."""
     ratio = results_of_others[1][f"{BFLOAT}/losses"] / results_of_others[1][f"{FLOAT}/losses"]

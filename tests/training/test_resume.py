@@ -123,6 +123,7 @@ def runs(request: pytest.FixtureRequest) -> Runs:
     return made
 
 
+@pytest.mark.commit("killed")
 def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs) -> None:
     expected, found = (tensors(folder, 20) for folder in (runs.whole, runs.in_two))
     assert_same_bits(found, expected)
@@ -132,6 +133,7 @@ def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs) -> None:
     assert sum((before[key] != found[key]).any() for key in found) > len(found) / 2
 
 
+@pytest.mark.commit("killed")
 def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs) -> None:
     expected, found = _updates(runs.whole), _updates(runs.in_two)
     assert [line["step"] for line in found] == list(range(1, 21))
@@ -143,6 +145,7 @@ def test_the_curves_are_equal_and_hold_each_step_once(runs: Runs) -> None:
     assert all(evaluations[1][step] == line for step, line in evaluations[0].items())
 
 
+@pytest.mark.commit("killed")
 def test_what_the_command_says(runs: Runs) -> None:
     report = r"step \d+ of \d+: loss [\d.]+, lr [\de.-]+, [\d,]+ tok/s(, about .+ left(, until .+)?)?"
     for folder in (runs.whole, runs.in_two):
@@ -166,6 +169,7 @@ def test_what_the_command_says(runs: Runs) -> None:
     assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20
 
 
+@pytest.mark.nightly
 def test_one_checkpoint_is_nothing_to_average(moved: Runs) -> None:
     before = moved.in_two.with_name("before")
     out = Path(f"{before}.out").read_text(encoding="utf-8")
@@ -186,6 +190,7 @@ def test_the_killed_run_was_past_its_checkpoint(killed: Runs) -> None:
     assert killed.killed_updates == _updates(killed.whole)[:15]
 
 
+@pytest.mark.nightly
 def test_one_and_two_devices_have_the_same_curve_up_to_rounding(moved: Runs, killed: Runs) -> None:
     for ours, theirs in zip(_updates(moved.whole), _updates(killed.whole), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)

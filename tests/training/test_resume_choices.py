@@ -49,6 +49,7 @@ def _curve(folder: Path) -> list[tuple[Any, ...]]:
     return [tuple(line.get(name) for name in names) for line in read_metrics(folder)]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_a_killed_run_ends_as_if_it_had_not_been(
     name: str, toy_store: Store, small_hparams: HParams, tmp_path: Path
@@ -72,6 +73,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
     assert len(again) == (9 if name == "nesterov" else len(curve))  # with the evaluation after step 4
 
 
+@pytest.mark.nightly
 def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     toy_store: Store, small_hparams: HParams, tmp_path: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_losses_on_the_data_of_another_run_are_forgotten(
     assert old.schedule.memory == {"best": 1.5, "since": 2, "halvings": 3}
 
 
+@pytest.mark.nightly
 def test_the_flops_are_of_the_runs_own_updates(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
     """The updates of the training that it goes on with do not count, also after a restart between two lines."""
     hparams = config.override(small_hparams, "log_every=4,save_every=3,eval_every=100,eval_lines=2,extra_length=1")

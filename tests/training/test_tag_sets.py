@@ -47,6 +47,7 @@ class Perfect(Translator):
         return [[self.hypothesis(line, np.array(row), 0.0)] for line, row in zip(lines, encoded, strict=True)]
 
 
+@pytest.mark.commit("ptb-False", "ontonotes-True", "tiger-True", "ctb-True", "french-False")
 @pytest.mark.parametrize("own_parameters", [False, True])
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_a_perfect_model_scores_100_with_0_in_error(

@@ -215,6 +215,7 @@ def test_waiting_for_input_is_reported(case: Callable[..., Case]) -> None:
     assert 0.05 <= line["input_seconds"] < line["target_tokens"] / line["tokens_per_second"]
 
 
+@pytest.mark.nightly
 def test_a_whole_run_that_is_ahead_writes_what_one_does_that_is_not(
     toy_store: Store, small_hparams: HParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
