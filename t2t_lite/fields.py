@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from t2t_lite.errors import UsageError, did_you_mean
 
-# When a field may change on resume. "always": the field does not affect the updates. "reset": with --reset_optimizer.
+# When a field may change on resume. "reset": with --reset_optimizer. "always": the field does not affect the updates;
+# one that the run's schedule or optimizer reads counts as "reset".
 # "unless_listening": like "reset" if the schedule listens to evaluations, else like "always".
 Resume = Literal["never", "reset", "unless_listening", "always"]
 

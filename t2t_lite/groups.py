@@ -25,15 +25,21 @@ class OptimizerGroup:
     adam_epsilon: float = _of_optimizer(1e-9, "adam: added to the root of that mean", (0, 1))
     momentum: float = _of_optimizer(0.9, "nesterov: decay of the sum of gradients", FRACTION)
     schedule: str = field(
-        "noam", "equation (3); or inverse_sqrt, constant, halving, plateau, or one of your own", resume="reset"
+        "noam",
+        "equation (3); or inverse_sqrt, cosine, wsd, constant, halving, plateau, or one of your own",
+        resume="reset",
     )
     learning_rate_factor: float = _of_schedule(
         1.0, "noam: multiplies equation (3), whose d_model is the width of what the softmax layer is given", RATE
     )
     learning_rate: float = _of_schedule(0.0, "all but noam: the highest learning rate; it must be given", RATE)
     warmup_steps: int = _of_schedule(
-        4000, "noam, inverse_sqrt, constant: updates in which the learning rate rises", COUNT
+        4000, "noam, inverse_sqrt, cosine, wsd, constant: updates in which the learning rate rises", COUNT
     )
+    decay_steps: int = _of_schedule(
+        0, "wsd: the last updates, in which the learning rate falls; it must be given", COUNT_OR_NONE
+    )
+    min_learning_rate: float = _of_schedule(0.0, "cosine, wsd: what the learning rate falls to", RATE)
     halve_after: int = _of_schedule(
         0, "halving: updates before the learning rate is halved; it must be given", COUNT_OR_NONE
     )

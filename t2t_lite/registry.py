@@ -54,7 +54,7 @@ MODELS: Registry[type] = Registry(
 
 OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers", "adafactor adam nesterov sgd"))
 SCHEDULES: Registry[type] = Registry(
-    "schedule", lazy=_own_files("schedules", "constant halving inverse_sqrt noam plateau")
+    "schedule", lazy=_own_files("schedules", "constant cosine halving inverse_sqrt noam plateau wsd")
 )
 SAMPLERS: Registry[type] = Registry("sampler", lazy=_own_files("samplers", "nucleus random top_k"))
 

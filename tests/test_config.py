@@ -342,7 +342,7 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
 def test_what_earlier_versions_wrote_opens() -> None:
     """In earlier versions every model had the Transformer's 52 fields; one is gone. Later fields get defaults."""
     later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases", "attention_score"}
-    later |= {"norm_epsilon", "source_end", "start_vector", "output_bias"}
+    later |= {"norm_epsilon", "source_end", "start_vector", "output_bias", "decay_steps", "min_learning_rate"}
     flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}
     flat |= {"micro_batches": 8}
     assert len(flat) == 52

@@ -6,16 +6,19 @@ The only reader of those fields of HParams.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.fields import Field
 from t2t_lite.recipe_text import value_text
 from t2t_lite.schedules.base import Schedule
 
 if TYPE_CHECKING:
     from t2t_lite.optimizers.base import Optimizer
+
+Kind = Literal["optimizer", "schedule"]
 
 
 def make_optimizer(hparams: HParams, variables: Sequence[Any]) -> Optimizer:
@@ -26,7 +29,8 @@ def make_optimizer(hparams: HParams, variables: Sequence[Any]) -> Optimizer:
     """
     from t2t_lite.optimizers.base import Optimizer
 
-    found: Optimizer = _make("optimizer", _optimizer_class(hparams), Optimizer, hparams, variables=variables)
+    _check_read(hparams, "optimizer")
+    found: Optimizer = _make("optimizer", Optimizer, hparams, variables=variables)
     return found
 
 
@@ -36,8 +40,8 @@ def make_schedule(hparams: HParams, d_model: int) -> Schedule:
     Args:
         d_model: the model's; see `model_schedule`.
     """
-    _check_read("schedule", hparams.schedule, _schedule_class(hparams), hparams)
-    found: Schedule = _make("schedule", _schedule_class(hparams), Schedule, hparams, d_model=d_model)
+    _check_read(hparams, "schedule")
+    found: Schedule = _make("schedule", Schedule, hparams, d_model=d_model)
     return found
 
 
@@ -47,53 +51,68 @@ def model_schedule(hparams: HParams, model: Any) -> Schedule:
 
 
 def check_choices(hparams: HParams, load_tensorflow: Callable[[], None]) -> None:
-    """Raises UsageError as the two above would; TensorFlow is loaded only if needed."""
+    """Raises UsageError as the two above would, with all fields that neither reads; loads TensorFlow only if needed."""
     registry.OPTIMIZERS.check(hparams.optimizer)
-    make_schedule(hparams, d_model=1)
-    if hparams.optimizer != HParams.optimizer or _changed(hparams, "optimizer"):
+    custom = hparams.optimizer != HParams.optimizer or bool(_changed(hparams, "optimizer"))
+    if custom:
         load_tensorflow()
+    _check_read(hparams, *(("optimizer", "schedule") if custom else ("schedule",)))
+    make_schedule(hparams, d_model=1)
+    if custom:
         make_optimizer(hparams, [])
 
 
 def by_evaluations(hparams: HParams) -> bool:
     """Whether the learning rate depends on evaluations."""
-    return bool(getattr(_schedule_class(hparams), "listens", False))
+    return bool(getattr(_chosen("schedule", hparams), "listens", False))
 
 
-def _schedule_class(hparams: HParams) -> Any:
-    return registry.SCHEDULES.get(hparams.schedule)
+def reader_of(field: str, hparams: HParams) -> str | None:
+    """Returns "schedule=NAME" or "optimizer=NAME" if the recipe's schedule or optimizer reads `field`, else None."""
+    # The default optimizer reads the adam_* fields alone; to ask it would load TensorFlow.
+    kinds: list[Kind] = ["schedule", "optimizer"] if hparams.optimizer != HParams.optimizer else ["schedule"]
+    readers = (f"{kind}={getattr(hparams, kind)}" for kind in kinds if field in _read(kind, hparams))
+    return next(readers, None)
 
 
-def _optimizer_class(hparams: HParams) -> Any:
-    found = registry.OPTIMIZERS.get(hparams.optimizer)
-    _check_read("optimizer", hparams.optimizer, found, hparams)
-    return found
+def _chosen(kind: Kind, hparams: HParams) -> Any:
+    """The class of the recipe's optimizer or schedule."""
+    return (registry.OPTIMIZERS if kind == "optimizer" else registry.SCHEDULES).get(getattr(hparams, kind))
 
 
-def _only_read_by(kind: str, hparams: HParams) -> dict[str, Any]:
-    """Fields, with their defaults, that only optimizers (or schedules) whose constructors name them read."""
-    return {name: field.default for name, field in config.fields(type(hparams)).items() if field.meta.read_by == kind}
+def _read(kind: Kind, hparams: HParams) -> list[str]:
+    """The fields that the constructor of the recipe's optimizer or schedule names; d_model is the model's."""
+    fields = config.fields(type(hparams)).keys() - {"d_model"}
+    return [name for name in registry.options_of(_chosen(kind, hparams))[0] if name in fields]
 
 
-def _changed(hparams: HParams, kind: str) -> list[str]:
-    return [name for name, default in _only_read_by(kind, hparams).items() if getattr(hparams, name) != default]
+def _changed(hparams: HParams, kind: Kind) -> list[Field]:
+    """The fields not at their default that only optimizers (or schedules) whose constructors name them read."""
+    declared = config.fields(type(hparams)).values()
+    return [field for field in declared if field.meta.read_by == kind and getattr(hparams, field.name) != field.default]
 
 
-def _check_read(kind: str, name: str, made: Any, hparams: HParams) -> None:
-    """Raises UsageError if a field of this kind is not at its default, and `made` does not read it."""
-    fields = _only_read_by(kind, hparams)
-    read = [field for field in fields if field in registry.options_of(made)[0]]
-    for field in _changed(hparams, kind):
-        if field not in read:
-            default = value_text(fields[field])
-            raise UsageError(
-                f"hparams: {kind}={name} does not read {field}={value_text(getattr(hparams, field))} (it reads "
-                f"{', '.join(read) or 'no field of its own'}); leave it at its default, {field}={default}."
+def _check_read(hparams: HParams, *kinds: Kind) -> None:
+    """Raises UsageError with all changed fields of these kinds that the chosen optimizer or schedule does not read."""
+    sentences = []
+    for kind in kinds:
+        read = _read(kind, hparams)
+        unread = [field for field in _changed(hparams, kind) if field.name not in read]
+        if unread:
+            changed = ", ".join(f"{field.name}={value_text(getattr(hparams, field.name))}" for field in unread)
+            defaults = ", ".join(f"{field.name}={value_text(field.default)}" for field in unread)
+            leave = "leave it at its default" if len(unread) == 1 else "leave them at their defaults"
+            sentences.append(
+                f"{kind}={getattr(hparams, kind)} does not read {changed} (it reads "
+                f"{', '.join(read) or 'no field of its own'}); {leave}, {defaults}."
             )
+    if sentences:
+        raise UsageError(f"hparams: {' '.join(sentences)}")
 
 
-def _make(kind: str, made: Any, base: type, hparams: HParams, **given: Any) -> Any:
-    """Calls `made` with the arguments that it asks for: those in `given`, and fields of the recipe."""
+def _make(kind: Kind, base: type, hparams: HParams, **given: Any) -> Any:
+    """Calls the chosen class with the arguments that it asks for: those in `given`, and fields of the recipe."""
+    made = _chosen(kind, hparams)
     where = f"The {kind} {made.__module__}.{made.__qualname__}"
     registry.check_class(where, made, base)
     known = list(config.fields(type(hparams)))

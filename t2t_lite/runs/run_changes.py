@@ -9,8 +9,8 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.fields import Resume
-from t2t_lite.optimizers.choices import by_evaluations
+from t2t_lite.fields import Field
+from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.text.vocabulary_files import FILES
 
@@ -34,7 +34,12 @@ def check_same(
     if _checksums(old) != _checksums(new):
         changes.append(f"  vocabulary: {old.vocabulary} -> {new.vocabulary}")
     if changes:
-        hint = " (with --reset_optimizer the optimizer's settings may change)" if resettable else ""
+        hint = (
+            " (with --reset_optimizer the optimizer's settings may change; with another --output_dir, "
+            f"--warm_start_from={output_dir} --with_optimizer continues this training with them)"
+            if resettable
+            else ""
+        )
         raise UsageError(
             f"{output_dir} holds a run that was started with other settings:\n"
             + "\n".join(changes)
@@ -95,17 +100,26 @@ def _changes(old: RunSpec, new: RunSpec, reset_optimizer: bool, fixed: Collectio
     if old.model != new.model:  # a field that only one of them reads needs no line of its own
         names = {name for name in names if config.same_field(name, type(old.hparams), type(new.hparams))}
     return changes + [
-        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
+        f"  {name}: {before.get(name)!r} -> {after.get(name)!r}{_why_not(declared[name], old)}"
         for name in sorted(names)
         if before.get(name) != after.get(name)
-        if name in fixed or not _may_change(declared[name].meta.resume, old, reset_optimizer)
+        if name in fixed or not _may_change(declared[name], old, reset_optimizer)
     ]
 
 
-def _may_change(resume: Resume, old: RunSpec, reset_optimizer: bool) -> bool:
+def _may_change(field: Field, old: RunSpec, reset_optimizer: bool) -> bool:
+    resume = field.meta.resume
     if resume == "unless_listening":
         return reset_optimizer or not by_evaluations(old.hparams)
-    return resume == "always" or (resume == "reset" and reset_optimizer)
+    if resume == "always":
+        return reset_optimizer or reader_of(field.name, old.hparams) is None
+    return resume == "reset" and reset_optimizer
+
+
+def _why_not(field: Field, old: RunSpec) -> str:
+    """Returns what reads a field that may change in most runs."""
+    reader = reader_of(field.name, old.hparams) if field.meta.resume == "always" else None
+    return f" ({reader} reads it: the learning rates so far would have been others)" if reader else ""
 
 
 def _without_paths(spec: RunSpec) -> dict[str, Any]:

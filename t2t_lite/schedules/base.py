@@ -11,8 +11,9 @@ from t2t_lite.errors import UsageError
 class Schedule(abc.ABC):
     """The learning rate of each update.
 
-    A subclass defines `rate`. Its constructor takes fields of HParams by name: those are the settings that it reads;
-    d_model is the model's. It is registered with `registry.register_schedule`.
+    A subclass defines `rate`. Its constructor takes fields of HParams by name: those are the settings that it reads.
+    None of them may change when a run is resumed; d_model is the model's. It is registered with
+    `registry.register_schedule`.
 
     Attributes:
         listens: whether `evaluated` is called after evaluations. Rates then depend on when evaluations happen, so
@@ -58,7 +59,19 @@ class Schedule(abc.ABC):
 
 
 def need(schedule: str, **fields: float) -> None:
-    """Raises UsageError, naming the first of `fields` that is 0, which means that it was not given."""
-    for name, value in fields.items():
-        if not value:
-            raise UsageError(f"hparams: schedule={schedule} needs {name}, which has no default; add {name}=VALUE.")
+    """Raises UsageError, naming those of `fields` that are 0, which means that they were not given."""
+    if missing := [name for name, value in fields.items() if not value]:
+        has = "which has" if len(missing) == 1 else "which have"
+        raise UsageError(
+            f"hparams: schedule={schedule} needs {' and '.join(missing)}, {has} no default; add "
+            f"{','.join(f'{name}=VALUE' for name in missing)}."
+        )
+
+
+def check_floor(learning_rate: float, min_learning_rate: float) -> None:
+    """Raises UsageError if a rate that is to fall would rise."""
+    if min_learning_rate > learning_rate:
+        raise UsageError(
+            f"hparams: min_learning_rate={min_learning_rate:g}, to which the learning rate falls, is above "
+            f"learning_rate={learning_rate:g}. Give a lower one."
+        )

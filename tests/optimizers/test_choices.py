@@ -9,11 +9,13 @@ import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import check_choices, make_optimizer, make_schedule
-from t2t_lite.runs.run_changes import check_same
+from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.run_changes import check_record, check_same, make_record
 from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.schedules.cosine import Cosine
 from tests import commands
 
 OWN = '''"""An optimizer and a schedule."""
@@ -70,7 +72,7 @@ def _recipe(text: str) -> HParams:
             "optimizer=adan",
             "There is no optimizer called 'adan'. Did you mean 'adam'? Known: adafactor, adam, nesterov,",
         ),
-        ("schedule=platau", "There is no schedule called 'platau'. Did you mean 'plateau'? Known: constant, halving,"),
+        ("schedule=platau", "There is no schedule called 'platau'. Did you mean 'plateau'? Known: constant, cosine,"),
         (
             "optimizer=sgd,adam_beta2=0.9",
             "hparams: optimizer=sgd does not read adam_beta2=0.9 (it reads no field of its own); leave it at its "
@@ -78,11 +80,25 @@ def _recipe(text: str) -> HParams:
         ),
         ("momentum=0.5", "optimizer=adam does not read momentum=0.5 (it reads adam_beta1, adam_beta2, adam_epsilon);"),
         ("optimizer=adafactor,momentum=0.5", "hparams: optimizer=adafactor does not read momentum=0.5"),
-        ("learning_rate=0.1", "hparams: schedule=noam does not read learning_rate=0.1 (it reads learning_rate_factor,"),
+        (
+            "learning_rate=0.1",
+            "hparams: schedule=noam does not read learning_rate=0.1 (it reads warmup_steps, learning",
+        ),
         ("patience=3", "hparams: schedule=noam does not read patience=3"),
         ("schedule=plateau,learning_rate=1,warmup_steps=9", "hparams: schedule=plateau does not read warmup_steps=9"),
         ("schedule=constant,learning_rate=1,learning_rate_factor=2", "schedule=constant does not read learning_rate_f"),
-        ("schedule=halving,learning_rate=1", "hparams: schedule=halving needs halve_after, which has no default; add"),
+        (
+            "schedule=halving,learning_rate=1",
+            "hparams: schedule=halving needs halve_after and halve_every, which have no default; add halve_after=VALUE,"
+            "halve_every=VALUE.",
+        ),
+        (
+            "schedule=cosine,learning_rate=1,momentum=0.5,patience=3,halve_after=2",
+            "hparams: optimizer=adam does not read momentum=0.5 (it reads adam_beta1, adam_beta2, adam_epsilon); leave "
+            "it at its default, momentum=0.9. schedule=cosine does not read halve_after=2, patience=3 (it reads "
+            "learning_rate, warmup_steps, train_steps, min_learning_rate); leave them at their defaults, "
+            "halve_after=0, patience=1.",
+        ),
         ("schedule=constant", "hparams: schedule=constant needs learning_rate, which has no default; add learning_rat"),
     ],
 )
@@ -100,6 +116,8 @@ def test_what_is_refused_and_why(text: str, message: str) -> None:
         "optimizer=nesterov,momentum=0.99,schedule=plateau,learning_rate=0.25,patience=2",
         "optimizer=adafactor,schedule=inverse_sqrt,learning_rate=0.01,warmup_steps=10000",
         "schedule=constant,learning_rate=0.001,warmup_steps=1",
+        "schedule=cosine,learning_rate=0.001,min_learning_rate=1e-5",
+        "schedule=wsd,learning_rate=0.001,decay_steps=20000",
     ],
 )
 def test_what_is_read_is_taken(text: str) -> None:
@@ -122,7 +140,7 @@ def test_each_field_of_these_groups_is_read_by_one_of_those_there_are() -> None:
         for name in table.names():
             read |= set(table.get(name).__init__.__code__.co_varnames)
     only = {name for name, field in config.fields(HParams).items() if field.meta.read_by}
-    assert len(only) == 10
+    assert len(only) == 12
     assert read >= only
 
 
@@ -180,6 +198,49 @@ def test_what_may_change_when_a_run_goes_on() -> None:
     for reset in (False, True):
         with pytest.raises(UsageError, match="optimizer: 'adam' -> 'sgd'"):
             check_same(spec(""), spec("optimizer=sgd"), "run", reset_optimizer=reset)
+
+
+@pytest.mark.parametrize("schedule", ["cosine,learning_rate=0.01", "wsd,learning_rate=0.01,decay_steps=10"])
+def test_what_the_schedule_reads_may_not_change_silently(schedule: str) -> None:
+    """With other train_steps, the rates of the updates so far would have been others."""
+
+    def spec(steps: int) -> RunSpec:
+        recipe = _recipe(f"schedule={schedule},warmup_steps=4,train_steps={steps}")
+        return RunSpec("toy_ende", {}, "data", None, "base", "transformer", recipe)
+
+    message = (
+        rf"  train_steps: 20 -> 40 \(schedule={schedule.partition(',')[0]} reads it: the learning rates so far .*\)\n"
+        r"Go on with the old settings, .*--reset_optimizer .*--warm_start_from=run --with_optimizer continues"
+    )
+    with pytest.raises(UsageError, match=message):
+        check_same(spec(20), spec(40), "run")
+    with pytest.raises(DataError, match="train_steps: 20 -> 40"):
+        check_record(make_record(spec(20)), spec(40), "checkpoint", training=True)
+    check_same(spec(20), spec(40), "run", reset_optimizer=True)
+    check_record(make_record(spec(20)), spec(40), "checkpoint", training=False)
+
+
+@pytest.mark.nightly
+def test_a_run_with_cosine_is_not_silently_made_longer(tmp_path: Path) -> None:
+    recipe = f"{RECIPE},schedule=cosine,warmup_steps=5,learning_rate=0.001,train_steps=20,save_every=10"
+    recipe = ",".join({part.partition("=")[0]: part for part in recipe.split(",")}.values())
+    recipe = recipe.replace("optimizer=sign_descent", "optimizer=nesterov")
+    run = tmp_path / "run"
+    flags = (f"--output_dir={run}", "--problem=toy_reverse", f"--data_dir={tmp_path}/data", "--hparams_set=base")
+    done = commands.run("t2t_lite.bin.trainer", *flags, f"--hparams={recipe}")
+    assert done.returncode == 0, done.stderr.decode()
+
+    def rates(folder: Path) -> list[float]:
+        return [line["learning_rate"] for line in read_metrics(folder) if "loss" in line]
+
+    assert rates(run) == pytest.approx([Cosine(0.001, 5, 20)(step) for step in range(1, 21)])
+    refused = commands.run("t2t_lite.bin.trainer", f"--output_dir={run}", "--train_steps=40")
+    assert refused.returncode == 2
+    assert "train_steps: 20 -> 40 (schedule=cosine reads it" in refused.stderr.decode()
+    new = (f"--output_dir={tmp_path}/longer", f"--warm_start_from={run}", "--with_optimizer", *flags[1:])
+    longer = commands.run("t2t_lite.bin.trainer", *new, f"--hparams={recipe}", "--train_steps=22")
+    assert longer.returncode == 0, longer.stderr.decode()
+    assert rates(tmp_path / "longer") == pytest.approx([Cosine(0.001, 5, 22)(step) for step in (21, 22)])
 
 
 @pytest.mark.nightly

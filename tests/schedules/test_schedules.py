@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from t2t_lite import config, registry
@@ -12,10 +13,12 @@ from t2t_lite.runs.run_dir import make_model
 from t2t_lite.runs.saved_state import SavedState
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.schedules.constant import Constant
+from t2t_lite.schedules.cosine import Cosine
 from t2t_lite.schedules.halving import Halving
 from t2t_lite.schedules.inverse_sqrt import InverseSqrt
 from t2t_lite.schedules.noam import Noam
 from t2t_lite.schedules.plateau import Plateau
+from t2t_lite.schedules.wsd import WarmupStableDecay
 
 
 @pytest.mark.parametrize(("name", "peak"), [("base", 6.99e-4), ("big", 4.94e-4)])
@@ -94,6 +97,39 @@ def test_plateau_halves_after_so_many_evaluations_without_a_lower_loss() -> None
     )
 
 
+@pytest.mark.parametrize("floor", [0.0, 0.25])
+def test_cosine_is_that_of_sgdr(floor: float) -> None:
+    """Equation (5), with T_cur = step - 8 and T_i = 32 after a warm-up of 8 steps."""
+    cosine, steps = Cosine(2.0, 8, 40, floor), np.arange(1, 61)
+    curve = floor + (2.0 - floor) * (1 + np.cos(np.pi * np.minimum(steps - 8, 32) / 32)) / 2
+    wanted = np.where(steps <= 8, 2.0 * steps / 8, curve)
+    np.testing.assert_allclose([cosine(int(step)) for step in steps], wanted, rtol=1e-12, atol=1e-15)
+    assert [cosine(8), cosine(24), cosine(40)] == pytest.approx([2.0, (2.0 + floor) / 2, floor])
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.25])
+def test_wsd_rises_stays_and_falls(floor: float) -> None:
+    """A warm-up of 8 steps, and a decay of 1 - sqrt over the last 16 of 40."""
+    wsd, steps = WarmupStableDecay(2.0, 8, 16, 40, floor), np.arange(1, 61)
+    decay = floor + (2.0 - floor) * (1 - np.sqrt(np.clip(steps - 24, 0, 16) / 16))
+    wanted = np.where(steps <= 24, 2.0 * np.minimum(steps / 8, 1), decay)
+    np.testing.assert_allclose([wsd(int(step)) for step in steps], wanted, rtol=1e-12)
+    assert [wsd(8), wsd(24), wsd(28), wsd(40)] == pytest.approx([2.0, 2.0, (2.0 + floor) / 2, floor])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Cosine(1.0, 8, 40, 2.0), "min_learning_rate=2, to which .*, is above learning_rate=1. Give a lower"),
+        (lambda: WarmupStableDecay(1.0, 8, 16, 40, 2.0), "min_learning_rate=2, to which .*, is above"),
+        (lambda: WarmupStableDecay(1.0, 8, 33, 40), "=8 updates and falls for decay_steps=33, which is more than trai"),
+    ],
+)
+def test_phases_that_contradict_each_other_are_refused(make: Callable[[], Schedule], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -102,6 +138,8 @@ def test_plateau_halves_after_so_many_evaluations_without_a_lower_loss() -> None
         (lambda: Plateau(0.0, 1), "learning_rate"),
         (lambda: Halving(1.0, 0, 1), "halve_after"),
         (lambda: Halving(1.0, 1, 0), "halve_every"),
+        (lambda: Cosine(0.0, 1, 2), "learning_rate"),
+        (lambda: WarmupStableDecay(1.0, 1, 0, 2), "decay_steps"),
     ],
 )
 def test_what_has_no_default_must_be_given(make: Callable[[], Schedule], name: str) -> None:
