@@ -25,7 +25,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.text.codec import Codec, codec_of
+from t2t_lite.text.codec import Codec
+from t2t_lite.text.codecs import codec_of
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric

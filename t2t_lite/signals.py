@@ -17,6 +17,10 @@ BEFORE_FIRST_STEP = "the run ends before its first step; what was saved before i
 _INTERRUPTED = "interrupted; what was saved before is there."
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where a command treats it as Ctrl-C."""
+
+
 class Stopped(KeyboardInterrupt):
     """A signal asked the process to end; `exit_status` is what a shell shows for that signal."""
 

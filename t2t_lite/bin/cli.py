@@ -14,15 +14,12 @@ from t2t_lite.bin.parser import Parser as Parser
 from t2t_lite.distributed.tensorflow_loading import prepare_command
 from t2t_lite.errors import T2TError, UsageError, check_tensorflow_path, did_you_mean
 from t2t_lite.files import lacks_room
+from t2t_lite.signals import Terminated
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, where a command treats it as Ctrl-C; see `Interrupts`."""
 
 
 class Interrupts:

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite import registry
-from t2t_lite.bin import cli, compare_sets, output, problem_flags
+from t2t_lite.bin import cli, output, problem_flags
+from t2t_lite.compare import sets
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.ops import threads
 from t2t_lite.runs.lock import only_process
 
 if TYPE_CHECKING:
-    from t2t_lite.bin.compare_runs import Run, Runs
+    from t2t_lite.compare.runs import Run, Runs
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def make_parser() -> cli.Parser:
     )
     parser.add_argument(
         "--sets",
-        type=compare_sets.entries,
+        type=sets.entries,
         required=True,
         metavar="NAME,NAME+FIELD=VALUE,NAME*N,...",
         help="hparams sets; +FIELD=VALUE changes one of them; NAME*N is an ensemble of N runs with seeds of their own; "
@@ -98,10 +99,10 @@ def _run(args: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with only_process(folder / ".compare.lock", "t2t-lite-compare"):
         load_tensorflow()
-        from t2t_lite.bin.compare_runs import Runs
+        from t2t_lite.compare.runs import Runs
 
         threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
-        runs = Runs(args, _flags(args))
+        runs = Runs(args, _flags(args), problem_flags.problem_from(args).all_options())
         runs.plan(args.sets)
         trained = []
         for entry in args.sets:
@@ -113,9 +114,9 @@ def _run(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]]) -> None:
     """Measures what was trained, and writes and prints the tables."""
-    from t2t_lite.bin.compare_formats import csv_table, latex_table
-    from t2t_lite.bin.compare_picture import Point, svg
-    from t2t_lite.bin.compare_table import measure, table
+    from t2t_lite.compare.formats import csv_table, latex_table
+    from t2t_lite.compare.picture import Point, svg
+    from t2t_lite.compare.table import measure, table
 
     rows = [
         measure(entry.name, groups, runs.budget(entry), args.usr_dir)
@@ -135,16 +136,18 @@ def _write(args: argparse.Namespace, runs: Runs, trained: Sequence[Sequence[Sequ
 
 def _check(args: argparse.Namespace) -> None:
     """Raises UsageError, before any long work, if the problem, its score, its test or one of the sets is invalid."""
-    from t2t_lite.bin.problem_metric import checked_metric
+    from t2t_lite.metrics.check import check_metric
     from t2t_lite.metrics.metric import Metric
     from t2t_lite.metrics.significance import random_seed
     from t2t_lite.optimizers.choices import check_choices
 
     problem_flags.check_vocabulary(args)
-    if isinstance(checked_metric(problem_flags.problem_from(args)), Metric) and len(args.sets) > 1:
+    problem = problem_flags.problem_from(args)
+    metric = check_metric(problem.make_metric(), problem.name, own=problem.has_own_metric)
+    if isinstance(metric, Metric) and len(args.sets) > 1:
         random_seed()
     for entry in args.sets:
-        check_choices(compare_sets.recipe(entry, args).hparams, load_tensorflow)
+        check_choices(sets.recipe(entry, args).hparams, load_tensorflow)
     output.check_tensorflow_folder("output_dir", args.output_dir)
 
 

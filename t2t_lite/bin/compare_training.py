@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from t2t_lite.bin import trainer
-from t2t_lite.bin.compare_process import stop_signal
+from t2t_lite.compare.process import stop_signal
 
 
 def peak_mib() -> int:

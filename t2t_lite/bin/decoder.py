@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli, line_source, output, sampler_flags
-from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
+from t2t_lite.runs.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
+from t2t_lite.runs.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.demo.backends import Backend
@@ -92,7 +92,7 @@ def _backend(args: argparse.Namespace) -> Backend:
             return backends.Export(ExportedTranslator(args.saved_model))
     folders = cli.check_runs(args)
     load_tensorflow()
-    from t2t_lite.bin.run_card import make_card
+    from t2t_lite.export.run_card import make_card
 
     run = open_to_decode(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
     return backends.Run(run.translator, make_card(run))

@@ -8,11 +8,11 @@ import json
 import sys
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
+from t2t_lite.runs.open_to_decode import open_to_decode
 
 
 def score_pairs(args: argparse.Namespace) -> int:

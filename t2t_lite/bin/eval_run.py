@@ -6,12 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from t2t_lite.bin import cli, eval_scores, eval_trees, problem_metric, run_scores
-from t2t_lite.bin.open_to_decode import open_to_decode
+from t2t_lite.bin import cli, eval_scores, eval_trees, run_scores
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
+from t2t_lite.metrics.check import check_metric
 from t2t_lite.metrics.names import canonical
 from t2t_lite.ops import threads
+from t2t_lite.runs.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric
@@ -27,7 +28,7 @@ def score_run(args: argparse.Namespace) -> int:
     # Errors show before decoding, which takes minutes.
     trees = not problem.codec.is_text
     _check_kind(args, trees)
-    metrics = [problem_metric.checked_metric(problem)] if trees else _metrics(args, problem)
+    metrics = [_own_metric(problem)] if trees else _metrics(args, problem)
     parameters = eval_trees.parameters(args, metrics[0])
     load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
@@ -68,8 +69,12 @@ def score_run(args: argparse.Namespace) -> int:
 
 def _metrics(args: argparse.Namespace, problem: Problem) -> list[CorpusMetric]:
     """Returns the metrics that the flags ask for; with --metric=all, a metric of the problem's own comes first."""
-    own = [problem_metric.checked_metric(problem)] if problem.has_own_metric and args.metric == "all" else []
+    own = [_own_metric(problem)] if problem.has_own_metric and args.metric == "all" else []
     return [*own, *eval_scores.text_metrics(args, *_of_problem(problem))]
+
+
+def _own_metric(problem: Problem) -> CorpusMetric:
+    return check_metric(problem.make_metric(), problem.name, own=problem.has_own_metric)
 
 
 def _of_problem(problem: Problem) -> tuple[str, str, str | None, bool]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, output, run_card
+from t2t_lite.bin import cli, output
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
@@ -87,6 +87,7 @@ def _run(args: argparse.Namespace) -> int:
     cli.check_runs(args)
     output.check_tensorflow_folder("export_dir", base)
     load_tensorflow()
+    from t2t_lite.export.run_card import make_card
     from t2t_lite.runs.open_run import open_runs
 
     run = open_runs(
@@ -98,7 +99,7 @@ def _run(args: argparse.Namespace) -> int:
         length_penalty=args.length_penalty,
         max_source_length=args.max_source_length,
     )
-    card = run_card.make_card(run)
+    card = make_card(run)
     if args.format == "ctranslate2":
         card |= {"scores": [], "scores_note": _OTHER_SEARCH}
     interrupts.check()

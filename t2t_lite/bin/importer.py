@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli, output
-from t2t_lite.bin.open_to_decode import open_to_decode
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, check_tensorflow_path
+from t2t_lite.runs.open_to_decode import open_to_decode
+from t2t_lite.signals import Terminated
 
 if TYPE_CHECKING:
     from t2t_lite.importers.run_folder import Import
@@ -166,7 +167,7 @@ def _run(args: argparse.Namespace) -> int:
             _check(args, imported.toolkit, check_input, check)
         except KeyboardInterrupt as stopped:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
-            return 143 if isinstance(stopped, cli.Terminated) else 130
+            return 143 if isinstance(stopped, Terminated) else 130
     run = shlex.quote(args.output_dir)
     print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
     print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving or CTranslate2)")

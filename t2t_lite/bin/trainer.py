@@ -115,11 +115,14 @@ def _train(args: argparse.Namespace, command: str) -> int:
 
 def _check_metric(spec: RunSpec) -> None:
     """Raises UsageError, before any long work, if the dev score cannot be computed; prints what is unusual."""
-    from t2t_lite.bin import problem_metric
+    from t2t_lite.metrics import bleu
+    from t2t_lite.metrics.check import check_metric
 
     problem = spec.make_problem()
-    problem_metric.checked_metric(problem)
-    if note := problem_metric.tokenizer_note(problem):
+    check_metric(problem.make_metric(), problem.name, own=problem.has_own_metric)
+    if problem.has_own_metric:
+        return
+    if note := bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize):
         print(note, flush=True)
 
 

@@ -24,7 +24,8 @@ from t2t_lite.errors import DataError
 from t2t_lite.files import odd_file, sha256_of
 from t2t_lite.text import vocabulary_files
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.codec import Codec, Outputs, codec_of
+from t2t_lite.text.codec import Codec, Outputs
+from t2t_lite.text.codecs import codec_of
 
 VERSION = 1
 MANIFEST = "manifest.json"

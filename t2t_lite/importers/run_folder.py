@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
 import re
 import shutil
@@ -24,12 +23,11 @@ from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.run_changes import make_record
-from t2t_lite.runs.run_dir import RunSpec, write_run
+from t2t_lite.runs.run_dir import IMPORT_FILE, RunSpec, write_run
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.version import local_version
 
-IMPORT_FILE = "import.json"
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 
 _SAID = ("num_heads", "d_k", "d_v", "positions")  # fields of a description that hparams give
@@ -113,23 +111,6 @@ def step_of(imported: Imported) -> int:
     """The step that the newest checkpoint's name says, or 0."""
     match = re.search(r"-(\d+)$", imported.checkpoints[-1])
     return int(match[1]) if match else 0
-
-
-def origin(folder: Path) -> dict[str, Any] | None:
-    """What a model card says of where an imported run comes from; None if no import.json says it.
-
-    Paths of a machine are private: of each checkpoint it has the name only, with the SHA-256 of each of its files.
-    """
-    try:
-        record = json.loads((folder / IMPORT_FILE).read_bytes())
-        checkpoints = [
-            {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
-            for checkpoint in record["checkpoints"]
-        ]
-        return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
-    # Absent, or damaged, which hinders no command.
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
 
 
 def _fill(folder: Path, found: Import) -> int:

@@ -33,6 +33,7 @@ from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
+IMPORT_FILE = "import.json"  # where an imported run comes from
 # Sets of earlier versions, which cut the batches of others into other parts.
 _GONE_SETS = {"base_single_gpu": "base", "big_single_gpu": "big"}
 _IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
@@ -105,7 +106,7 @@ def make_model(
         UsageError: there is no such model, it does not keep the contract, or the recipe is not for this model.
     """
     from t2t_lite.models.base import check_model
-    from t2t_lite.runs.model_check import make_checked
+    from t2t_lite.models.check import make_checked
 
     model_class: Any = registry.MODELS.get(name)
     check_model(name, model_class)

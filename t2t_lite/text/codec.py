@@ -7,7 +7,7 @@ has the one for trees.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     import os
@@ -78,7 +78,7 @@ class Codec:
     Attributes:
         is_text: whether metrics of text apply, and a source can be made from a target.
         file_names: names of the files that `Outputs.files` may hold.
-        settings: what is stored with prepared data; `codec_of` reads it.
+        settings: what is stored with prepared data; `codecs.codec_of` reads it.
     """
 
     is_text: ClassVar[bool] = True
@@ -101,10 +101,3 @@ class Codec:
     def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> Outputs:
         """Opens the outputs of the prepared data or the run in `folder`; `vocabulary` is that of the targets."""
         return Outputs()
-
-
-def codec_of(settings: Mapping[str, Any]) -> Codec:
-    """Returns the codec that the settings of prepared data name."""
-    from t2t_lite.text.tree_codec import TreeCodec
-
-    return TreeCodec() if TreeCodec.settings.items() <= settings.items() else Codec()

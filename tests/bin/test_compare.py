@@ -17,7 +17,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.bin import compare
-from t2t_lite.bin.compare_table import Row, table
+from t2t_lite.compare.table import Row, table
 from t2t_lite.errors import TrainingError
 from t2t_lite.metrics import bleu
 from t2t_lite.models.transformer_cost import TransformerCost
@@ -306,7 +306,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first run is finished and deleted; the second one, of the same flags, is stopped after a report."""
-    from t2t_lite.bin import compare_runs
+    from t2t_lite.compare import runs as compare_runs
 
     run, calls = tmp_path / "out" / "tiny-1", []
 
@@ -324,7 +324,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
     def trained() -> compare_runs.Run:
         """As a new process of the command."""
         args = compare.make_parser().parse([*FLAGS, "--sets=tiny", f"--output_dir={run.parent}"])
-        runs = compare_runs.Runs(args, [])
+        runs = compare_runs.Runs(args, [], {})
         runs._plans["tiny"] = compare_runs._Plan([], 3, 3e9, {})
         [[found]] = runs.trained(args.sets[0])
         return found
@@ -338,7 +338,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
 
 
 def test_the_memory_of_a_training_is_its_own() -> None:
-    from t2t_lite.bin import compare_process
+    from t2t_lite.compare import process as compare_process
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 200 * 2**10  # this process has loaded TensorFlow
     assert 5 < compare_process.train(["--registry_help"], "help") < 120  # that one has not

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite.bin import compare, compare_runs, compare_speed
+from t2t_lite.bin import compare, problem_flags
+from t2t_lite.compare import runs as compare_runs
+from t2t_lite.compare import speed as compare_speed
 from t2t_lite.data.plan import Plan
 from t2t_lite.errors import TrainingError, UsageError
 
@@ -50,7 +52,7 @@ def test_a_training_makes_the_updates_that_fit(
 def _planned(folder: Path, *flags: str) -> compare_runs.Runs:
     """As a new process of the command, up to its first training."""
     args = compare.make_parser().parse([*FLAGS, SETS, f"--output_dir={folder}", *flags])
-    runs = compare_runs.Runs(args, compare._flags(args))
+    runs = compare_runs.Runs(args, compare._flags(args), problem_flags.problem_from(args).all_options())
     runs.plan(args.sets)
     return runs
 
@@ -155,7 +157,7 @@ def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_it_ends_with_the_command_however_that_ends() -> None:
     """Its updates would go on for days."""
-    command = [sys.executable, "-c", "from t2t_lite.bin import compare_speed as c; c._end_with_the_command()"]
+    command = [sys.executable, "-c", "from t2t_lite.bin import compare_speed as c; c.end_with_the_command()"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.close()

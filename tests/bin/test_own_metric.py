@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from t2t_lite import problem, registry
-from t2t_lite.bin.problem_metric import checked_metric
-from t2t_lite.bin.run_card import make_card
 from t2t_lite.errors import UsageError
+from t2t_lite.export.run_card import make_card
 from t2t_lite.metrics import bleu
+from t2t_lite.metrics.check import check_metric
 from t2t_lite.metrics.score import Score, scored
 from t2t_lite.problem import reverse
 from t2t_lite.runs.open_run import open_run
@@ -145,6 +145,10 @@ class _Mine(problem.Problem):
         return _Own()
 
 
+def _check(made: problem.Problem) -> object:
+    return check_metric(made.make_metric(), made.name, own=made.has_own_metric)
+
+
 def test_the_other_way_round() -> None:
     """A reversed problem keeps its own metric; without one, the metric is made for its new target language."""
     reversed_problem = reverse(_Mine)()
@@ -159,7 +163,7 @@ def test_a_metric_of_which_lower_scores_are_better_would_choose_the_worst_checkp
     made = _Mine()
     made.make_metric = bleu.ter  # type: ignore[method-assign, assignment]
     with pytest.raises(UsageError, match=r"'mine' has a make_metric\(\) that returned TER. Lower is better there, so"):
-        checked_metric(made)
+        _check(made)
 
 
 def test_what_is_no_metric() -> None:
@@ -169,18 +173,18 @@ def test_what_is_no_metric() -> None:
         UsageError,
         match=r"'mine' has a make_metric\(\) that returned 'bleu', which has no method score.* and no signature",
     ):
-        checked_metric(made)
+        _check(made)
     made.make_metric = lambda: _Own  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(UsageError, match="which is a class: return an object of it; "):
-        checked_metric(made)
+        _check(made)
     metric = _Own()
     made.make_metric = lambda: metric  # type: ignore[method-assign]
     metric.score = lambda hypotheses, references: 1.0  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(UsageError, match=r"_Own.score returned 1.0; a metric of a problem returns a t2t_lite.metrics"):
-        checked_metric(made)
+        _check(made)
     metric.score = lambda hypotheses: Score("own", 1.0, "own", "")  # type: ignore[method-assign, assignment, misc]
     with pytest.raises(UsageError, match=r"_Own.score has to take \(hypotheses, references\): too many positional arg"):
-        checked_metric(made)
+        _check(made)
     metric.score = lambda hypotheses, references: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="whose value is a finite number"):
         scored(metric, ["a"], ["a"])
@@ -190,7 +194,7 @@ def test_a_metric_may_raise_for_lines_that_its_references_never_are() -> None:
     made, metric = _Mine(), _Own()
     made.make_metric = lambda: metric  # type: ignore[method-assign]
     metric.score = lambda hypotheses, references: Score("own", int(references[0]), "own", "")  # type: ignore[method-assign]
-    assert checked_metric(made) is metric
+    assert _check(made) is metric
 
 
 def test_a_value_may_be_a_number_of_numpys() -> None:

@@ -188,7 +188,7 @@ def test_averages_have_the_description_of_the_folder_above(tmp_path: Path, monke
     assert imported.description.num_heads == 2
     assert _said(imported, recipe, vocabulary)["settings"] == f"of {file}"
     run_folder.write(tmp_path / "run", run_folder.Import(imported, recipe, (vocabulary, vocabulary), (), {}, {}))
-    record = json.loads((tmp_path / "run" / run_folder.IMPORT_FILE).read_text())
+    record = json.loads((tmp_path / "run" / "import.json").read_text())
     assert record["from_hparams"]["file"] == "../model_description.py"
     monkeypatch.chdir(tmp_path / "avg")
     assert opennmt.read(["ckpt-500"]).description.num_heads == 2

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
-from t2t_lite.bin import run_card
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export import run_card
 from t2t_lite.files import sha256_of
 from t2t_lite.importers import (
     opennmt,
@@ -77,7 +77,7 @@ def test_the_card_says_where_the_model_comes_from(tmp_path: Path) -> None:
     }
     assert str(tmp_path) not in json.dumps(card)
     assert "--hypotheses=FILE --references=FILE" in card["scores_note"]
-    (tmp_path / "run" / run_folder.IMPORT_FILE).write_text("{")
+    (tmp_path / "run" / "import.json").write_text("{")
     assert "imported" not in run_card.make_card(open_run(tmp_path / "run"))
 
 

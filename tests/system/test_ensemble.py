@@ -16,9 +16,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.bin import decoder
-from t2t_lite.bin.run_card import make_card
 from t2t_lite.demo.backends import Run as RunBackend
 from t2t_lite.errors import UsageError
+from t2t_lite.export.run_card import make_card
 from t2t_lite.runs.open_run import open_runs
 
 pytestmark = pytest.mark.nightly

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
-from t2t_lite.bin import compare_speed, problem_flags
-from t2t_lite.bin.compare_process import train
-from t2t_lite.bin.compare_sets import Entry, recipe
+from t2t_lite.compare import speed
+from t2t_lite.compare.process import train
+from t2t_lite.compare.sets import Entry, recipe
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError
@@ -91,10 +91,12 @@ class Runs:
     Args:
         args: the command's arguments.
         flags: the trainer's flags for the problem and its data.
+        options: all of the problem's options.
     """
 
-    def __init__(self, args: argparse.Namespace, flags: Sequence[str]) -> None:
-        self._args, self._flags, self._folder = args, list(flags), Path(args.output_dir)
+    def __init__(self, args: argparse.Namespace, flags: Sequence[str], options: Mapping[str, Any]) -> None:
+        self._args, self._flags, self._options = args, list(flags), dict(options)
+        self._folder = Path(args.output_dir)
         self._plans: dict[str, _Plan] = {}
         self._done = _read(self._folder / _FILE)
 
@@ -158,7 +160,7 @@ class Runs:
         args, folder = self._args, str(self._folder / "budget")  # paths start here; nothing is written there
         spec = RunSpec(
             problem=args.problem,
-            options=problem_flags.problem_from(args).all_options(),
+            options=self._options,
             data_dir=relative_data_dir(args.data_dir or str(self._folder / "data"), folder),
             usr_dir=absolute(args.usr_dir),
             hparams_set=entry.hparams_set,
@@ -195,7 +197,7 @@ class Runs:
         if {field: kept.get(field) for field in of} != of:
             print(f"\n{name}: its speed is being measured", flush=True)
             flags = [*self._flags, f"--hparams_set={cost.entry.hparams_set}"]
-            found = compare_speed.measure(flags, changes, cost.plan, self._folder, name)
+            found = speed.measure(flags, changes, cost.plan, self._folder, name)
             print(f"{name}: {found / cost.average:,.2f} updates/s, {found:.2e} FLOP/s", flush=True)
             speeds[name] = kept = {**of, "flops_per_second": found}
             self._write()

@@ -10,23 +10,25 @@ from t2t_lite.errors import UsageError
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric
-    from t2t_lite.problem import Problem
 
 
-def checked_metric(problem: Problem) -> CorpusMetric:
-    """Returns the metric of a problem.
+def check_metric(metric: CorpusMetric, problem: str, *, own: bool) -> CorpusMetric:
+    """Returns the metric that a problem has made.
+
+    Args:
+        metric: what its `make_metric` returned.
+        problem: its name.
+        own: whether the problem overrides `make_metric`.
 
     Raises:
-        UsageError: it cannot be computed, is not a metric, returns no score, or is TER, of which lower scores are
-            better.
+        UsageError: it is not a metric, returns no score, or is TER, of which lower scores are better.
     """
-    metric = problem.make_metric()
     lacks = [] if callable(getattr(metric, "score", None)) else ["method score(hypotheses, references)"]
     lacks += [] if isinstance(getattr(metric, "signature", None), str) else ["signature, which is text"]
     if lacks or isinstance(metric, type):
         what = f"has no {' and no '.join(lacks)}" if lacks else "is a class: return an object of it"
         raise UsageError(
-            f"The problem {problem.name!r} has a make_metric() that returned {metric!r:.80}, which {what}; "
+            f"The problem {problem!r} has a make_metric() that returned {metric!r:.80}, which {what}; "
             "t2t_lite/metrics/score.py says what a metric has."
         )
     if getattr(metric, "kind", "") == "ter":
@@ -34,11 +36,11 @@ def checked_metric(problem: Problem) -> CorpusMetric:
 
         if type(metric).score is Metric.score:
             raise UsageError(
-                f"The problem {problem.name!r} has a make_metric() that returned TER. Lower is better there, so the "
+                f"The problem {problem!r} has a make_metric() that returned TER. Lower is better there, so the "
                 "worst checkpoint would be taken for the best. Return a subclass whose score is negative, or another "
                 "metric."
             )
-    if problem.has_own_metric:
+    if own:
         _try(metric)
     return metric
 
@@ -60,12 +62,3 @@ def _try(metric: CorpusMetric) -> None:
     value: Any = getattr(found, "value", None)
     if not isinstance(found, Score) or not isinstance(value, numbers.Real):
         raise UsageError(no_score(metric, found))
-
-
-def tokenizer_note(problem: Problem) -> str:
-    """What is unusual about the tokeniser of a problem's BLEU, if anything."""
-    from t2t_lite.metrics import bleu
-
-    if problem.has_own_metric:
-        return ""
-    return bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)

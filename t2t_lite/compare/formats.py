@@ -8,7 +8,7 @@ import re
 import statistics
 from collections.abc import Sequence
 
-from t2t_lite.bin.compare_table import Row, grid, notes
+from t2t_lite.compare.table import Row, grid, notes
 
 _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},

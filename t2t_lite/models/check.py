@@ -9,21 +9,22 @@ Legend: B sentences, S source length, T target length, K hypotheses, V target vo
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
-import tensorflow as tf
+
+# Keras has no other way than clear_session, which also takes from a program whatever else it has set there.
+from keras.src.backend.common import global_state
 
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model, weights_by_path
-from t2t_lite.ops.batch_shards import batch_shards
-from t2t_lite.runs.layer_numbers import numbered_afresh
-from t2t_lite.runs.variable_writes import variable_writes
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
 _KNOWN = ((B, S), (B, T), (B, K), (B, K), ())
@@ -35,6 +36,9 @@ _KERAS = re.compile("\x1b\\[1m(.*?)\x1b\\[0m", re.DOTALL)  # the message, in bol
 _SIZES = " It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
 _SEED = " A seed is int32 [3]: pass it to fold_in, Dropout or random_bits of t2t_lite.layers.dropout, to nothing else."
 TWIN_SIZES = {True: (97, 97), False: (97, 89)}
+_COUNTERS = "object_name_uids"
+# Operations that change a variable; the last is TensorFlow's random generator, whose state is a variable.
+_WRITES = ("Assign", "ResourceScatter", "ResourceStridedSliceAssign", "RngReadAndSkip")
 
 
 def make_checked(
@@ -51,7 +55,7 @@ def make_checked(
     """
     file = getattr(sys.modules.get(model_class.__module__), "__file__", None) or ""
     check = _Check(f"The model {name!r} ({model_class.__qualname__})", file)
-    with numbered_afresh():
+    with _numbered_afresh():
         model = check.call("from_hparams", model_class.from_hparams, hparams, *sizes, shared)
     if not isinstance(model, Model):
         raise check.fault(f"from_hparams returned a {type(model).__name__}, not a model")
@@ -72,6 +76,21 @@ def make_checked(
     return model
 
 
+@contextlib.contextmanager
+def _numbered_afresh() -> Iterator[None]:
+    """Within it, Keras' counters of unnamed layers begin at 0; after it, they go on as if nothing had been made.
+
+    Keras counts in the process: embedding, embedding_1. So the weights of a model that is made a second time, as for
+    `t2t_lite.load` after `t2t_lite.train`, would not have the paths that the checkpoints have.
+    """
+    before = global_state.get_global_attribute(_COUNTERS)
+    global_state.set_global_attribute(_COUNTERS, collections.defaultdict(int))
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute(_COUNTERS, before)
+
+
 def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
     """The model with fewer layers and symbols, as tracing `base` takes seconds."""
     hparams = config.replace(hparams, num_layers=LAYERS)
@@ -81,6 +100,10 @@ def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) 
 
 def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None:
     """Checks the members of a model whose target vocabulary has size `vocab_size`."""
+    import tensorflow as tf
+
+    from t2t_lite.ops.batch_shards import batch_shards
+
     before = {weight.path for weight in model.weights}
 
     @tf.function(autograph=False)
@@ -247,7 +270,7 @@ class _Check:
 
     def unchanged(self, graph: Any) -> None:
         """Checks that a graph changes no variable: a run that is stopped and goes on would be another run."""
-        if writes := variable_writes(graph):
+        if writes := _variable_writes(graph):
             raise self.fault(
                 f"in training it changes variables by itself ({', '.join(writes[:3])}); only updates may change them. "
                 "Take Dropout of t2t_lite.layers.dropout, and a norm without running statistics"
@@ -286,6 +309,19 @@ class _Check:
                     f"{member} made {_shown(other)} of state{where}, which was {_shown(one)}; its sizes and dtype may "
                     "not change"
                 )
+
+
+def _variable_writes(graph: Any) -> list[str]:
+    """Returns the names of the operations that change a variable, in loops and branches too, sorted.
+
+    A name begins with those of the Keras layers that made the operation.
+
+    Args:
+        graph: of a concrete `tf.function`.
+    """
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return sorted({node.name for node in nodes if node.op.startswith(_WRITES)})
 
 
 def _leaves(nest: Any) -> list[tuple[str, Any]]:

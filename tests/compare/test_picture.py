@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from t2t_lite.bin.compare_picture import Point, apart, svg
+from t2t_lite.compare.picture import Point, apart, svg
 
 
 def _labels(root: ElementTree.Element, names: list[str]) -> list[ElementTree.Element]:

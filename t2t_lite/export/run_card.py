@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,6 @@ def make_card(run: OpenRun | OpenEnsemble) -> dict[str, Any]:
 
 def _of_run(run: OpenRun) -> dict[str, Any]:
     from t2t_lite.export.model_card import model_card
-    from t2t_lite.importers.run_folder import origin
 
     problem = run.spec.make_problem()
     path = Path(run.checkpoint)
@@ -38,8 +39,27 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
         scores=_scores(run, problem),
         pairs={split: facts["pairs"] for split, facts in splits.items()},
         in_train={split: facts["in_train"] for split, facts in splits.items() if "in_train" in facts},
-        imported=origin(run.output_dir),
+        imported=_origin(run.output_dir),
     )
+
+
+def _origin(folder: Path) -> dict[str, Any] | None:
+    """What a model card says of where an imported run comes from; None if no import.json says it.
+
+    Paths of a machine are private: of each checkpoint it has the name only, with the SHA-256 of each of its files.
+    """
+    from t2t_lite.runs.run_dir import IMPORT_FILE
+
+    try:
+        record = json.loads((folder / IMPORT_FILE).read_bytes())
+        checkpoints = [
+            {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
+            for checkpoint in record["checkpoints"]
+        ]
+        return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
+    # Absent, or damaged, which hinders no command.
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from t2t_lite.bin import cli
 from t2t_lite.errors import TrainingError
+from t2t_lite.signals import Terminated
 
 
 def train(flags: Sequence[str], name: str) -> int:
@@ -24,7 +24,7 @@ def train(flags: Sequence[str], name: str) -> int:
                 code = process.wait()
             except KeyboardInterrupt as stopped:
                 # Ctrl-C goes to both processes, but SIGINT may also have come to this one alone.
-                if isinstance(stopped, cli.Terminated) or stop_signal() != signal.SIGTERM:
+                if isinstance(stopped, Terminated) or stop_signal() != signal.SIGTERM:
                     process.send_signal(stop_signal())
                 process.wait()  # it saves
                 raise

@@ -8,11 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t2t_lite.bin.compare_runs import Run
-from t2t_lite.bin.open_to_decode import open_to_decode
+from t2t_lite.compare.runs import Run
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
+from t2t_lite.runs.open_to_decode import open_to_decode
 from t2t_lite.training.evaluate import Evaluator, Scores
 
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from t2t_lite.bin.compare_formats import csv_table, latex_table
-from t2t_lite.bin.compare_table import Row, grid, table
+from t2t_lite.compare.formats import csv_table, latex_table
+from t2t_lite.compare.table import Row, grid, table
 from t2t_lite.metrics import bleu
 
 

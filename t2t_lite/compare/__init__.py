@@ -1,0 +1,1 @@
+"""What t2t-lite-compare does: entries, budgets, training runs, speeds, tables and pictures."""

@@ -1,0 +1,14 @@
+"""All codecs, by what is stored with prepared data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from t2t_lite.text.codec import Codec
+from t2t_lite.text.tree_codec import TreeCodec
+
+
+def codec_of(settings: Mapping[str, Any]) -> Codec:
+    """Returns the codec that the settings of prepared data name."""
+    return TreeCodec() if TreeCodec.settings.items() <= settings.items() else Codec()
