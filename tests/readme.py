@@ -1,6 +1,6 @@
-"""Runs the commands of README.md, in its order and as written, in a fresh clone and a fresh environment: `make readme`.
+"""Runs the commands of README.md and PAGES, as written, in a fresh clone and a fresh environment: `make readme`.
 
-README.md is read, not copied. The section that installs runs first. If a command cannot run as written, or would take
+The pages are read, not copied. The section that installs runs first. If a command cannot run as written, or would take
 hours, RULES changes it, and the log shows what ran and why. Each command must end with status 0, without a warning or
 an error, and print what EXPECTED names. tests/test_readme.py runs the commands that take seconds.
 
@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-INSTALL = "Try it"  # this section runs first, as nothing runs without it
+PAGES = ("README.md", "docs/install.md", "docs/commands.md", "docs/settings.md")
+INSTALL = "Install"  # this section runs first, as nothing runs without it
 
 # Long enough for two checkpoints, an evaluation and an average; small enough for seconds.
 SHORT = (
@@ -44,6 +45,7 @@ RULES: list[tuple[str, str, str | None, str]] = [
 EXPECTED = [
     (r" --describe", r"parameters|updates per epoch"),
     (r"^make demo|^t2t-lite-trainer ", r"(?s)test set, .*\n(BLEU\||.*F1).*\nweights:"),
+    (r"^t2t-lite-eval .* --score ", r"(?m)^-\d+\.\d+\t\d+\t"),
     (r"^t2t-lite-eval ", r"(BLEU|chrF2|F1).* = \d"),
     (r"\| t2t-lite-decoder ", r"\n"),
     (r"^t2t-lite-exporter ", r"(?s)[\d,]+ parameters of .*t2t-lite-decoder --saved_model="),
@@ -74,8 +76,13 @@ class Block:
         return all(re.match(r"[\w.-]+/\S+", line) for line in self.lines if line)
 
 
+def read_pages() -> str:
+    """Returns the text of all PAGES, one after the other."""
+    return "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+
+
 def blocks(text: str) -> list[Block]:
-    """The blocks of a page, the section INSTALL first."""
+    """Returns the blocks of a page, the section INSTALL first."""
     found, section, lines = [], "", iter(text.split("\n"))
     before = ""
     for line in lines:
@@ -90,7 +97,7 @@ def blocks(text: str) -> list[Block]:
             found.append(Block(section, "", tuple(part[4:] for part in rest)))
         before = line
     if not any(block.section == INSTALL for block in found):
-        raise ValueError(f"README.md has no section {INSTALL!r} with commands; INSTALL names the one that installs.")
+        raise ValueError(f"No section {INSTALL!r} has commands; INSTALL names the one that installs.")
     return sorted(found, key=lambda block: block.section != INSTALL)
 
 
@@ -100,7 +107,7 @@ def shell_commands(text: str) -> Iterator[str]:
         if block.language in ("", "sh", "bash") and not block.is_listing():
             for command in block.commands():
                 if not command.startswith("t2t-lite-") and re.split("[ =]", command)[0] not in WORDS:
-                    raise ValueError(f"README.md, {block.section}: {command!r} is no command that WORDS names.")
+                    raise ValueError(f"{block.section}: {command!r} is no command that WORDS names.")
                 yield command
 
 
@@ -117,11 +124,7 @@ def apply_rules(command: str) -> tuple[str | None, list[str]]:
 
 
 def make_inputs(folder: Path, text: str) -> None:
-    """Writes the files that README.md assumes: code files that it shows, corpora that its commands name."""
-    for block in blocks(text):
-        if block.language == "python" and (named := re.match(r"# (\S+\.py)$", block.lines[0])):
-            code = "\n".join(block.lines).replace('"/data/', f'"{folder}/')
-            _write(folder / named[1], code)
+    """Writes the corpora that the commands name."""
     for command in shell_commands(text):
         if given := re.search(r"--source_dir=(\S+)", command):
             for split, count in (("train", 2000), ("dev", 20), ("test", 20)):
@@ -131,8 +134,6 @@ def make_inputs(folder: Path, text: str) -> None:
         sources, targets = _pairs(count)
         for language, lines in (("en", sources), ("de", targets), ("fr", targets)):
             _write(folder / "wmt14" / f"{stem}.{language}", lines)
-    for split, count in (("train", 2000), ("dev", 20), ("test", 20)):
-        _write(folder / f"verse.{split}.txt", "\n".join(map("\t".join, zip(*map(_lines, _pairs(count)), strict=True))))
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -165,7 +166,7 @@ def faults(command: str, done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def main() -> int:
     """Runs all commands in a temporary folder; returns 1 if anything is wrong."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = read_pages()
     failed = 0
     with tempfile.TemporaryDirectory(prefix="readme-") as temporary:
         folder = Path(temporary)
@@ -207,10 +208,6 @@ def _pairs(count: int) -> tuple[str, str]:
 
 def _word(draw: random.Random, syllables: list[str]) -> str:
     return "".join(draw.choices(syllables, k=draw.randint(1, 4)))
-
-
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""README.md's commands: all are known and their flags exist; those that take seconds run as written.
+"""The commands of README.md and three more pages: their flags exist; those that take seconds run as written.
 
 `make readme` runs every command in a fresh environment (tests/readme.py).
 """
@@ -13,7 +13,7 @@ import pytest
 
 from tests import commands, readme
 
-TEXT = (readme.ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = readme.read_pages()
 COMMANDS = [changed for changed, _ in map(readme.apply_rules, readme.shell_commands(TEXT)) if changed]
 OURS = re.compile(r"(?:^|\| )t2t-lite-([\w-]+)([^|]*)")
 
@@ -36,7 +36,7 @@ def test_flags_exist(command: str) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that README.md assumes."""
+    """A folder with the files that the commands assume."""
     folder = tmp_path_factory.mktemp("readme")
     readme.make_inputs(folder, TEXT)
     return folder
@@ -62,7 +62,7 @@ PAGE = """
     t2t-lite-eval --a \\
         --b    # why
 
-## Try it
+## Install
 
 text
     no code
@@ -84,10 +84,10 @@ make demo
 
 def test_how_a_page_is_read() -> None:
     assert list(readme.shell_commands(PAGE)) == ["git clone ... && cd x", "make demo", "t2t-lite-eval --a --b"]
-    with pytest.raises(ValueError, match=r"README.md, Try it: 'sudo rm' is no command that WORDS names"):
-        list(readme.shell_commands("## Try it\n\n    sudo rm\n"))
-    with pytest.raises(ValueError, match="no section 'Try it'"):
-        readme.blocks("## Install\n\n    make demo\n")
+    with pytest.raises(ValueError, match=r"Install: 'sudo rm' is no command that WORDS names"):
+        list(readme.shell_commands("## Install\n\n    sudo rm\n"))
+    with pytest.raises(ValueError, match="No section 'Install'"):
+        readme.blocks("## Try it\n\n    make demo\n")
 
 
 @pytest.mark.parametrize(
