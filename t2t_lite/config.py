@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from t2t_lite import tensor2tensor_names
+from t2t_lite import other_names
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.fields import Field, fields_of
 from t2t_lite.fields import field as field
@@ -127,7 +127,7 @@ def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
             raise UsageError(
                 f"hparams: {reader} does not read {name!r}, a setting of {' and '.join(readers)}; its own are {own}."
             )
-        answer = tensor2tensor_names.answer(tensor2tensor_names.HPARAMS, name)
+        answer = other_names.answer("setting", name)
         if name == MICRO_BATCHES:
             answer = " A recipe does not say how its batches are cut: --accumulate=N does, and changes no result."
         raise UsageError(f"hparams: there is no {name!r}.{answer or did_you_mean(name, known)}")

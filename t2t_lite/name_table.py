@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from t2t_lite import tensor2tensor_names
+from t2t_lite import other_names
 from t2t_lite.errors import T2TError, UsageError, did_you_mean, place_in, reason
 from t2t_lite.problem import Problem
 
@@ -47,7 +47,6 @@ class Registry(Generic[T]):
         modules: modules whose import registers the built-in names.
         lazy: module of each built-in name whose module is slow to import; only that module registers the name.
         suffixes: function of each suffix; NAME + suffix names what the function makes of the thing called NAME.
-        tensor2tensor: what tensor2tensor's names are called here.
     """
 
     def __init__(
@@ -56,13 +55,11 @@ class Registry(Generic[T]):
         modules: tuple[str, ...] = (),
         lazy: Mapping[str, str] | None = None,
         suffixes: Mapping[str, Callable[[T], T]] | None = None,
-        tensor2tensor: Mapping[str, tensor2tensor_names.Ours] | None = None,
     ) -> None:
         self._kind = kind
         self._modules = modules
         self._lazy = dict(lazy or {})
         self._suffixes = dict(suffixes or {})
-        self._tensor2tensor = tensor2tensor or {}
         self._things: dict[str, T] = {}
 
     @overload
@@ -135,7 +132,7 @@ class Registry(Generic[T]):
         """Raises UsageError if nothing is called `name`; imports nothing slow."""
         if name not in self:
             (base, suffix), names = self._split(name), self.names()
-            answer = tensor2tensor_names.answer(self._tensor2tensor, base, suffix)
+            answer = other_names.answer(self._kind, base, suffix)
             raise UsageError(
                 f"There is no {self._kind} called {name!r}."
                 f"{answer or did_you_mean(name, [known + suffix for known in names])} "

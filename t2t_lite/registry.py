@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from t2t_lite import config, tensor2tensor_names
+from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError, check_options, place_in, reason
 from t2t_lite.name_table import Registry, plugin_failed, snake_case
 from t2t_lite.name_table import failed_plugins as failed_plugins
@@ -42,12 +42,8 @@ def _own_files(folder: str, names: str) -> dict[str, str]:
     return {name: f"t2t_lite.{folder}.{name}" for name in names.split()}
 
 
-PROBLEMS: Registry[type[Problem]] = Registry(
-    "problem", ("t2t_lite.problems",), suffixes={"_rev": reverse}, tensor2tensor=tensor2tensor_names.PROBLEMS
-)
-HPARAMS: Registry[Callable[[], config.HParams]] = Registry(
-    "hparams set", ("t2t_lite.hparams",), tensor2tensor=tensor2tensor_names.HPARAMS_SETS
-)
+PROBLEMS: Registry[type[Problem]] = Registry("problem", ("t2t_lite.problems",), suffixes={"_rev": reverse})
+HPARAMS: Registry[Callable[[], config.HParams]] = Registry("hparams set", ("t2t_lite.hparams",))
 MODELS: Registry[type] = Registry(
     "model", lazy=_own_files("models", "bytenet convs2s moe rnn transformer transformer_moe")
 )

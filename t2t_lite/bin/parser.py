@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from t2t_lite import tensor2tensor_names
+from t2t_lite import other_names
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.version import local_version
 
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
     def check_flag(self, name: str) -> None:
         """Ends the program as `error` does if there is no flag of this name, such as "--problem"."""
         if name not in self._option_string_actions:
-            known = tensor2tensor_names.answer(tensor2tensor_names.FLAGS, name)
+            known = other_names.answer("flag", name)
             holder = next((text for flag, text in _HOLDERS.items() if flag in self._option_string_actions), None)
             if name in _OF_A_RUN and holder:
                 known = f" Leave it out: {holder} has it."

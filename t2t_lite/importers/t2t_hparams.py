@@ -15,8 +15,7 @@ from typing import Any
 
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.importers import t2t_training
-from t2t_lite.importers.t2t_sets import ACTIVATIONS
-from t2t_lite.tensor2tensor_names import HEADS
+from t2t_lite.importers.t2t_sets import ACTIVATIONS, HEADS
 
 # hparam -> values that can be expressed here. A missing hparam has its default, which can be expressed.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {

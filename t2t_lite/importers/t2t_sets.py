@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from t2t_lite.tensor2tensor_names import HEADS
-
+_NAMES = json.loads(Path(__file__).with_name("tensor2tensor_names.json").read_text("utf-8"))
+HEADS: dict[str, int] = {name: int(heads) for heads, names in _NAMES["heads"].items() for name in names}
 ACTIVATIONS = {"transformer_tpu_bf16_activation": "bfloat16", "transformer_fairseq_fp16_activation_big": "float16"}
 
 # Settings of a training, which change no outputs: those of transformer_base, and what other sets have instead.

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from t2t_lite import config, problem, registry, tensor2tensor_names
+from t2t_lite import config, other_names, problem, registry
+from t2t_lite.importers.t2t_sets import HEADS
 from t2t_lite.metrics import bleu
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import module_of
@@ -135,15 +136,15 @@ def _rows() -> list[tuple[list[str], str]]:
     return rows
 
 
-@pytest.mark.parametrize("table", ["FLAGS", "PROBLEMS", "HPARAMS_SETS", "HPARAMS"])
+@pytest.mark.parametrize("table", ["flag", "problem", "hparams set", "setting"])
 def test_the_messages_of_the_commands_say_what_the_page_says(table: str) -> None:
     """Each answer of the commands is on the page, in the row of the name or of the name's end, such as `h4`.
 
     Sets of the Transformer without a counterpart are in the row of one of them.
     """
     missing = []
-    for name, (ours, _) in getattr(tensor2tensor_names, table).items():
-        if name in tensor2tensor_names.HEADS and not ours:
+    for name, (_, ours, _) in other_names.names(table).items():
+        if name in HEADS and not ours:
             name = "transformer_base_v2"
         cells = [cell for names, cell in _rows() if any(name == n or name.endswith(f"_{n.lstrip('_')}") for n in names)]
         word = re.compile(rf"(?<!\w){re.escape(ours or 'none')}(?!\w)")
@@ -153,8 +154,7 @@ def test_the_messages_of_the_commands_say_what_the_page_says(table: str) -> None
 
 
 def test_the_commands_answer_the_names_of_the_page() -> None:
-    tables = (tensor2tensor_names.FLAGS, tensor2tensor_names.HPARAMS_SETS, tensor2tensor_names.HPARAMS)
-    answered = {name for table in tables for name in table} | set(tensor2tensor_names.PROBLEMS)
+    answered = set().union(*map(other_names.names, ("flag", "problem", "hparams set", "setting")))
     ours = {field.name for field in dataclasses.fields(TransformerHParams)}
     ours |= set().union(*(_flags(command) for command in _commands()))
     full = re.compile(r"--[a-z]\w+|(?:transformer|translate|layer|learning|optimizer|attention|num)_\w+")
