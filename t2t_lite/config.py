@@ -23,7 +23,6 @@ from t2t_lite.groups import GROUPS, BatchGroup, DecodeGroup, OptimizerGroup, Run
 H = TypeVar("H", bound="HParams")
 
 _MOST_PARAMETERS = 10**11
-MICRO_BATCHES = "micro_batches"  # a field of earlier recipes, whose batches were cut by the recipe, not the machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +66,7 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
             )
 
     def check_asked(self, names: Collection[str]) -> None:
-        """Raises UsageError if one of the fields `names`, which a user has set, has no effect in this recipe.
-
-        It is not called for recipes that runs hold: earlier versions took such fields.
-        """
+        """Raises UsageError if one of the fields `names`, which a user has set, has no effect in this recipe."""
 
     def parameters(self, vocab_size: int = 0) -> int:
         """A lower bound on the model's parameters; 0 if its family gives none."""
@@ -128,8 +124,6 @@ def _check_names(cls: type[HParams], names: Iterable[str]) -> None:
                 f"hparams: {reader} does not read {name!r}, a setting of {' and '.join(readers)}; its own are {own}."
             )
         answer = other_names.answer("setting", name)
-        if name == MICRO_BATCHES:
-            answer = " A recipe does not say how its batches are cut: --accumulate=N does, and changes no result."
         raise UsageError(f"hparams: there is no {name!r}.{answer or did_you_mean(name, known)}")
 
 
@@ -176,17 +170,10 @@ def from_dict(cls: type[H], values: Mapping[str, Any]) -> H:
     return cls(**values)
 
 
-def from_run(cls: type[H], values: Mapping[str, Any]) -> H:
-    """`from_dict` for values that a run wrote; leaves out settings of other models, which earlier versions wrote."""
-    return from_dict(cls, without_others(cls, values)[0])
-
-
 def without_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns `values` without settings of other models, and the left-out settings that are not at their default."""
     kept, left_out = {}, {}
     for name, value in values.items():
-        if name == MICRO_BATCHES:
-            continue
         if not (readers := _other_readers(cls, name)):
             kept[name] = value
         elif all(value != fields(families()[model])[name].default for model in readers):

@@ -51,11 +51,13 @@ def check_characters(lines: Iterable[str]) -> None:
         ) from None
 
 
-def check_format(path: str | os.PathLike[str], found: object, wanted: int) -> None:
+def check_format(path: str | os.PathLike[str], found: object, wanted: int, remedy: str = "") -> None:
     """Raises DataError unless a file that t2t-lite wrote has the format number that this version reads."""
     if type(found) is not int or found != wanted:
         what = "no format number" if found is None else f"the format number {found!r:.40}"
-        raise DataError(f"{os.fspath(path)} has {what}; this version of t2t-lite reads format {wanted}.")
+        raise DataError(
+            f"{os.fspath(path)} has {what}; this version of t2t-lite reads format {wanted}. {remedy}".rstrip()
+        )
 
 
 def check_tensorflow_path(shown: str, path: str | os.PathLike[str]) -> None:

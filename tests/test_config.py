@@ -91,11 +91,6 @@ def test_several_overrides_at_once_and_none() -> None:
         ("patience=0", "patience=0 must be at least 1"),
         ("d_modle=1024", "there is no 'd_modle'. Did you mean 'd_model'"),
         ("zzzz=1", "there is no 'zzzz'."),
-        (
-            "micro_batches=8",
-            "there is no 'micro_batches'. A recipe does not say how its batches are cut: --accumulate=N does, and "
-            "changes no result.",
-        ),
         ("d_model", "'d_model' is not of the form name=value"),
         ("=3", "'=3' is not of the form name=value"),
         ("d_model=", "'d_model=' is not of the form name=value"),
@@ -191,10 +186,6 @@ def test_parameters_are_those_of_the_paper() -> None:
     """Table 3 has 65M and 213M, with 37,000 pieces; biases and norms are one hundredth of that."""
     assert DEFAULT.parameters(37_000) == pytest.approx(63e6, rel=0.02)
     assert registry.hparams("big").parameters(37_000) == pytest.approx(214e6, rel=0.02)
-
-
-def test_a_run_of_an_earlier_version_may_have_positions_without_a_table() -> None:
-    assert config.from_run(TransformerHParams, {"max_positions": 4096}).max_positions == 4096
 
 
 def test_heads_of_free_size_need_no_multiple() -> None:
@@ -337,21 +328,6 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
     values = config.to_dict(tiny) | own | {"seed": 7}
     assert config.to_dict(as_rnn) == {name: values[name] for name in config.fields(RnnHParams)}
     assert config.convert(as_rnn, RnnHParams) == (as_rnn, {})
-
-
-def test_what_earlier_versions_wrote_opens() -> None:
-    """In earlier versions every model had the Transformer's 52 fields; one is gone. Later fields get defaults."""
-    later = {"num_decoder_layers", "max_relative_position", "source_vector", "attention_biases", "attention_score"}
-    later |= {"norm_epsilon", "source_end", "start_vector", "output_bias", "decay_steps", "min_learning_rate"}
-    flat = {name: value for name, value in config.to_dict(DEFAULT).items() if name not in later}
-    flat |= {"micro_batches": 8}
-    assert len(flat) == 52
-    assert config.from_run(TransformerHParams, flat) == DEFAULT
-    rnn = registry.hparams("luong")
-    assert config.from_run(RnnHParams, flat | config.to_dict(rnn)) == rnn
-    assert config.from_run(RnnHParams, flat | config.to_dict(rnn) | {"d_ff": 64}) == rnn
-    with pytest.raises(UsageError, match="there is no 'dropuot'. Did you mean 'dropout'"):
-        config.from_run(RnnHParams, flat | {"dropuot": 0.2})
 
 
 def test_user_errors_are_value_errors_with_an_exit_status() -> None:

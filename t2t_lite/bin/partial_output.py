@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError, UsageError, check_format
 from t2t_lite.files import lock_or_warn, named, open_own, replace_file, sync, sync_open
+
+_FORMAT = 1  # of FILE.partial.json
 
 
 class PartialOutput:
@@ -155,13 +157,14 @@ class PartialOutput:
 
 @dataclasses.dataclass(frozen=True)
 class _State:
-    """What FILE.partial.json says: lines and bytes that are done, checksums of these lines and bytes, the settings."""
+    """FILE.partial.json: lines and bytes that are done, checksums of these lines and bytes, settings, the format."""
 
     lines: int
     bytes: int
     input_sha256: str
     output_sha256: str
     settings: dict[str, Any]
+    format: int = _FORMAT
 
 
 def _read(path: Path) -> _State:
@@ -169,7 +172,9 @@ def _read(path: Path) -> _State:
     if not path.is_file():
         raise ValueError("it is no file")
     try:
-        state = _State(**json.loads(path.read_text(encoding="utf-8")))
+        values = dict(json.loads(path.read_text(encoding="utf-8")))
+        check_format(path, values.get("format"), _FORMAT)
+        state = _State(**values)
     except (TypeError, RecursionError) as error:
         raise ValueError("it has another form") from error
     numbers, texts = (state.lines, state.bytes), (state.input_sha256, state.output_sha256)

@@ -18,7 +18,7 @@ from t2t_lite.compare.process import train
 from t2t_lite.compare.sets import Entry, recipe
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError, UsageError, check_format
 from t2t_lite.files import replace_file
 from t2t_lite.runs.lock import only_trainer
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
@@ -29,7 +29,7 @@ from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.recipe import intervals_of, number_to_average, number_to_keep, recipe_plan
 from t2t_lite.training.trainer import build_model
 
-_FILE = "runs.json"
+_FILE, _FORMAT = "runs.json", 1
 _SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
 _OF_SPEED = ("jit", "remat")  # change no update, but how fast it is; remat is a field of some models only
 # These change no update either, but which updates' weights are compared; a run that is trained keeps all that it has.
@@ -153,7 +153,7 @@ class Runs:
 
     def _write(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        replace_file(self._folder / _FILE, json.dumps(self._done, indent=2).encode())
+        replace_file(self._folder / _FILE, json.dumps({"format": _FORMAT, **self._done}, indent=2).encode())
 
     def _data(self, entry: Entry) -> tuple[RunSpec, Store]:
         """Prepares the data, which all entries share; returns them with the specification of one entry's run."""
@@ -207,7 +207,8 @@ class Runs:
 def _read(path: Path) -> dict[str, Any]:
     """Returns what runs.json holds, {} if there is none; DataError if it is not what `Runs` writes."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = dict(json.loads(path.read_text("utf-8")))
+        check_format(path, found.pop("format", None), _FORMAT)
         runs = {name: each for name, each in found.items() if name != _SPEEDS}
         if not all(type(each["flags"]) is list and type(each["peak_mib"]) is int for each in runs.values()):
             raise TypeError("a run has no flags or no memory")
@@ -215,13 +216,15 @@ def _read(path: Path) -> dict[str, Any]:
             raise TypeError("a speed has no number")
     except FileNotFoundError:
         return {}
+    except DataError:
+        raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{path} is damaged ({error}). Delete it: the trainer sees what is done, and only how much memory that "
             "took and the speeds for --train_minutes are lost."
         ) from None
     else:
-        return dict(found)
+        return found
 
 
 def _is_speed(value: object) -> bool:
@@ -264,7 +267,7 @@ def _check_run(folder: Path, spec: RunSpec) -> None:
     if not has_weights(folder):
         return
     old = read_run(folder, spec.usr_dir)
-    if old.data_sha256 not in (None, spec.data_sha256):
+    if old.data_sha256 != spec.data_sha256:
         raise DataError(
             f"{folder} was trained on other data than those that are prepared now, so its scores and those of new runs "
             "cannot be compared. Give another --output_dir."

@@ -1,6 +1,6 @@
 """The token store: one folder per problem, with the ids of every split as flat, memory-mapped arrays.
 
-manifest.json               version, settings, counts, sizes and checksums of all other files but origin.json
+manifest.json               format, settings, counts, sizes and checksums of all other files but origin.json
 origin.json                 when the store was prepared, from which files and code (origin.py)
 vocabulary.model            or source.model and target.model; other endings: text/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, check_format
 from t2t_lite.files import odd_file, sha256_of
 from t2t_lite.text import vocabulary_files
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of
 
-VERSION = 1
+FORMAT = 1
 MANIFEST = "manifest.json"
 SIDES = ("source", "target")
 
@@ -210,26 +210,23 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     """Opens a prepared data set; quick, as only the sizes of the files are looked at.
 
     Raises:
-        DataError: no store, one of another version, or a file that is missing or has the wrong size.
+        DataError: no store, one of another format, or a file that is missing or has the wrong size.
     """
     folder = Path(folder)
     if folder.is_dir() and (odd := odd_file(folder)):
         raise DataError(f"{odd} is not a regular file; no prepared data have such. {_remedy(folder)}")
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        version = manifest["version"]
-        if version == VERSION:
-            _check_form(manifest)
+        check_format(folder / MANIFEST, manifest.get("format"), FORMAT, _remedy(folder))
+        _check_form(manifest)
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no prepared data (no {MANIFEST}). Make it with t2t-lite-datagen, or look at --data_dir."
         ) from None
+    except DataError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{folder / MANIFEST} is not a manifest of prepared data. {_remedy(folder)}") from error
-    if version != VERSION:
-        raise DataError(
-            f"{folder} was prepared in format {version!r}; this t2t-lite reads format {VERSION}. {_remedy(folder)}"
-        )
     for name, facts in manifest["files"].items():
         path = folder / name
         if not path.is_file():

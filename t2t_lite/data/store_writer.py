@@ -15,7 +15,7 @@ import numpy as np
 
 from t2t_lite.data.encode import Side
 from t2t_lite.data.origin import ORIGIN
-from t2t_lite.data.store import MANIFEST, VERSION
+from t2t_lite.data.store import FORMAT, MANIFEST
 from t2t_lite.files import file_lock, named, staging_dir, sync, sync_open
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
@@ -49,13 +49,13 @@ class StoreWriter:
         return self._files[-1]
 
     def finish(self, facts: dict[str, Any], origin: str | None = None) -> None:
-        """Writes the manifest (`facts`, the version, and each file's size and checksum) and puts the store in place.
+        """Writes the manifest (`facts`, the format, and each file's size and checksum) and puts the store in place.
 
         Args:
             origin: the text of origin.json, which may change later and so is not in the manifest; None: no such file.
         """
         files = {file.path.name: file.close() for file in self._files}
-        manifest = {"version": VERSION, **facts, "files": files}
+        manifest = {"format": FORMAT, **facts, "files": files}
         for name, text in ((ORIGIN, origin), (MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")):
             if text is not None:
                 last = _File(self._aside / name)

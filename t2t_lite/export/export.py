@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.errors import DataError
-from t2t_lite.export.export_folder import CARD_FILE, versions
+from t2t_lite.export.export_folder import CARD_FILE, FORMAT, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
 from t2t_lite.files import lacks_room, sync, temporary_folder
@@ -62,7 +62,7 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
     """Writes model_card.json into a folder."""
-    text = json.dumps(card, indent=2, ensure_ascii=False)
+    text = json.dumps({"format": FORMAT, **card}, indent=2, ensure_ascii=False)
     (folder / CARD_FILE).write_text(text + "\n", encoding="utf-8")
 
 

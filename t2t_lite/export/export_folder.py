@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import DataError, check_tensorflow_path
+from t2t_lite.errors import DataError, check_format, check_tensorflow_path
 
-CARD_FILE = "model_card.json"  # in assets
+CARD_FILE, FORMAT = "model_card.json", 1  # in assets; of the export
 
 # A server's batching may cut and join answers along their first axis. So the outputs of the default signatures have
 # fixed sizes along all other axes.
@@ -39,12 +39,13 @@ def find_version(folder: str | os.PathLike[str]) -> Path:
 
 
 def read_card(version: Path) -> dict[str, Any]:
-    """Reads a version's model card; DataError where there is none."""
+    """Reads a version's model card; DataError where there is none, or one of another format."""
+    path = version / "assets" / CARD_FILE
     try:
-        card: dict[str, Any] = json.loads((version / "assets" / CARD_FILE).read_text(encoding="utf-8"))
-        return card
-    except (OSError, ValueError, RecursionError) as error:
+        card: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise DataError(
-            f"{version / 'assets' / CARD_FILE} cannot be read ({error}); t2t-lite needs an export of its own, as "
-            "t2t-lite-exporter writes it."
+            f"{path} cannot be read ({error}); t2t-lite needs an export of its own, as t2t-lite-exporter writes it."
         ) from error
+    check_format(path, card.get("format"), FORMAT)
+    return card

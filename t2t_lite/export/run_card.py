@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, check_format
 
 if TYPE_CHECKING:
     from t2t_lite.problem import Problem
@@ -47,19 +47,24 @@ def _origin(folder: Path) -> dict[str, Any] | None:
     """What a model card says of where an imported run comes from; None if no import.json says it.
 
     Paths of a machine are private: of each checkpoint it has the name only, with the SHA-256 of each of its files.
-    """
-    from t2t_lite.runs.run_dir import IMPORT_FILE
 
+    Raises:
+        DataError: import.json has another format.
+    """
+    from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE
+
+    path = folder / IMPORT_FILE
     try:
-        record = json.loads((folder / IMPORT_FILE).read_bytes())
+        record = dict(json.loads(path.read_bytes()))
         checkpoints = [
             {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
             for checkpoint in record["checkpoints"]
         ]
-        return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
     # Absent, or damaged, which hinders no command.
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    check_format(path, record.get("format"), FORMAT)
+    return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
 
 
 def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
@@ -81,9 +86,9 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     if settings["precision"] == "int8" or weights.startswith("averaged/") or has_dev:
         return found
     record = read_record(run.checkpoint)
-    if record is None or record.get("data_sha256") not in (None, run.spec.data_sha256):
+    if record["data_sha256"] != run.spec.data_sha256:
         return found
-    trained = config.from_run(type(run.spec.hparams), record["hparams"])
+    trained = config.from_dict(type(run.spec.hparams), record["hparams"])
     if any(getattr(trained, name) != getattr(run.spec.hparams, name) for name in settings):
         return found
     lines = intervals_of(trained).eval_lines
@@ -109,7 +114,7 @@ def _splits(run: OpenRun) -> dict[str, dict[str, Any]]:
         store = run.store()
     except (DataError, OSError):  # a run can be exported without its data, or with a folder that cannot be read
         return {}
-    if run.spec.data_sha256 not in (None, store.checksum):  # prepared again since, and the run was not trained on them
+    if run.spec.data_sha256 != store.checksum:  # prepared again since, and the run was not trained on them
         return {}
     splits: dict[str, dict[str, Any]] = store.manifest["splits"]
     return splits

@@ -23,7 +23,7 @@ from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.run_changes import make_record
-from t2t_lite.runs.run_dir import IMPORT_FILE, RunSpec, write_run
+from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, RunSpec, write_run
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.version import local_version
@@ -181,6 +181,7 @@ def _record(found: Import) -> dict[str, Any]:
     of_t2t = imported.toolkit == "tensor2tensor"
     training = t2t_training.assumed(imported.hparams, config.to_dict(found.hparams)) if of_t2t else {}
     return {
+        "format": FORMAT,
         "made_by": f"t2t-lite {local_version()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "toolkit": imported.toolkit,

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ DIVERGED_ADVICE = (
     "often help, in a new run or here with --reset_optimizer."
 )
 
-RECORD = "run"  # the name of a checkpoint's record of its run
+FORMAT = 1
+RECORD = "run"  # the name of a checkpoint's record of its run, which begins with the format
 
 _log = logging.getLogger("t2t_lite")
 
@@ -59,7 +61,7 @@ class Checkpoints:
         schedule: the run's, if it may have something to remember.
         keep: how many of the newest are kept.
         every: steps between two of them; checkpoints of other steps do not count.
-        record: what each checkpoint records about its run, in JSON (run_changes.py); None: nothing.
+        record: what each checkpoint records about its run, in JSON (run_changes.py).
         writes: whether to save at all; of several workers, only the chief does.
     """
 
@@ -70,7 +72,7 @@ class Checkpoints:
         optimizer: Optimizer | None = None,
         keep: int = 1,
         every: int = 1,
-        record: Mapping[str, Any] | None = None,
+        record: Mapping[str, Any] = MappingProxyType({}),
         writes: bool = True,
         schedule: Schedule | None = None,
     ) -> None:
@@ -105,9 +107,8 @@ class Checkpoints:
             )
         self._step.assign(step)
         parts: dict[str, Any] = {part: dict(group) for part, group in state.items()}
-        if self._record is not None:
-            with tf.device("/CPU:0"):
-                parts[RECORD] = tf.Variable(json.dumps(self._record), trainable=False)
+        with tf.device("/CPU:0"):
+            parts[RECORD] = tf.Variable(json.dumps({"format": FORMAT, **self._record}), trainable=False)
         checkpoint = tf.train.Checkpoint(step=self._step, **parts)
         try:
             return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)

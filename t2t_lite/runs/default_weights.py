@@ -1,13 +1,14 @@
 """OUTPUT_DIR/default_weights.json: which weights of a finished run the commands take by default.
 
-    {"default": "averaged",
+    {"format": 1,
+     "default": "averaged",
      "averaged": "model-4000",
      "best": "model-3800",
      "dev": {"averaged": {"dev_loss": 1.91, ...}, "best": {"dev_loss": 1.93, ...}}}
 
 The trainer writes it at the end, with the scores on dev if there was a choice. It counts as long as the run has these
-two checkpoints: one that goes on may find better weights. Without a record that counts, as in runs from before this
-file existed, the averaged weights are the default, unless the best are newer.
+two checkpoints: one that goes on may find better weights. Without a record that counts, as before the end of a run, the
+averaged weights are the default, unless the best are newer.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, check_format
 from t2t_lite.files import replace_file
 from t2t_lite.runs.checkpoint_files import BEST, step_of
 
-FILE = "default_weights.json"
+FILE, FORMAT = "default_weights.json", 1
+_REMEDY = "Remove it, or choose the weights with --checkpoint."
 
 
 def write_default(
@@ -37,7 +39,7 @@ def write_default(
         averaged, best: paths of these checkpoints, if there are any.
         dev: scores by kind of weights.
     """
-    record = {"default": default, "averaged": _name(averaged), "best": _name(best), "dev": dev}
+    record = {"format": FORMAT, "default": default, "averaged": _name(averaged), "best": _name(best), "dev": dev}
     replace_file(Path(output_dir) / FILE, json.dumps(record, indent=2) + "\n")
 
 
@@ -59,11 +61,12 @@ def read_default(output_dir: str | os.PathLike[str], averaged: str | None, best:
         return otherwise
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"is not JSON: {error}") from error
+    if isinstance(record, dict):
+        check_format(path, record.get("format"), FORMAT, _REMEDY)
     if not isinstance(record, dict) or record.get("default") not in ("averaged", "best", "newest"):
         raise _damaged(path, "does not name the default weights")
-    # Records of earlier versions do not name the best checkpoint.
-    same_best = record["best"] == _name(best) if "best" in record else not newer
-    return record["default"] if same_best and record.get("averaged") == _name(averaged) else otherwise
+    counts = (record.get("averaged"), record.get("best")) == (_name(averaged), _name(best))
+    return record["default"] if counts else otherwise
 
 
 def _name(path: str | None) -> str | None:
@@ -71,4 +74,4 @@ def _name(path: str | None) -> str | None:
 
 
 def _damaged(path: Path, what: str) -> DataError:
-    return DataError(f"{path} {what}. Remove it, or choose the weights with --checkpoint.")
+    return DataError(f"{path} {what}. {_REMEDY}")

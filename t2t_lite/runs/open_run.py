@@ -56,7 +56,7 @@ class OpenRun:
             raise DataError(f"{self.output_dir}: {without_data}")
         store = open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
         check_vocabulary(self.output_dir, store)
-        if self.spec.data_sha256 not in (None, store.checksum):
+        if self.spec.data_sha256 != store.checksum:
             _log.warning(
                 "warning: %s does not hold the data that %s was trained with: they were prepared again since, and "
                 "differ. Scores computed on them are of other data.",
@@ -112,8 +112,7 @@ def open_run(
     """
     spec = read_run(output_dir, usr_dir)
     path = find(output_dir, checkpoint)
-    if unverified := verify_opened(output_dir, spec, path):
-        _log.info(unverified)
+    verify_opened(output_dir, spec, path)
     decoding["precision"] = "float32" if precision == "int8" else precision
     hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
     record = make_record(spec)

@@ -67,12 +67,12 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
         training: whether training goes on from the checkpoint. Otherwise the optimizer's settings may differ, as after
             --reset_optimizer.
     """
-    known = config.from_run(type(spec.hparams), record["hparams"])
+    known = config.from_dict(type(spec.hparams), record["hparams"])
     trained = dataclasses.replace(
         spec, problem=record["problem"], options=record["options"], model=record["model"], hparams=known
     )
     changes = _changes(trained, spec, reset_optimizer=not training)
-    theirs, ours = record["files"] or {}, spec.files or {}
+    theirs, ours = record["files"], spec.files
     changes += [  # only of vocabularies: tags affect just the outputs, and may be learned again
         f"  {name}: checksum {theirs[name][:12]}... -> {ours[name][:12]}..."
         for name in FILES

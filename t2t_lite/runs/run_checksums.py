@@ -29,12 +29,12 @@ def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_seal(path: str | os.PathLike[str], values: Mapping[str, Any]) -> None:
-    """Raises DataError if `values`, read from `path`, hold a wrong checksum."""
+    """Raises DataError unless `values`, read from `path`, hold their checksum."""
     rest = {name: value for name, value in values.items() if name != SHA256}
-    if SHA256 in values and values[SHA256] != _digest(rest):
+    if values[SHA256] != _digest(rest):
         raise DataError(
             f"{path} is damaged or was edited by hand: its checksum is {_digest(rest)[:12]}... instead of "
-            f"{str(values[SHA256])[:12]}.... Put it back from a copy. Settings are changed with t2t-lite-trainer's "
+            f"{values[SHA256][:12]}.... Put it back from a copy. Settings are changed with t2t-lite-trainer's "
             "flags, such as --hparams."
         )
 

@@ -54,14 +54,14 @@ def prepare_run_data(
     """
     trained = has_weights(output_dir)
     if trained:  # other learned files are written again
-        check_files(output_dir, {name: known for name, known in (spec.files or {}).items() if name in FILES})
+        check_files(output_dir, {name: known for name, known in spec.files.items() if name in FILES})
     if again and trained and spec.vocabulary is None:
         spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
     vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
     known = spec.data_sha256 if trained else None
     folder = spec.data_folder(output_dir)
     store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, known=known, **options)
-    if trained and spec.data_sha256 not in (None, store.checksum):
+    if trained and spec.data_sha256 != store.checksum:
         if not again:
             raise DataError(
                 f"{store.folder} does not hold the data that {output_dir} was trained on: they were prepared again "

@@ -1,8 +1,9 @@
 """A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
 
-hparams.json   the hparams set's name, the model's name, every value, and the checksum of all these
-problem.json   the problem's name and options, where its data is and its checksum, the user's own folder of code, the
-               vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that of all these
+hparams.json   FORMAT, the hparams set's name, the model's name, every value, and the checksum of all these
+problem.json   FORMAT, the problem's name and options, where its data is and its checksum, the user's own folder of
+               code, the vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that
+               of all these
 vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: text/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/report.py)
@@ -26,7 +27,7 @@ from typing import Any
 
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError, UsageError, check_format
 from t2t_lite.files import json_text, odd_file, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
@@ -34,13 +35,20 @@ from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 IMPORT_FILE = "import.json"  # where an imported run comes from
-# Sets of earlier versions, which cut the batches of others into other parts.
-_GONE_SETS = {"base_single_gpu": "base", "big_single_gpu": "big"}
-_IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict}
-_IN_PROBLEM = {"problem": str, "options": dict, "data_dir": str, "usr_dir": str | None}
-# Not in the files of earlier versions; None there.
-_LATER_IN_HPARAMS = {SHA256: str | None}
-_LATER_IN_PROBLEM = {"vocabulary": dict | None, "data_sha256": str | None, "files": dict | None, SHA256: str | None}
+FORMAT = 1  # of these three files
+# The types of the entries.
+_IN_HPARAMS = {"format": int, "hparams_set": str, "model": str, "hparams": dict, SHA256: str}
+_IN_PROBLEM = {
+    "format": int,
+    "problem": str,
+    "options": dict,
+    "data_dir": str,
+    "usr_dir": str | None,
+    "vocabulary": dict | None,
+    "data_sha256": str | None,
+    "files": dict,
+    SHA256: str,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +69,8 @@ class RunSpec:
 
     data_dir: relative to the run's folder if it lies inside, so that the folder can be moved.
     vocabulary: what the data are prepared with; None: one trained on the text.
-    data_sha256: `Store.checksum` of the data; None: not known.
-    files: checksums of the run's vocabularies and tags, by file name (run_checksums.py); None: not known.
+    data_sha256: `Store.checksum` of the data; None: an imported run, or data that are not prepared yet.
+    files: checksums of the run's vocabularies and tags, by file name (run_checksums.py).
     """
 
     problem: str
@@ -74,7 +82,7 @@ class RunSpec:
     hparams: HParams
     vocabulary: GivenVocabulary | None = None
     data_sha256: str | None = None
-    files: dict[str, str] | None = None
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def make_problem(self) -> Problem:
         """Builds the problem again, from its name and options."""
@@ -143,17 +151,19 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"--output_dir={output_dir} is not a folder.") from None
-    problem = {"problem": spec.problem, "options": spec.options, "data_dir": spec.data_dir, "usr_dir": spec.usr_dir}
-    if spec.vocabulary is not None:
-        problem["vocabulary"] = dataclasses.asdict(spec.vocabulary)
-    if spec.data_sha256 is not None:
-        problem["data_sha256"] = spec.data_sha256
-    if spec.files is not None:
-        problem["files"] = spec.files
+    problem = {
+        "problem": spec.problem,
+        "options": spec.options,
+        "data_dir": spec.data_dir,
+        "usr_dir": spec.usr_dir,
+        "vocabulary": None if spec.vocabulary is None else dataclasses.asdict(spec.vocabulary),
+        "data_sha256": spec.data_sha256,
+        "files": spec.files,
+    }
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
     # hparams.json last: it marks the folder as a run.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
-        replace_file(folder / name, json_text(sealed(values), indent=2))
+        replace_file(folder / name, json_text(sealed({"format": FORMAT, **values}), indent=2))
 
 
 def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
@@ -170,7 +180,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
         raise DataError(no_run(output_dir))
     if odd := odd_file(output_dir):
         raise DataError(f"{odd} is not a regular file; no run has such. Remove it.")
-    problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS, _LATER_IN_HPARAMS)
+    problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS)
     if usr_dir is None and problem["usr_dir"] is not None:
         code = problem["usr_dir"] if problem["usr_dir"].isprintable() else ascii(problem["usr_dir"])
         raise UsageError(
@@ -179,17 +189,16 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             "for the folder that the run names."
         )
     registry.load_plugins(usr_dir)
-    hparams_set = _GONE_SETS.get(hparams["hparams_set"], hparams["hparams_set"])
-    _check_names(output_dir, problem["problem"], hparams_set, hparams["model"])
-    cls = registry.recipe_class(hparams_set, hparams["model"])
+    _check_names(output_dir, problem["problem"], hparams["hparams_set"], hparams["model"])
+    cls = registry.recipe_class(hparams["hparams_set"], hparams["model"])
     return RunSpec(
         problem=problem["problem"],
         options=problem["options"],
         data_dir=problem["data_dir"],
         usr_dir=absolute(usr_dir),
-        hparams_set=hparams_set,
+        hparams_set=hparams["hparams_set"],
         model=hparams["model"],
-        hparams=config.from_run(cls, hparams["hparams"]),
+        hparams=config.from_dict(cls, hparams["hparams"]),
         vocabulary=_vocabulary(problem["vocabulary"], output_dir),
         data_sha256=problem["data_sha256"],
         files=problem["files"],
@@ -239,8 +248,8 @@ def no_run(output_dir: str | os.PathLike[str]) -> str:
 
 def _read_problem(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(output_dir) / PROBLEM_FILE
-    values = _read(path, _IN_PROBLEM, _LATER_IN_PROBLEM)
-    for name, checksum in (values["files"] or {}).items():
+    values = _read(path, _IN_PROBLEM)
+    for name, checksum in values["files"].items():
         if os.path.basename(name) != name or not isinstance(checksum, str):
             raise DataError(f"{path}: files cannot be {values['files']!r:.80}; the file is damaged.")
     return values
@@ -269,15 +278,11 @@ def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str |
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 
 
-def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the object in a file, as it was written.
-
-    Args:
-        kinds: the types of its entries.
-        later: the types of entries that may be missing, and are then None.
+def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the object in a file, as it was written; `kinds` are the types of its entries.
 
     Raises:
-        DataError: no file, another form, or a checksum that differs.
+        DataError: no file, another format or form, or a checksum that differs.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -290,14 +295,14 @@ def _read(path: Path, kinds: Mapping[str, Any], later: Mapping[str, Any]) -> dic
         raise DataError(f"{path} is not JSON: {error}.") from error
     if not isinstance(values, dict):
         raise DataError(f"{path} does not hold a JSON object.")
-    values = {**dict.fromkeys(later), **values}
+    check_format(path, values.get("format"), FORMAT)
     for name in values:
-        if name not in kinds and name not in later:
+        if name not in kinds:
             raise DataError(f"{path} has an entry {name!r:.80}, which this t2t-lite does not know; it may be damaged.")
-    for name, kind in {**kinds, **later}.items():
+    for name, kind in kinds.items():
         if name not in values:
             raise DataError(f"{path} has no entry {name!r}; it is not of this t2t-lite.")
         if not isinstance(values[name], kind):
             raise DataError(f"{path}: {name} cannot be {values[name]!r:.80}; the file is damaged.")
-    check_seal(path, {name: value for name, value in values.items() if name in kinds or value is not None})
+    check_seal(path, values)
     return values

@@ -1,8 +1,9 @@
 """run.json: each start of the trainer on a run, with versions, command line, machine, start, end and how it ended.
 
-{"starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "computed", "first_step",
-"start", "end", "status"}, ...]}, oldest first. computed: see training/last_bits.py. Times are UTC. status: "running";
-"done"; "stopped: ..." by a signal; "failed: ..."; "killed": the end could not be recorded, and is null.
+{"format", "starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
+"first_step", "start", "end", "status"}, ...]}, oldest first. computed: see training/last_bits.py. Times are UTC.
+status: "running"; "done"; "stopped: ..." by a signal; "failed: ..."; "killed": the end could not be recorded, and is
+null.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_lite.errors import T2TError
+from t2t_lite.errors import T2TError, check_format
 from t2t_lite.files import json_text, replace_file
 from t2t_lite.signals import Stopped
 from t2t_lite.version import local_version
 
-RUN_FILE = "run.json"
+RUN_FILE, FORMAT = "run.json", 1
 RUNNING, KILLED = "running", "killed"
 
 _log = logging.getLogger("t2t_lite")
@@ -96,11 +97,18 @@ def recorded(
 
 
 def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
+    """Returns the entries of run.json, oldest first; none where it is missing or damaged.
+
+    Raises:
+        DataError: the file has another format.
+    """
+    path = Path(output_dir) / RUN_FILE
     try:
-        values = json.loads((Path(output_dir) / RUN_FILE).read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return []
+    if isinstance(values, dict):
+        check_format(path, values.get("format"), FORMAT)
     starts = values.get("starts") if isinstance(values, dict) else None
     return starts if isinstance(starts, list) and all(isinstance(entry, dict) for entry in starts) else []
 
@@ -118,4 +126,4 @@ def _ending(error: BaseException) -> str:
 
 
 def _write(path: Path, starts: list[dict[str, Any]]) -> None:
-    replace_file(path, json_text({"starts": starts}, indent=2))
+    replace_file(path, json_text({"format": FORMAT, "starts": starts}, indent=2))

@@ -22,16 +22,16 @@ class SavedState:
 
     Attributes:
         parts: variables by part and name.
-        may_lack: parts that a checkpoint may lack. Checkpoints of version 0.1 have no start, as their slots are as old
-            as the run. Those from before --reset_optimizer may be of a schedule without a memory.
+        may_lack: parts that a checkpoint may lack: with --reset_optimizer the schedule may be new to the run.
 
     Args:
         names: of the trainable weights.
     """
 
+    may_lack = (_MEMORY,)
+
     def __init__(self, names: Sequence[str], optimizer: Optimizer | None, schedule: Schedule | None) -> None:
         self.parts: dict[str, dict[str, tf.Variable]] = {}
-        self.may_lack: list[str] = [_MEMORY]
         self._optimizer, self._schedule = optimizer, schedule
         if optimizer is not None:
             for name, slots in zip(names, optimizer.slots, strict=True):
@@ -39,8 +39,6 @@ class SavedState:
                     self.parts.setdefault(f"{optimizer.name}_{slot}", {})[name] = variable
             self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
             self.parts[f"{optimizer.name}_start"] = {"step": self._start}
-            if optimizer.name == "adam":
-                self.may_lack.append("adam_start")
         self._memory: dict[str, tf.Variable] = {}
         if schedule is not None and schedule.listens:
             self._fresh: dict[str, float] = {**schedule.memory, _HEARD: schedule.heard}
@@ -62,8 +60,6 @@ class SavedState:
 
     def clear(self) -> None:
         """Before a read, sets to its default what a checkpoint may lack."""
-        if self._optimizer is not None:
-            self._start.assign(0)
         for name, variable in self._memory.items():
             variable.assign(-1 if name == _HEARD else self._fresh[name])
 

@@ -1,14 +1,13 @@
 """test.scores.json and dev.scores.json: the newest scores of a split, with the weights they belong to.
 
-{"split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
+{"format", "split", "scores": [{"name", "value", "signature", "detail"}, ...], "loss", "perplexity", "dev_loss",
 "weights": {"path", "step", "checksum"}, "decoding": {...}, "data_sha256", "in_train": {"pairs", "sources"},
 "hypotheses", "date", "version"}
 
 loss and perplexity are those of the split. dev_loss is that of the same weights in the same precision, or null if it is
-not known. The weights' path is relative to the run's folder. data_sha256 is the checksum of the prepared data; files of
-earlier versions lack it, and count as of the run's own data. in_train is how many pairs and sources of the split are
-also in train; null: not known. hypotheses names the file with the scored translations;
-null: no file has them.
+not known. The weights' path is relative to the run's folder. data_sha256 is the checksum of the prepared data. in_train
+is how many pairs and sources of the split are also in train; null: not known. hypotheses names the file with the scored
+translations; null: no file has them.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.errors import check_format
 from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
 from t2t_lite.runs.report import read_metrics
@@ -28,6 +28,7 @@ from t2t_lite.runs.verify import read_record
 from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.version import local_version
 
+FORMAT = 1
 SPLITS = ("test", "dev")
 
 
@@ -57,6 +58,7 @@ def write_scores(
     text = "".join(f"{breaks_as_spaces(line)}\n" for line in hypotheses)
     file = folder / f"{split}.hyp.txt"
     record = {
+        "format": FORMAT,
         "split": split,
         "scores": list(scores),
         "loss": loss,
@@ -76,11 +78,18 @@ def write_scores(
 
 
 def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any] | None:
-    """Returns what `write_scores` wrote; None where there is no such file, or it is damaged."""
+    """Returns what `write_scores` wrote; None where there is no such file, or it is damaged.
+
+    Raises:
+        DataError: the file has another format.
+    """
+    path = scores_path(output_dir, split)
     try:
-        record = json.loads(scores_path(output_dir, split).read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
+    if isinstance(record, dict):
+        check_format(path, record.get("format"), FORMAT)
     whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in ("weights", "decoding"))
     return record if whole and _are_scores(record.get("scores")) else None
 
@@ -93,13 +102,13 @@ def scores_of(
     Each has split, metric, value, signature and weights (the path of `checkpoint` in the run's folder).
 
     Args:
-        data: checksum of the data that the run was trained with; None: not known, so scores of any data are returned.
+        data: checksum of the data that the run was trained with.
     """
     weights = describe_weights(checkpoint)
     found = []
     for split in SPLITS:
         record = read_scores(output_dir, split)
-        if record is None or not _is_of(record, data):
+        if record is None or record.get("data_sha256") != data:
             continue
         if record["weights"] == weights and record["decoding"] == dict(decoding):
             found += [
@@ -134,11 +143,6 @@ def describe_weights(checkpoint: str) -> dict[str, Any]:
     return {"path": name, "step": step_of(path.name), "checksum": f"sha256:{digest}"}
 
 
-def _is_of(record: Mapping[str, Any], data: str | None) -> bool:
-    """Whether a record's scores are of these data, as far as is known."""
-    return data is None or record.get("data_sha256") in (None, data)
-
-
 def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float | None:
     """The weights' loss on dev, from dev.scores.json or from the evaluation after their update."""
     scored, weights = read_scores(folder, "dev"), describe_weights(checkpoint)
@@ -146,13 +150,13 @@ def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float
         scored is not None
         and scored["weights"] == weights
         and scored["decoding"].get("precision") == precision
-        and _is_of(scored, data)
+        and scored.get("data_sha256") == data
     ):
         return scored.get("loss")
     if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean has other weights than its step
         return None
     record = read_record(checkpoint)
-    if record is None or record["hparams"].get("precision") != precision or not _is_of(record, data):
+    if record["hparams"].get("precision") != precision or record["data_sha256"] != data:
         return None
     losses = [
         line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line

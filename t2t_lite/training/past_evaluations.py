@@ -17,7 +17,7 @@ from t2t_lite.training.recipe import intervals_of
 
 # Settings that decide what a score is of.
 _OF_SCORES = ("eval_lines", "beam_size", "length_penalty", "extra_length", "max_source_length")
-METRIC = "metric"  # the entry of a checkpoint's record for the metric's signature; earlier versions wrote none
+METRIC = "metric"  # the entry of a checkpoint's record for the metric's signature
 
 
 def forget_scores(
@@ -44,9 +44,9 @@ def forget_scores(
         writes: whether to note it in metrics.jsonl; of several workers, only the chief does.
     """
     record, step, intervals = read_record(newest), step_of(newest), intervals_of(spec.hparams)
-    if record is None or step >= intervals.train_steps:
+    if step >= intervals.train_steps:
         return
-    if record.get("data_sha256") not in (None, spec.data_sha256):
+    if record["data_sha256"] != spec.data_sha256:
         schedule.forget_losses()
         what = "The data are others now"
     elif changed := _changed(record, signature, config.to_dict(spec.hparams)):
@@ -63,7 +63,7 @@ def forget_scores(
 def _changed(old: dict[str, Any], signature: str, hparams: dict[str, object]) -> list[str]:
     """What differs from the record `old` of a checkpoint."""
     new = {**hparams, METRIC: signature}
-    before = {**old["hparams"], METRIC: old.get(METRIC, signature)}
+    before = {**old["hparams"], METRIC: old.get(METRIC)}
     return [
         f"{name}={new[name]}, before {before[name]}"
         for name in (*_OF_SCORES, METRIC)

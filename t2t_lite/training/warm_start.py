@@ -66,10 +66,9 @@ def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimi
     """Returns the run and the checkpoint that a warm start reads; its errors are those that need no data."""
     run, path = _find(warm_start_from, with_optimizer)
     record = read_record(path)
-    if record is not None:
-        known = record["files"] or {}
-        check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
-        _check_model(record, model, hparams, warm_start_from)
+    known = record["files"]
+    check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
+    _check_model(record, model, hparams, warm_start_from)
     return run, path
 
 
@@ -110,7 +109,7 @@ def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
 
 
 def _check_model(record: Mapping[str, Any], model: str, hparams: HParams, warm_start_from: str) -> None:
-    """Compares what both have; the record may be of an earlier version, which had fewer fields."""
+    """Raises UsageError unless this run's model computes the same from given weights as that of the record."""
     if record["model"] != model:
         raise UsageError(
             f"The weights of {warm_start_from} are of the model {record['model']}, and this run's is {model}. "

@@ -53,12 +53,3 @@ def test_what_is_no_number_of_parts_is_refused(number: str) -> None:
     done = call("trainer", "--problem=toy_ende", f"--accumulate={number}", "--output_dir=run")
     assert done.returncode == 2
     assert "--accumulate" in done.stderr
-
-
-def test_a_recipe_does_not_say_how_batches_are_cut() -> None:
-    done = call("trainer", "--problem=toy_ende", "--hparams=micro_batches=8", "--output_dir=run")
-    assert done.returncode == 2
-    assert done.stderr == (
-        "error: hparams: there is no 'micro_batches'. A recipe does not say how its batches are cut: --accumulate=N "
-        "does, and changes no result.\n"
-    )

@@ -19,6 +19,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
@@ -140,9 +141,11 @@ def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
     assert {path.name for path in tmp_path.iterdir()} == {"in", "in.partial", "link"}
 
 
-def _write_run(folder: Path, beam_size: int) -> None:
+def _write_run(folder: Path, beam_size: int) -> RunSpec:
     hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, beam_size=beam_size, extra_length=3)
-    write_run(folder, RunSpec("toy_ende", {}, "data", None, "base", "transformer", hparams))
+    spec = RunSpec("toy_ende", {}, "data", None, "base", "transformer", hparams)
+    write_run(folder, spec)
+    return spec
 
 
 @pytest.fixture(scope="module")
@@ -152,10 +155,11 @@ def make_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
 
     def make(beam_size: int) -> Path:
         folder = tmp_path_factory.mktemp("run")
-        _write_run(folder, beam_size)
+        spec = _write_run(folder, beam_size)
         vocabulary.save(folder / "vocabulary.model")
         hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2)
-        Checkpoints(folder, Transformer.from_hparams(hparams, vocabulary.size, vocabulary.size, True)).save(7)
+        model = Transformer.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
+        Checkpoints(folder, model, record=make_record(spec)).save(7)
         return folder
 
     return make

@@ -20,6 +20,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
@@ -81,9 +82,11 @@ def test_a_page_over_a_server(served: Server) -> None:
 
 def test_a_run(tmp_path: Path) -> None:
     vocabulary = train_vocabulary(["a small dog sees the big cat", "ein kleiner Hund sieht die Katze"] * 2, size=60)
-    write_run(tmp_path, RunSpec("toy_ende", {}, "data", None, "base", "transformer", HPARAMS))
+    spec = RunSpec("toy_ende", {}, "data", None, "base", "transformer", HPARAMS)
+    write_run(tmp_path, spec)
     vocabulary.save(tmp_path / "vocabulary.model")
-    Checkpoints(tmp_path, Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)).save(7)
+    model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
+    Checkpoints(tmp_path, model, record=make_record(spec)).save(7)
     args = demo.make_parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=3"])
     backend = demo._backend(args)
     assert isinstance(backend, Run)

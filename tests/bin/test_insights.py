@@ -14,6 +14,7 @@ from t2t_lite.insights.sentence import Sentence, Translation
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
@@ -44,7 +45,7 @@ def _make_run(folder: Path, problem: str, model: str, usr_dir: str | None) -> Pa
     write_run(folder, spec)
     vocabulary.save(folder / "vocabulary.model")
     net = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
-    Checkpoints(folder, net).save(7)
+    Checkpoints(folder, net, record=make_record(spec)).save(7)
     return folder
 
 

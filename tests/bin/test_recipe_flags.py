@@ -12,7 +12,6 @@ from t2t_lite import config, registry
 from t2t_lite.bin import recipe_flags
 from t2t_lite.errors import UsageError
 from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import call, with_defaults
 
 
@@ -143,20 +142,6 @@ def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
         assert capsys.readouterr().err == ""
     assert recipe("--model=transformer", "--hparams_set=rnn_tiny")[1].d_model == 128
     assert capsys.readouterr().err == ""  # the settings that only rnn has are at their defaults
-
-
-def test_the_hparams_json_of_an_earlier_version_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Such a file has the Transformer's settings for every model. A setting that was changed is named."""
-    rnn, others = registry.hparams("rnn_tiny"), config.to_dict(TransformerHParams())
-    content = {"hparams_set": "rnn_tiny", "model": "rnn", "hparams": others | config.to_dict(rnn)}
-    file = write(tmp_path / "hparams.json", content)
-    assert recipe(file) == ("rnn_tiny", rnn)
-    assert capsys.readouterr().err == ""
-    content["hparams"] |= {"d_ff": 64}
-    assert recipe(write(tmp_path / "other.json", content)) == ("rnn_tiny", rnn)
-    assert capsys.readouterr().err == (
-        f"warning: the model rnn does not read d_ff=64 of {tmp_path / 'other.json'}; left out.\n"
-    )
 
 
 @pytest.mark.parametrize(

@@ -135,14 +135,14 @@ def test_no_store(tmp_path: Path) -> None:
             open_store(folder)
 
 
-def test_another_version(store: Store) -> None:
+def test_another_format(store: Store) -> None:
     path = store.folder / "manifest.json"
-    path.write_text(json.dumps({**store.manifest, "version": 99}))
-    with pytest.raises(DataError, match="was prepared in format 99; this t2t-lite reads format 1"):
+    path.write_text(json.dumps({**store.manifest, "format": 99}))
+    with pytest.raises(DataError, match=r"json has the format number 99; this version of t2t-lite reads format 1\."):
         open_store(store.folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}'])
 def test_a_damaged_manifest(store: Store, text: str) -> None:
     (store.folder / "manifest.json").write_text(text)
     with pytest.raises(DataError, match=r"manifest\.json is not a manifest of prepared data\. Delete"):

@@ -255,7 +255,7 @@ def _run_parsers(folder: Path) -> list[Parser]:
     write_default(run, "best", "a/model-7", "b/model-5", {"best": {"dev_loss": 1.0}})
     choice = run / DEFAULT_WEIGHTS
     card = run / "assets" / "model_card.json"
-    card.write_text('{"problem": {"name": "a"}, "decoding": {"beam_size": 4}, "signatures": {"a": {}}}')
+    card.write_text('{"format": 1, "problem": {"name": "a"}, "decoding": {"beam_size": 4}, "signatures": {"a": {}}}')
 
     def read(path: Path) -> None:
         read_run(run).data_folder(run)

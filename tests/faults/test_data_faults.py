@@ -74,7 +74,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "type of the ids": (edit(splits__dev__source={"dtype": "O", "ids": 3}), "--num_workers=1", FORM),
     "vocabularies": (edit(vocabularies__source="/dev/zero"), "--num_workers=1", FORM),
     "file outside": (outside, "--verify", FORM),
-    "version": (edit(version=2), "--num_workers=1", "was prepared in format 2; this t2t-lite reads format 1. Delete"),
+    "format": (
+        edit(format=2),
+        "--num_workers=1",
+        "the format number 2; this version of t2t-lite reads format 1. Delete",
+    ),
 }
 
 

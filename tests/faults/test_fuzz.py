@@ -51,17 +51,23 @@ FOUND = [
     ),
     (
         "run, problem.json",
-        b'{"problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "%s"}' % (b"x" * 5000),
+        b'{"format": 1, "problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "%s"}' % (b"x" * 5000),
     ),
-    ("run, problem.json", b'{"problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "\\u0000"}'),
-    ("run, problem.json", b'{"problem": "toy_ende", "options": {}, "data_dir": {}, "usr_dir": null}'),
-    ("run, problem.json", b'{"problem": "toy_ende", "options": -1, "data_dir": "data", "usr_dir": null}'),
+    (
+        "run, problem.json",
+        b'{"format": 1, "problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "\\u0000"}',
+    ),
+    ("run, problem.json", b'{"format": 1, "problem": "toy_ende", "options": {}, "data_dir": {}, "usr_dir": null}'),
+    ("run, problem.json", b'{"format": 1, "problem": "toy_ende", "options": -1, "data_dir": "data", "usr_dir": null}'),
     ("run, problem.json", b"[" * 100_000),
-    ("run, hparams.json", b'{"hparams_set": null, "model": "transformer", "hparams": {}}'),
-    ("run, hparams.json", b'{"hparams_set": "tiny", "model": "m", "hparams": {"dropout": 1%s}}' % (b"0" * 400)),
+    ("run, hparams.json", b'{"format": 1, "hparams_set": null, "model": "transformer", "hparams": {}}'),
+    (
+        "run, hparams.json",
+        b'{"format": 1, "hparams_set": "tiny", "model": "m", "hparams": {"dropout": 1%s}}' % (b"0" * 400),
+    ),
     ("export, card", b'{"a":' * 100_000),
     ("store, manifest.json", b"[" * 100_000),
-    ("store, manifest.json", b'{"version": 1}'),
+    ("store, manifest.json", b'{"format": 1}'),
 ]
 
 

@@ -148,7 +148,8 @@ def test_one_of_another_model_is_not_passed_over(setup: Setup, make_model: Calla
 def test_weights_alone_are_no_checkpoint_to_go_on_from(setup: Setup, tmp_path: Path) -> None:
     setup.checkpoints.save_weights(NEWEST, 4)
     with pytest.raises(
-        DataError, match=r"is none that adam can go on from: it has no adam_m, adam_v\. .* --warm_start_from="
+        DataError,
+        match=r"is none that adam can go on from: it has no adam_m, adam_v, adam_start\. .* --warm_start_from=",
     ):
         setup.checkpoints.resume()
 
@@ -204,7 +205,7 @@ def test_numbers_that_are_not_finite_are_neither_saved_nor_loaded(
     assert [Path(path).name for path in list_checkpoints(tmp_path)] == ["model-1"]
     assert not list_checkpoints(tmp_path, BEST)
 
-    monkeypatch.setattr(Checkpoints, "not_finite", lambda self: [])  # as earlier versions did
+    monkeypatch.setattr(Checkpoints, "not_finite", lambda self: [])
     path = setup.checkpoints.save(2)
     monkeypatch.undo()
     with pytest.raises(DataError, match="model-2 holds numbers that are not finite, in .*: its training had diverged"):

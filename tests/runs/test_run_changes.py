@@ -1,12 +1,13 @@
-"""Which fields may change when a run goes on; runs of earlier versions that hold another model's settings."""
+"""Which fields may change when a run goes on; checkpoints of other settings, vocabularies and formats."""
 
 import dataclasses
-import json
+import re
 import typing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
@@ -15,7 +16,6 @@ from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.run_changes import check_record, check_same, make_record
-from t2t_lite.runs.run_checksums import sealed
 from t2t_lite.runs.run_dir import RunSpec, make_model, read_run, write_run
 from t2t_lite.runs.verify import verify_opened, verify_resumed
 from t2t_lite.text import vocabulary_files
@@ -76,55 +76,22 @@ def test_another_model_is_said_without_its_settings() -> None:
     assert "settings:\n  model: 'transformer' -> 'rnn'\n  seed: 1 -> 2\nGo on" in str(caught.value)
 
 
-def _as_earlier(folder: Path, hparams: config.HParams, **names: str) -> dict[str, Any]:
-    """Writes a run as earlier versions did, which gave all models the Transformer's settings; returns the settings."""
-    write_run(folder, _spec(hparams, **names))
-    values = json.loads((folder / "hparams.json").read_text("utf-8"))
-    values["hparams"] = config.to_dict(TransformerHParams()) | values["hparams"] | {"micro_batches": 8}
-    values.pop("sha256")
-    (folder / "hparams.json").write_text(json.dumps(sealed(values)), "utf-8")
-    found: dict[str, Any] = values["hparams"]
-    return found
-
-
-def test_a_run_of_an_earlier_version_opens(tmp_path: Path) -> None:
-    rnn = registry.hparams("rnn_tiny")
-    values = _as_earlier(tmp_path / "rnn", rnn, hparams_set="rnn_tiny")
-    assert values.keys() >= {"d_ff", "num_heads", *config.fields(type(rnn))}
-    spec = read_run(tmp_path / "rnn")
-    assert (spec.model, spec.hparams) == ("rnn", rnn)
-    record = make_record(spec) | {"hparams": values}
-    check_record(record, spec, "checkpoint", training=True)
-    with pytest.raises(DataError, match=r"\n  dropout: 0\.5 -> 0\.0\n"):
-        check_record(record | {"hparams": values | {"dropout": 0.5}}, spec, "checkpoint", training=True)
-
-    base = registry.hparams("base")
-    assert _as_earlier(tmp_path / "base", base).keys() == {"micro_batches", *config.fields(type(base))}
-    assert read_run(tmp_path / "base").hparams == base
-
-
-@pytest.mark.parametrize(("gone", "name"), [("base_single_gpu", "base"), ("big_single_gpu", "big")])
-def test_a_run_of_a_set_that_only_cut_batches_otherwise_opens(tmp_path: Path, gone: str, name: str) -> None:
-    hparams = registry.hparams(name)
-    _as_earlier(tmp_path, hparams, hparams_set=gone)
-    spec = read_run(tmp_path)
-    assert (spec.hparams_set, spec.hparams) == (name, hparams)
-
-
-def test_a_checkpoint_of_an_earlier_version_opens_but_is_not_resumed(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
     spec = _spec(registry.hparams("rnn_tiny"), hparams_set="rnn_tiny")
     model, record = spec.make_model(9, 9, True), make_record(spec)
-    earlier = record | {"hparams": record["hparams"] | {"micro_batches": 1}}
-    now, before, oldest = (
+    now, later = (
         Checkpoints(tmp_path / str(i), model, record=each).save_weights("averaged", 3)
-        for i, each in enumerate((record, earlier, None))
+        for i, each in enumerate((record, record | {"format": 2}))
     )
+    tf.train.Checkpoint(step=tf.Variable(3)).write(str(tmp_path / "model-3"))
+    verify_opened(tmp_path, spec, now)
     verify_resumed(spec, now, reset_optimizer=False)
-    for path in (before, oldest):
-        verify_opened(tmp_path, spec, path)
-        for reset in (False, True):
-            with pytest.raises(DataError, match="belonged to micro_batches instead of rows, so that its run cannot be"):
-                verify_resumed(spec, path, reset_optimizer=reset)
+    for path, what in ((later, "the format number 2"), (str(tmp_path / "model-3"), "no format number")):
+        said = re.escape(f"The checkpoint {path} has {what}; this version of t2t-lite reads format 1.")
+        with pytest.raises(DataError, match=said):
+            verify_opened(tmp_path, spec, path)
+        with pytest.raises(DataError, match=said):
+            verify_resumed(spec, path, reset_optimizer=True)
 
 
 @pytest.mark.parametrize("suffix", sorted(vocabulary_files.KINDS))
@@ -142,7 +109,7 @@ def test_a_checkpoint_of_another_vocabulary(suffix: str) -> None:
 def test_the_class_of_a_runs_recipe_is_that_of_its_model(tmp_path: Path) -> None:
     """The set that the run began with may be one of another model (--model)."""
     hparams = TransformerHParams(num_layers=2, d_model=16, d_ff=16, num_heads=2)
-    _as_earlier(tmp_path, hparams, hparams_set="rnn_tiny")
+    write_run(tmp_path, _spec(hparams, hparams_set="rnn_tiny"))
     assert read_run(tmp_path).hparams == hparams
 
 

@@ -10,6 +10,7 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.run_changes import check_same
+from t2t_lite.runs.run_checksums import sealed
 from t2t_lite.runs.run_dir import (
     GivenVocabulary,
     RunSpec,
@@ -36,10 +37,10 @@ def _spec(**changes: object) -> RunSpec:
 
 
 def _edit(path: Path, old: str, new: str) -> None:
-    """Changes a file as an earlier version would have written it, without its checksum."""
+    """Changes a file, which then gets the checksum of what it holds."""
     values = json.loads(path.read_text(encoding="utf-8").replace(old, new))
     del values["sha256"]
-    path.write_text(json.dumps(values), encoding="utf-8")
+    path.write_text(json.dumps(sealed(values)), encoding="utf-8")
 
 
 def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -73,10 +74,14 @@ def test_the_files_are_for_people_too(tmp_path: Path) -> None:
     problem = json.loads((tmp_path / "problem.json").read_text(encoding="utf-8"))
     assert len(problem.pop("sha256")) == 64
     assert problem == {
+        "format": 1,
         "problem": "toy_reverse",
         "options": {"source_dir": "/daten/Übung"},
         "data_dir": "data",
         "usr_dir": None,
+        "vocabulary": None,
+        "data_sha256": None,
+        "files": {},
     }
     values = json.loads((tmp_path / "hparams.json").read_text(encoding="utf-8"))
     assert (values["hparams_set"], values["model"]) == ("tiny", "transformer")
@@ -255,11 +260,17 @@ def test_the_damaged_file_is_named_and_the_order_of_entries_is_free(tmp_path: Pa
         read_run(tmp_path)
 
 
-def test_files_of_earlier_versions_have_no_checksums(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["hparams.json", "problem.json"])
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [('"format": 1', '"format": 2', "the format number 2"), ('"format": 1,', "", "no format number")],
+)
+def test_a_file_of_another_format_is_refused(tmp_path: Path, name: str, old: str, new: str, what: str) -> None:
     write_run(tmp_path, _spec())
-    for name in ("hparams.json", "problem.json"):
-        _edit(tmp_path / name, "", "")
-    assert read_run(tmp_path) == _spec()
+    _edit(tmp_path / name, old, new)
+    with pytest.raises(DataError) as caught:
+        read_run(tmp_path)
+    assert str(caught.value) == f"{tmp_path / name} has {what}; this version of t2t-lite reads format 1."
 
 
 def test_checkpoints_without_hparams_json_say_what_to_do(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def test_only_the_last_entry_can_run_and_one_without_an_end_was_killed(tmp_path:
     ]
 
 
-@pytest.mark.parametrize("text", ['{"starts": [{"comm', "[]", '{"starts": 3}', '{"starts": ["x"]}', "", "\xff"])
+@pytest.mark.parametrize(
+    "text", ['{"starts": [{"comm', "[]", '{"format": 1, "starts": 3}', '{"format": 1, "starts": ["x"]}', "", "\xff"]
+)
 def test_a_damaged_file_is_kept_and_said(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / RUN_FILE).write_bytes(text.encode("latin-1"))
     _start(tmp_path)

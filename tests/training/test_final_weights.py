@@ -118,16 +118,9 @@ def test_where_there_is_no_best_the_mean_is_taken(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("best", [(0.5, 0.5), (2.0, 2.0)])
-@pytest.mark.parametrize("earlier", [False, True])
-def test_the_choice_counts_until_a_new_best_is_found(
-    make_run: MakeRun, best: tuple[float, float], earlier: bool
-) -> None:
+def test_the_choice_counts_until_a_new_best_is_found(make_run: MakeRun, best: tuple[float, float]) -> None:
     run = make_run({2.5: (1.0, 1.0), 1.0: best})
     path, _, _ = run.choose(2)
-    if earlier:  # versions whose records did not name the best
-        record = json.loads((run.folder / FILE).read_text(encoding="utf-8"))
-        del record["best"]
-        (run.folder / FILE).write_text(json.dumps(record), encoding="utf-8")
     run.save(1040, 4.0)  # the run goes on
     assert find(run.folder) == str(run.folder / path)
     run.save(1040, 4.0, BEST)

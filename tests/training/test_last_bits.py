@@ -121,7 +121,7 @@ def test_so_it_does_where_operations_have_several_threads(tmp_path: Path) -> Non
 
 def _note(folder: Path, *starts: dict[str, Any]) -> Path:
     here = {"version": local_version(), "keras": keras.__version__}
-    (folder / "run.json").write_text(json.dumps({"starts": [{**here, **start} for start in starts]}))
+    (folder / "run.json").write_text(json.dumps({"format": 1, "starts": [{**here, **start} for start in starts]}))
     return folder
 
 

@@ -65,7 +65,7 @@ def test_scores_that_do_not_compare(
     hparams = config.override(small_hparams, "train_steps=8,eval_lines=2,beam_size=1")
     spec = RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", hparams, data_sha256="a")
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    path = Checkpoints(tmp_path, model, record=make_record(spec)).save(4)
+    path = Checkpoints(tmp_path, model, record=make_record(spec) | {METRIC: "m"}).save(4)
     lines = [{"step": step, "dev_loss": 2.0, "dev_bleu": 41.0} for step in (2, 4)]
     (tmp_path / METRICS_FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     scores = dict.fromkeys((2, 4), DevScore(41.0, 2.0))
@@ -81,15 +81,14 @@ def test_scores_that_do_not_compare(
     assert schedule.forgotten == (data == "b" and line is not None)
 
 
-@pytest.mark.parametrize(("before", "changed"), [(None, False), ("mine|0-1", False), ("mine|0-100", True)])
+@pytest.mark.parametrize(("before", "changed"), [("mine|0-1", False), ("mine|0-100", True)])
 def test_scores_of_another_metric_do_not_compare(
-    before: str | None, changed: bool, small_hparams: HParams, tmp_path: Path
+    before: str, changed: bool, small_hparams: HParams, tmp_path: Path
 ) -> None:
     hparams = config.override(small_hparams, "train_steps=8")
     spec = RunSpec("toy_ende", {}, "data", None, "tiny", "transformer", hparams, data_sha256="a")
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
-    record = make_record(spec) | ({METRIC: before} if before else {})  # earlier versions did not record it
-    path = Checkpoints(tmp_path, model, record=record).save(4)
+    path = Checkpoints(tmp_path, model, record=make_record(spec) | {METRIC: before}).save(4)
     (tmp_path / METRICS_FILE).write_text('{"step": 4, "dev_loss": 2.0, "dev_score": 41.0}\n')
     said: list[str] = []
     forget_scores(tmp_path, path, spec, "mine|0-1", _Listening(), said.append, start=0, writes=True)
