@@ -25,7 +25,7 @@ INSTALL = "Install"  # this section runs first, as nothing runs without it
 # Long enough for two checkpoints, an evaluation and an average; small enough for seconds.
 SHORT = (
     "train_steps=6,log_every=3,eval_every=6,save_every=3,average_checkpoints=2,num_layers=1,d_model=64,d_ff=128,"
-    "num_heads=2,batch_tokens=1024,max_length=128,beam_size=2,extra_length=5"
+    "num_heads=2,warmup_steps=2,batch_tokens=1024,max_length=128,beam_size=2,extra_length=5"
 )
 # (condition on a command, pattern, replacement or None to leave it out, reason). All that match apply, in order.
 RULES: list[tuple[str, str, str | None, str]] = [
