@@ -3,7 +3,7 @@
 ## make test-nightly    the same with the tests marked nightly: half an hour to an hour
 ## make test-lowest    the tests with the lowest versions that setup.py allows, in .venv/lowest
 ## make docs    write the documentation site to dist/site; `python3 -m http.server -d dist/site` shows it
-## make readme  run every command of README.md in a fresh clone and a fresh environment; ten to twenty minutes
+## make readme  run every command of README.md and of docs/commands.md, ... in a fresh clone and a fresh environment; ten to twenty minutes
 ## make lock    write requirements_lock.txt again: versions that still fit stay, each file with its hash
 ## make audit   look every locked version up in the public list of known holes; needs a network
 ## make sbom    write dist/sbom.json, what is locked as a CycloneDX bill of materials
