@@ -61,8 +61,7 @@ def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
     from t2t_lite.runs.report import Report
 
     hparams = registry.hparams("base")
-    d_k = hparams.d_model // hparams.num_heads
-    cost = TransformerCost(hparams.num_layers, hparams.d_model, hparams.d_ff, hparams.num_heads, d_k, d_k, VOCAB_SIZE)
+    cost = TransformerCost(hparams, VOCAB_SIZE)
     report = Report(folder, 1, steps, cost=cost, flops=0, device_flops_per_second=1e15, quiet=True)
     taken, waited, reported, moved = stream(folder), [], [], []
     for number in range(1, steps + 1):

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite import config
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_readme import readme
@@ -25,11 +26,20 @@ from t2t_lite.export.export import new_version, write_card
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.recipe_text import value_text
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary_files import by_file
 
 README_FILE = "README.txt"
 _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says otherwise
+# Settings of the model with any value.
+_EXPRESSED = {
+    *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "norm_epsilon"),
+    *("positions", "max_positions", "max_relative_position", "source_vector", "source_end", "start_vector"),
+    *("output_bias", "attention_biases", "share_embeddings"),
+}
+_OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat"}  # change no output
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run
 
 
@@ -68,51 +78,59 @@ def export_ctranslate2(
 
 
 def _check(model: Any) -> None:
-    name, window = type(model).__name__, getattr(model, "window", 0)
     if type(model) is not Transformer:  # a subclass may compute something else
-        reason = f"runs the model 'transformer', not {name}"
-    elif model.cost.max_relative_position and model.positions != "none":
-        reason = f"leaves out positions={model.positions} where a model has relative positions"
-    elif model.cost.attention_score != "scaled":
-        reason = f"computes scaled dot products alone, and this model has attention_score={model.cost.attention_score}"
-    elif window:
-        reason = f"has no restricted self-attention, with which this model was trained (attention_window={window})"
+        reason = f"runs the model 'transformer', not {type(model).__name__}"
+    elif others := _not_expressed(model.hparams):
+        reason = f"cannot compute {', '.join(others)}"
+    elif model.hparams.max_relative_position and model.hparams.positions != "none":
+        reason = f"leaves out positions={model.hparams.positions} where a model has relative positions"
     else:
         return
     raise UsageError(f"CTranslate2 {reason}; export it with --format=saved_model.")
 
 
+def _not_expressed(hparams: TransformerHParams) -> list[str]:
+    """The settings of the model that are not at their default, and that this file does not know."""
+    return [
+        f"{field.name}={value_text(getattr(hparams, field.name))}"
+        for field in config.model_fields(type(hparams))
+        if field.name not in _EXPRESSED | _OF_TRAINING and getattr(hparams, field.name) != field.default
+    ]
+
+
 def _spec(translator: Translator) -> Any:
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
 
-    model, sizes = translator.model, translator.model.cost
+    model = translator.model
+    hparams: TransformerHParams = model.hparams
+    d_model, relative = hparams.d_model, bool(hparams.max_relative_position)
     shape = {
-        "pre_norm": bool(model.encoder.final_norm),
-        "head_dim": max(sizes.d_k, sizes.d_v),
-        "relative_position": bool(sizes.max_relative_position),
+        "pre_norm": hparams.norm == "pre",
+        "head_dim": max(hparams.head_sizes),
+        "relative_position": relative,
     }
     spec = TransformerSpec(
-        TransformerEncoderSpec(len(model.encoder.blocks), sizes.num_heads, **shape),
-        TransformerDecoderSpec(len(model.decoder.blocks), sizes.num_heads, **shape),
+        TransformerEncoderSpec(hparams.num_layers, hparams.num_heads, **shape),
+        TransformerDecoderSpec(hparams.decoder_layers, hparams.num_heads, **shape),
     )
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.table)
-    if sizes.max_relative_position:  # then it adds nothing to embeddings; it multiplies them by sqrt(D), as we do
+    if relative:  # then it adds nothing to embeddings; it multiplies them by sqrt(D), as we do
         everywhere = _array(model.position_encoding("source", np.zeros((), np.int32)))
-        spec.encoder.embeddings[0].weight += everywhere / math.sqrt(sizes.d_model)
+        spec.encoder.embeddings[0].weight += everywhere / math.sqrt(d_model)
     spec.decoder.embeddings.weight = _array(model.target_embedding.table)
     spec.decoder.start_from_zero_embedding = True
-    if sizes.max_relative_position and model.start_vector is not None:  # no positions to add it to
+    if relative and model.start_vector is not None:  # no positions to add it to
         spec.decoder.start_from_zero_embedding = False
-        spec.decoder.embeddings.weight[PAD] = _array(model.start_vector) / math.sqrt(sizes.d_model)
+        spec.decoder.embeddings.weight[PAD] = _array(model.start_vector) / math.sqrt(d_model)
     spec.decoder.projection.weight = _array(model.softmax.table)
-    no_bias = np.zeros(sizes.target_vocab_size, np.float32)
+    no_bias = np.zeros(len(spec.decoder.projection.weight), np.float32)
     spec.decoder.projection.bias = no_bias if model.output_bias is None else _array(model.output_bias)
     spec.decoder.projection.bias[PAD] = _NEVER  # as in our search
     positions = np.arange(max(_MAX_INPUT, translator.max_source_length + translator.extra_length))
     for name, stack, side in (("source", spec.encoder, model.encoder), ("target", spec.decoder, model.decoder)):
-        if not sizes.max_relative_position:
+        if not relative:
             table = _array(model.position_encoding(name, positions))
-            stack.position_encodings.encodings = np.broadcast_to(table, (len(positions), sizes.d_model)).copy()
+            stack.position_encodings.encodings = np.broadcast_to(table, (len(positions), d_model)).copy()
         for layer, block in zip(stack.layer, side.blocks, strict=True):
             _set_layer(layer, block)
         if side.final_norm:
@@ -125,8 +143,8 @@ def _spec(translator: Translator) -> Any:
     spec.config.unk_token = target[translator.target_vocabulary.unknown or PAD]
     spec.config.eos_token = target[EOS]
     spec.config.bos_token = spec.config.decoder_start_token = target[PAD]
-    spec.config.add_source_eos = model.source_end
-    spec.config.layer_norm_epsilon = model.encoder.blocks[0].feed_forward_residual.layer_norm.epsilon
+    spec.config.add_source_eos = hparams.source_end
+    spec.config.layer_norm_epsilon = hparams.norm_epsilon
     return spec
 
 

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.layers.no_build_trace import NoBuildTrace
-from t2t_lite.models.layer_factory import LayerFactory, Stack
+from t2t_lite.models.stack import Block, Experts, Stack
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
-class DecoderLayer(NoBuildTrace, keras.layers.Layer):
+class DecoderLayer(Block):
     """Masked self-attention, attention over the encoder's output, feed-forward network.
 
     Args:
-        factory: makes its parts.
+        hparams, experts: as for `Block`.
 
     Call arguments:
         x: [B, T, d_model].
@@ -33,14 +31,14 @@ class DecoderLayer(NoBuildTrace, keras.layers.Layer):
         [B, T, d_model].
     """
 
-    def __init__(self, factory: LayerFactory, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.self_attention = factory.self_attention()
-        self.cross_attention = factory.cross_attention()
-        self.feed_forward = factory.feed_forward()
-        self.self_attention_residual = factory.residual("around_self")
-        self.cross_attention_residual = factory.residual("around_memory")
-        self.feed_forward_residual = factory.residual("around_feed_forward")
+    def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
+        super().__init__(hparams, experts, **kwargs)
+        self.self_attention = self.make_self_attention()
+        self.cross_attention = self.make_cross_attention()
+        self.feed_forward = self.make_feed_forward()
+        self.self_attention_residual = self.make_residual("around_self")
+        self.cross_attention_residual = self.make_residual("around_memory")
+        self.feed_forward_residual = self.make_residual("around_feed_forward")
 
     def call(
         self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, cache: Any = None, seed: Any = None
@@ -66,6 +64,10 @@ class Decoder(Stack):
     """N decoder layers. Call arguments and result: as `DecoderLayer`, except `caches`: one cache for each layer."""
 
     layer = DecoderLayer
+    blocks: list[DecoderLayer]
+
+    def num_layers(self) -> int:
+        return self.hparams.decoder_layers
 
     def call(
         self, x: Any, memory: Any, self_bias: Any = None, memory_bias: Any = None, caches: Any = None, seed: Any = None

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.layers.no_build_trace import NoBuildTrace
-from t2t_lite.models.layer_factory import LayerFactory, Stack
+from t2t_lite.models.stack import Block, Experts, Stack
+from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
-class EncoderLayer(NoBuildTrace, keras.layers.Layer):
+class EncoderLayer(Block):
     """Self-attention, then the feed-forward network, each in a residual connection.
 
     Args:
-        factory: makes its parts.
+        hparams, experts: as for `Block`.
 
     Call arguments:
         x: [B, S, d_model].
@@ -26,12 +24,12 @@ class EncoderLayer(NoBuildTrace, keras.layers.Layer):
         [B, S, d_model].
     """
 
-    def __init__(self, factory: LayerFactory, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.self_attention = factory.self_attention()
-        self.feed_forward = factory.feed_forward()
-        self.self_attention_residual = factory.residual("around_attention")
-        self.feed_forward_residual = factory.residual("around_feed_forward")
+    def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
+        super().__init__(hparams, experts, **kwargs)
+        self.self_attention = self.make_self_attention()
+        self.feed_forward = self.make_feed_forward()
+        self.self_attention_residual = self.make_residual("around_attention")
+        self.feed_forward_residual = self.make_residual("around_feed_forward")
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         x = self.self_attention_residual(

@@ -21,17 +21,15 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.positions import SIGNALS, LearnedPositions
-from t2t_lite.models.base import Model
+from t2t_lite.models.base import Model, policy_of
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
-from t2t_lite.models.layer_factory import LayerFactory, layers_in
+from t2t_lite.models.stack import Experts
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.watching import watched
 from t2t_lite.ops import fixed_kv_cache
 from t2t_lite.registry import register_model
-
-_SIZES_OF_FACTORY = ("d_ff", "num_heads", "d_k", "d_v", "max_relative_position", "attention_score")
 
 
 @register_model("transformer")
@@ -39,20 +37,10 @@ class Transformer(NoBuildTrace, Model):
     """The encoder-decoder of "Attention Is All You Need".
 
     Args:
+        hparams: the recipe.
         source_vocab_size, target_vocab_size: rows of the embeddings.
-        num_layers: N, of the encoder, and of the decoder if num_decoder_layers is 0.
-        d_model: size of every layer's output.
-        factory: makes the parts of the encoder's and decoder's layers.
-        shared: one matrix for source, target and softmax; needs one vocabulary.
-        tied: the softmax uses the target's matrix.
-        positions: how positions are encoded, as in TransformerHParams.
-        max_positions: rows of a table of learned positions.
-        source_vector: one vector is added at all positions of the source; tensor2tensor's target space.
-        start_vector: the decoder's input at position 0, which has no symbol before it, is a vector, and not zero.
-        output_bias: a number for each piece is added to its logit.
-        source_end: the encoder sees the end symbol of the source; otherwise that is treated as padding.
-        remat: training keeps the inputs of layers only, and computes the rest again for the gradients.
-        window: r of restricted self-attention (section 4), in encoder and decoder; 0: all positions are seen.
+        shared: one vocabulary for both sides.
+        experts: of a mixture in every second layer, in the place of the feed-forward network; None: networks alone.
     """
 
     packs = True
@@ -63,56 +51,36 @@ class Transformer(NoBuildTrace, Model):
 
     def __init__(
         self,
+        hparams: TransformerHParams,
         source_vocab_size: int,
         target_vocab_size: int,
-        *,
-        num_layers: int,
-        d_model: int,
-        factory: LayerFactory,
         shared: bool,
-        tied: bool,
-        positions: str,
-        max_positions: int,
-        source_vector: bool,
-        start_vector: bool,
-        output_bias: bool,
-        source_end: bool,
-        num_decoder_layers: int,
-        window: int,
-        remat: bool,
-        **kwargs: Any,
+        experts: Experts | None = None,
     ) -> None:
-        super().__init__(name="transformer", **kwargs)
-        self.d_model, self.window, self.remat, self.source_end = d_model, window, remat, source_end
-        self._cost = TransformerCost(
-            num_layers=num_layers,
-            num_decoder_layers=num_decoder_layers,
-            d_model=d_model,
-            target_vocab_size=target_vocab_size,
-            attention_window=window,
-            remat=remat,
-            **{name: getattr(factory, name) for name in _SIZES_OF_FACTORY},
-        )
+        super().__init__(name="transformer", dtype=policy_of(hparams.precision))
+        self.hparams, self.remat = hparams, hparams.remat
+        d_model, tied, dtype = hparams.d_model, hparams.share_embeddings, self.dtype_policy.name
 
         def embedding(vocab_size: int, name: str) -> Embedding:
             return Embedding(vocab_size, d_model, self.compute_dtype, name=name)
 
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
-        self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
+        self.source_embedding = (
+            self.target_embedding if shared and tied else embedding(source_vocab_size, "source_embedding")
+        )
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
-        self.positions = positions
-        if positions == "learned":
-            self.source_positions = LearnedPositions(max_positions, d_model, name="source_positions")
-            self.target_positions = LearnedPositions(max_positions, d_model, name="target_positions")
-        self.dropout = Dropout(factory.dropout, name="dropout")  # on the sums of embeddings and positions
-        self.encoder = Encoder(num_layers, factory, remat, name="encoder")
-        self.decoder = Decoder(num_decoder_layers or num_layers, factory, remat, name="decoder")
+        if hparams.positions == "learned":
+            self.source_positions = LearnedPositions(hparams.max_positions, d_model, name="source_positions")
+            self.target_positions = LearnedPositions(hparams.max_positions, d_model, name="target_positions")
+        self.dropout = Dropout(hparams.dropout, dtype=dtype, name="dropout")  # on the sums of embeddings and positions
+        self.encoder = Encoder(hparams, experts, dtype=dtype, name="encoder")
+        self.decoder = Decoder(hparams, experts, dtype=dtype, name="decoder")
         bound = (6 / (32 + d_model)) ** 0.5  # of a row of tensor2tensor's table of 32 target spaces
         uniform = functools.partial(keras.initializers.RandomUniform, -bound, bound)
         normal = functools.partial(keras.initializers.RandomNormal, stddev=1.0)  # as a symbol's when scaled
-        self.source_bias = self._vector(source_vector, "source_bias", d_model, uniform)
-        self.start_vector = self._vector(start_vector, "start_vector", d_model, normal)
-        self.output_bias = self._vector(output_bias, "output_bias", target_vocab_size, keras.initializers.Zeros)
+        self.source_bias = self._vector(hparams.source_vector, "source_bias", d_model, uniform)
+        self.start_vector = self._vector(hparams.start_vector, "start_vector", d_model, normal)
+        self.output_bias = self._vector(hparams.output_bias, "output_bias", target_vocab_size, keras.initializers.Zeros)
         # One call creates all weights, under names that follow from the structure alone.
         ids = np.zeros((1, 2), "int32")
         if not tied:
@@ -127,43 +95,12 @@ class Transformer(NoBuildTrace, Model):
     @classmethod
     def from_hparams(
         cls, hparams: TransformerHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
-    ) -> Transformer:
-        factory = LayerFactory.from_hparams(hparams)
-        return cls.with_factory(factory, hparams, source_vocab_size, target_vocab_size, shared)
-
-    @classmethod
-    def with_factory(
-        cls,
-        factory: LayerFactory,
-        hparams: TransformerHParams,
-        source_vocab_size: int,
-        target_vocab_size: int,
-        shared: bool,
     ) -> Self:
-        """As `from_hparams`, with layers whose parts the factory makes."""
-        with layers_in(hparams.precision):
-            return cls(
-                source_vocab_size,
-                target_vocab_size,
-                num_layers=hparams.num_layers,
-                num_decoder_layers=hparams.num_decoder_layers,
-                d_model=hparams.d_model,
-                factory=factory,
-                shared=shared and hparams.share_embeddings,
-                tied=hparams.share_embeddings,
-                positions=hparams.positions,
-                max_positions=hparams.max_positions,
-                source_vector=hparams.source_vector,
-                start_vector=hparams.start_vector,
-                output_bias=hparams.output_bias,
-                source_end=hparams.source_end,
-                window=hparams.attention_window,
-                remat=hparams.remat,
-            )
+        return cls(hparams, source_vocab_size, target_vocab_size, shared)
 
     @property
     def cost(self) -> TransformerCost:
-        return self._cost
+        return TransformerCost(self.hparams, self.softmax.vocab_size)
 
     def output(self) -> tuple[Any, Any]:
         return self.softmax.table, self.output_bias
@@ -174,8 +111,8 @@ class Transformer(NoBuildTrace, Model):
         shifted = ops.pad(target[:, :-1], ((0, 0), (1, 0)))
         if segments is not None:
             shifted = ops.where(positions == 0, 0, shifted)
-        if self.window:
-            bias = Window(self.window, causal=True, segments=ops.ones_like(target) if segments is None else segments)
+        if window := self.hparams.attention_window:
+            bias = Window(window, causal=True, segments=ops.ones_like(target) if segments is None else segments)
         else:
             bias = masks.causal_bias(ops.shape(target)[1])
             if segments is not None:
@@ -187,7 +124,7 @@ class Transformer(NoBuildTrace, Model):
         source = batch["source"]
         segments = batch.get("source_segment")
         positions = batch.get("source_position")
-        if not self.source_end:
+        if not self.hparams.source_end:
             ends = ops.equal(source, EOS)
             source = ops.where(ends, PAD, source)
             segments = None if segments is None else ops.where(ends, 0, segments)
@@ -195,9 +132,9 @@ class Transformer(NoBuildTrace, Model):
             bias = memory_bias = masks.padding_bias(source)
         else:
             memory_bias = masks.segment_bias(batch["target_segment"], segments)
-        if self.window:
+        if window := self.hparams.attention_window:
             real = ops.cast(ops.not_equal(source, PAD), "int32")
-            bias = Window(self.window, causal=False, segments=real if segments is None else segments)
+            bias = Window(window, causal=False, segments=real if segments is None else segments)
         elif segments is not None:
             bias = masks.segment_bias(segments, segments)
         x = self._embed("source", source, positions, fold_in(seed, 0))
@@ -223,8 +160,8 @@ class Transformer(NoBuildTrace, Model):
             cache: holds what came before, as `ops.kv_cache.KVCache`.
         """
         bias = cache.bias
-        if self.window:
-            bias = bias + masks.bias(masks.near(index, cache.positions, self.window, causal=True))
+        if window := self.hparams.attention_window:
+            bias = bias + masks.bias(masks.near(index, cache.positions, window, causal=True))
         return self._decode(ids, ops.ones_like(ids) * index, None, bias, cache.memory_bias, cache.layers)
 
     def reorder(self, state: Any, parents: Any) -> Any:
@@ -282,12 +219,13 @@ class Transformer(NoBuildTrace, Model):
         Returns:
             float32, broadcastable to [..., d_model].
         """
-        if self.positions == "learned":
+        kind, d_model = self.hparams.positions, self.hparams.d_model
+        if kind == "learned":
             encoding = (self.source_positions if side == "source" else self.target_positions)(positions)
-        elif self.positions == "none":
-            encoding = ops.zeros((self.d_model,), "float32")
+        elif kind == "none":
+            encoding = ops.zeros((d_model,), "float32")
         else:
-            encoding = SIGNALS[self.positions](positions, self.d_model)
+            encoding = SIGNALS[kind](positions, d_model)
         if side == "source" and self.source_bias is not None:
             encoding = encoding + ops.cast(self.source_bias, "float32")
         if side == "target" and self.start_vector is not None:  # at position 0 the embedding is zero

@@ -104,12 +104,27 @@ class TransformerHParams(HParams):
                 f"positions={self.positions}. Add positions=learned, or leave it out: other positions have no limit."
             )
 
+    @property
+    def head_sizes(self) -> tuple[int, int]:
+        """Sizes of a head's keys and values."""
+        per_head = self.d_model // self.num_heads
+        return self.d_k or per_head, self.d_v or per_head
+
+    @property
+    def decoder_layers(self) -> int:
+        """Layers of the decoder."""
+        return self.num_decoder_layers or self.num_layers
+
+    @property
+    def feed_forward_matrices(self) -> int:
+        """How many matrices of d_model x d_ff a feed-forward network has."""
+        return 2
+
     def parameters(self, vocab_size: int = 0) -> int:
         """A lower bound on the parameters: biases, norms, and all but one embedding, are not counted."""
-        per_head = self.d_model // self.num_heads
-        attention = 2 * self.d_model * self.num_heads * ((self.d_k or per_head) + (self.d_v or per_head))
+        attention = 2 * self.d_model * self.num_heads * sum(self.head_sizes)
         positions = 2 * self.max_positions * self.d_model if self.positions == "learned" else 0
-        feed_forward = 2 * self.d_model * self.d_ff
+        feed_forward = self.feed_forward_matrices * self.d_model * self.d_ff
         encoder = self.num_layers * (attention + feed_forward)
-        decoder = (self.num_decoder_layers or self.num_layers) * (2 * attention + feed_forward)
+        decoder = self.decoder_layers * (2 * attention + feed_forward)
         return encoder + decoder + positions + vocab_size * self.d_model

@@ -10,45 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite import config
 from t2t_lite.layers.mixture_of_experts import ExpertsSize, MixtureOfExperts
 from t2t_lite.models.balance import Balance
-from t2t_lite.models.layer_factory import LayerFactory
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.registry import register_model
-
-# Fields that a Transformer has, too; its other fields are as in the paper's base model.
-_AS_TRANSFORMER = (
-    "num_layers",
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "norm",
-    "share_embeddings",
-    "initial_weights",
-    "dropout",
-    "precision",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class MoeFactory(LayerFactory):
-    """Makes the parts of layers; the second, the fourth, ... have experts."""
-
-    num_experts: int
-    experts_per_token: int
-    has_experts: bool = False
-
-    def of_layer(self, number: int) -> LayerFactory:
-        return dataclasses.replace(self, has_experts=number % 2 == 1)
-
-    def feed_forward(self) -> Any:
-        if not self.has_experts:
-            return super().feed_forward()
-        sizes, fan_in = (self.num_experts, self.experts_per_token, self.d_ff), self.initial_weights == "fairseq012"
-        return MixtureOfExperts(*sizes, fan_in=fan_in, name="experts")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,9 +27,9 @@ class TransformerMoeCost(TransformerCost):
     experts: ExpertsSize = dataclasses.field(kw_only=True)
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        more = 2 * (self.experts.products - 2 * self.d_model * self.d_ff)  # instead of one network
+        more = 2 * (self.experts.products - 2 * self.hparams.d_model * self.hparams.d_ff)  # instead of one network
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
-        positions = self.num_layers // 2 * s + self._decoder_layers // 2 * t
+        positions = self.hparams.num_layers // 2 * (s + t)
         return super().forward_flops(source_lengths, target_lengths) + int(np.sum(positions * more))
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
@@ -68,10 +37,10 @@ class TransformerMoeCost(TransformerCost):
 
         def more(positions: int) -> int:
             kept = self.experts.kept_bytes(positions, bytes_per_value, in_blocks=True)
-            return kept - 3 * positions * self.d_ff * bytes_per_value  # instead of one network
+            return kept - 3 * positions * self.hparams.d_ff * bytes_per_value  # instead of one network
 
-        in_mixtures = self.num_layers // 2 * more(rows * source_length)
-        in_mixtures += self._decoder_layers // 2 * more(rows * target_length)
+        mixtures = self.hparams.num_layers // 2  # of each side
+        in_mixtures = mixtures * (more(rows * source_length) + more(rows * target_length))
         return super().activation_bytes(rows, source_length, target_length, bytes_per_value) + in_mixtures
 
 
@@ -79,20 +48,17 @@ class TransformerMoeCost(TransformerCost):
 class TransformerMoe(Balance, Transformer):
     """A Transformer whose feed-forward networks are, in every second layer, mixtures of experts."""
 
-    @classmethod
-    def from_hparams(  # type: ignore[override]  # a recipe of its own
-        cls, hparams: TransformerMoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
-    ) -> TransformerMoe:
-        plain = TransformerHParams(**{name: getattr(hparams, name) for name in _AS_TRANSFORMER})
-        experts = {"num_experts": hparams.num_experts, "experts_per_token": hparams.experts_per_token}
-        factory = MoeFactory.from_hparams(plain, **experts)
-        model = cls.with_factory(factory, plain, source_vocab_size, target_vocab_size, shared)
-        model.balance_weight, model.balance_groups = hparams.balance_weight, hparams.balance_groups
-        return model
+    def __init__(
+        self, hparams: TransformerMoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
+    ) -> None:
+        plain, _ = config.convert(hparams, TransformerHParams)  # what is no field of it is as in the paper's base model
+        experts = hparams.num_experts, hparams.experts_per_token
+        super().__init__(plain, source_vocab_size, target_vocab_size, shared, experts)
+        self.balance_weight, self.balance_groups = hparams.balance_weight, hparams.balance_groups
 
     @property
     def cost(self) -> TransformerMoeCost:
-        return TransformerMoeCost(**dataclasses.asdict(self._cost), experts=self.mixtures()["target"][0].size)
+        return TransformerMoeCost(self.hparams, self.softmax.vocab_size, experts=self.mixtures()["target"][0].size)
 
     def mixtures(self) -> dict[str, list[MixtureOfExperts]]:
         sides = {"source": self.encoder, "target": self.decoder}

@@ -19,7 +19,6 @@ from t2t_lite.export.ctranslate2_export import export_ctranslate2
 from t2t_lite.export.ctranslate2_readme import engine_length_penalty
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.subwords import SubwordVocabulary
@@ -201,39 +200,33 @@ class Other(Transformer):
     """A user's own model, which may compute anything."""
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        (
-            "_cost",
-            TransformerCost(1, 16, 32, 2, 8, 8, 150, max_relative_position=3),
-            "leaves out positions=sinusoidal where a model has relative positions; export it",
-        ),
-        (
-            "_cost",
-            TransformerCost(1, 16, 32, 2, 8, 8, 150, attention_score="dot"),
-            "scaled dot products alone, and this model has attention_score=dot; export it",
-        ),
-        (
-            "window",
-            5,
-            r"restricted self-attention, with which this model was trained \(attention_window=5\); export it",
-        ),
-        (
-            "__class__",
-            Other,
-            "CTranslate2 runs the model 'transformer', not Other; export it with --format=saved",
-        ),
-    ],
-)
-def test_a_model_that_it_cannot_run_is_refused(
-    text: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, message: str
-) -> None:
+def _refused(text: Text, folder: Path, changes: dict[str, Any]) -> str:
+    hparams = config.replace(SMALL, **changes)
+    model = Transformer.from_hparams(hparams, text.source.size, text.source.size, True)
+    with pytest.raises(UsageError) as caught:
+        export_ctranslate2(
+            Translator.from_hparams(model, text.source, text.source, hparams), folder, {}, precision="int8"
+        )
+    assert not folder.exists()
+    return str(caught.value)
+
+
+def test_a_setting_that_it_does_not_know_is_refused(text: Text, tmp_path: Path) -> None:
+    for name, value in (("attention_score", "dot"), ("attention_window", 5)):
+        assert _refused(text, tmp_path / "none", {name: value}) == (
+            f"CTranslate2 cannot compute {name}={value}; export it with --format=saved_model."
+        )
+    both = _refused(text, tmp_path / "none", {"max_relative_position": 3})
+    assert "leaves out positions=sinusoidal where a model has relative positions; export it" in both
+
+
+def test_a_model_of_ones_own_is_refused(text: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = _translator(text, "d_k > d_v, one head")
-    monkeypatch.setattr(translator.model, name, value)
-    with pytest.raises(UsageError, match=message):
+    monkeypatch.setattr(translator.model, "__class__", Other)
+    with pytest.raises(
+        UsageError, match="CTranslate2 runs the model 'transformer', not Other; export it with --format=s"
+    ):
         export_ctranslate2(translator, tmp_path / "none", {}, precision="float32")
-    assert not (tmp_path / "none").exists()
 
 
 def test_wrong_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def test_one_layer_sees_half_a_window_to_each_side(model: Transformer) -> None:
 
 
 def test_the_counts_of_flops_know_the_window(model: Transformer) -> None:
-    full = dataclasses.replace(model.cost, attention_window=0)
+    full = dataclasses.replace(model.cost, hparams=config.replace(model.hparams, attention_window=0))
     assert model.cost.forward_flops(500, 500) < full.forward_flops(500, 500)
 
 

@@ -226,7 +226,7 @@ def test_parameter_counts_of_two_layers(model: Transformer) -> None:
         d, per_head = TINY.d_model, TINY.d_model // TINY.num_heads
         layer = 2 * 4 * d * d + 2 * d * TINY.d_ff + TINY.d_ff + d + 3 * 2 * d
         more = d + 3 * 7 * 2 * per_head + 4 * 2 * d - layer
-    if model.cost.attention_score == "additive":  # a vector for each head, in six attentions
+    if model.hparams.attention_score == "additive":  # a vector for each head, in six attentions
         more += 6 * TINY.d_model
     if model.output_bias is not None:
         more += TINY.d_model + V  # the start vector, and a bias for each piece

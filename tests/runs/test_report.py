@@ -14,6 +14,7 @@ from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.progress import time_left
 from t2t_lite.runs import console as console_module
 from t2t_lite.runs.console import Console
@@ -23,7 +24,7 @@ FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
     "flops_per_second utilisation"
 ).split()
-COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
+COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=50)
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:

@@ -18,12 +18,13 @@ from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops import threads
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import device_flops_per_second, pair_lengths, planned_flops
 from t2t_lite.training.describe import describe
 
-COST = TransformerCost(num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=800)
+COST = TransformerCost(TransformerHParams(num_layers=2, d_model=16, d_ff=32, num_heads=2), target_vocab_size=800)
 RECIPE: dict[str, Any] = {"batch_tokens": 256, "max_length": 64, "seed": 1}
 
 
@@ -121,6 +122,8 @@ def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_
     hparams = config.replace(small_hparams, **RECIPE, train_steps=3 * plan.steps_per_epoch)
     spec = RunSpec("toy_ende", {"train_size": 240}, str(toy_store.folder.parent), None, "small", "transformer", hparams)
     vocab_size = toy_store.target_vocabulary.size
-    cost = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=vocab_size)
+    cost = TransformerCost(
+        TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=vocab_size
+    )
     flops = 3 * cost.training_flops(split.source.lengths, split.target.lengths)
     assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused", Devices())

@@ -13,13 +13,14 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.progress import time_left
 from t2t_lite.runs.report import Report
 from t2t_lite.signals import StopSignals
 from t2t_lite.training.loop import Evaluations
 from t2t_lite.training.recipe import intervals_of
 
-COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
+COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=50)
 BATCH = {"source": np.ones((1, 2, 3), np.int32), "target": np.ones((1, 2, 4), np.int32)}
 
 

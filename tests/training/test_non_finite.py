@@ -20,6 +20,7 @@ from t2t_lite.errors import TrainingError
 from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.checkpoint_files import step_of
 from t2t_lite.runs.report import Report, read_metrics
@@ -30,7 +31,7 @@ from t2t_lite.training.trainer import Trainer
 from tests import commands
 
 STEPS, PARTS = 12, 2
-COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=50)
+COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=50)
 
 
 @dataclasses.dataclass

@@ -17,6 +17,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import TrainingError
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
@@ -28,7 +29,7 @@ from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Updates
 
 VOCAB, SPOILING = 50, 7  # a source piece without a finite embedding
-COST = TransformerCost(num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, target_vocab_size=VOCAB)
+COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=VOCAB)
 RATE = 1e-3
 WEIGHT = "adam_v/transformer.Sencoder.Slayer_0.Saround_feed_forward.Sfeed_forward.Sbias_1/.ATTRIBUTES/VARIABLE_VALUE"
 

@@ -1,6 +1,5 @@
 """A Transformer whose layers take turns with a few sets of weights (Takase and Kiyono 2021, "CYCLE")."""
 
-import dataclasses
 import itertools
 from typing import Any
 
@@ -23,15 +22,11 @@ class CyclicTransformer(Transformer):
         """Builds M layers, then goes through them until there are N."""
         unique = config.replace(hparams, num_layers=hparams.unique_layers)
         model = super().from_hparams(unique, source_vocab_size, target_vocab_size, shared)
+        model.hparams = hparams  # so that the cost counts all passes
         # Lists of layers with repeats: each place has a cache and a dropout mask of its own.
         model.encoder.blocks = _cycle(model.encoder.blocks, hparams.num_layers)
         model.decoder.blocks = _cycle(model.decoder.blocks, hparams.num_layers)
         return model
-
-    @property
-    def cost(self) -> Any:
-        """The arithmetic of all passes, not of the weights alone."""
-        return dataclasses.replace(super().cost, num_layers=len(self.encoder.blocks))
 
 
 def _cycle(layers: list[Any], number: int) -> list[Any]:
