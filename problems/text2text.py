@@ -12,8 +12,8 @@ from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, pars
 from t2t_lite.data.corpus_files import OnDamaged, Part, find_files, missing, read_part
 from t2t_lite.data.held_out import HeldOut
 from t2t_lite.data.keep_whole import read_keep_whole
-from t2t_lite.errors import DataError, UsageError, did_you_mean
-from t2t_lite.metrics.names import NAMES, canonical
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.problem import (
     SPLITS,
     Problem,
@@ -73,8 +73,8 @@ class Text2text(Problem):
         check_vocab_size(vocab_size)
         check_vocab_type(vocab_type)
         check_line_breaks(line_breaks)
-        if metric is not None and canonical(metric) not in NAMES:
-            raise UsageError(f"--metric={metric} is not one of: {', '.join(NAMES)}.{did_you_mean(metric, NAMES)}")
+        if metric is not None:
+            METRICS.check(canonical(metric))
         if dev_lines is not None and dev_lines < 1:
             raise UsageError(f"--dev_lines={dev_lines} must be at least 1; it counts the pairs that are held out.")
         self._corpora = parse_corpora(source_dir)

@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar, overload
 
 from t2t_lite import other_names
 from t2t_lite.errors import T2TError, UsageError, did_you_mean, place_in, reason
-from t2t_lite.problem import Problem
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,6 +46,7 @@ class Registry(Generic[T]):
         modules: modules whose import registers the built-in names.
         lazy: module of each built-in name whose module is slow to import; only that module registers the name.
         suffixes: function of each suffix; NAME + suffix names what the function makes of the thing called NAME.
+        names_things: whether a thing is given its name as its attribute `name`.
     """
 
     def __init__(
@@ -55,11 +55,14 @@ class Registry(Generic[T]):
         modules: tuple[str, ...] = (),
         lazy: Mapping[str, str] | None = None,
         suffixes: Mapping[str, Callable[[T], T]] | None = None,
+        *,
+        names_things: bool = False,
     ) -> None:
         self._kind = kind
         self._modules = modules
         self._lazy = dict(lazy or {})
         self._suffixes = dict(suffixes or {})
+        self._names_things = names_things
         self._things: dict[str, T] = {}
 
     @overload
@@ -109,7 +112,7 @@ class Registry(Generic[T]):
                 f"give {_full_name(thing)} another name."
             )
         self._things[name] = thing
-        if isinstance(thing, type) and issubclass(thing, Problem):
+        if self._names_things:
             thing.name = name
         return thing
 

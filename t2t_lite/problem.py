@@ -57,8 +57,8 @@ class Problem:
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
             "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "chrf2" (chrF++), "accuracy" (share of
-            outputs that are entirely right) or "bleu_paper" (as the paper's authors computed BLEU; target_language
-            must be "de", "en" or "fr"). `make_metric` makes it.
+            outputs that are entirely right), "bleu_paper" (as the paper's authors computed BLEU; target_language must
+            be "de", "en" or "fr") or one of your own (registry.register_metric). `make_metric` makes it.
         line_breaks: what a line break in a text becomes: a "space", or a "symbol" of the vocabulary, which outputs have
             as a line break again.
         keep_whole: texts that are pieces of their own wherever they occur, such as "%s" and "<b>".
@@ -140,13 +140,13 @@ class Problem:
 
     def make_metric(self) -> CorpusMetric:
         """Returns the metric by its name; UsageError where it cannot be computed."""
-        from t2t_lite.metrics import bleu
+        from t2t_lite.metrics import names
 
         options = (self.metric, self.target_language, self.bleu_tokenize)
-        return bleu.metric(*options, effective_order=self.bleu_effective_order)
+        return names.metric(*options, effective_order=self.bleu_effective_order)
 
     def metric_warnings(self, references: Sequence[str]) -> list[str]:
-        """Returns what is wrong with scoring dev's `references` by the metric; nothing about a metric of one's own."""
+        """Returns what is wrong with scoring dev's `references` by the metric; nothing about what is not BLEU."""
         if self.has_own_metric:
             return []
         from t2t_lite.metrics.reference_warnings import reference_warnings, tokenised_warning

@@ -1,4 +1,4 @@
-"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES, SAMPLERS.
+"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES, SAMPLERS, METRICS.
 
 Things are registered by decorator and looked up by name. The modules that register the built-in names are imported on
 the first look-up, so importing this module is cheap.
@@ -29,6 +29,7 @@ from typing import Any, TypeVar, overload
 
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError, check_options, place_in, reason
+from t2t_lite.metrics.names import METRICS as METRICS
 from t2t_lite.name_table import Registry, plugin_failed, snake_case
 from t2t_lite.name_table import failed_plugins as failed_plugins
 from t2t_lite.problem import COMMON_OPTIONS, Problem, check_names, reverse
@@ -42,7 +43,9 @@ def _own_files(folder: str, names: str) -> dict[str, str]:
     return {name: f"t2t_lite.{folder}.{name}" for name in names.split()}
 
 
-PROBLEMS: Registry[type[Problem]] = Registry("problem", ("t2t_lite.problems",), suffixes={"_rev": reverse})
+PROBLEMS: Registry[type[Problem]] = Registry(
+    "problem", ("t2t_lite.problems",), suffixes={"_rev": reverse}, names_things=True
+)
 HPARAMS: Registry[Callable[[], config.HParams]] = Registry("hparams set", ("t2t_lite.hparams",))
 MODELS: Registry[type] = Registry(
     "model", lazy=_own_files("models", "bytenet convs2s moe rnn transformer transformer_moe")
@@ -59,6 +62,7 @@ register_model = MODELS.register
 register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 register_sampler = SAMPLERS.register
+register_metric = METRICS.register
 
 DEFAULT_MODEL = "transformer"  # of hparams sets that name no model, and whose class names none
 _models_of_sets: dict[str, str] = {}
@@ -238,6 +242,7 @@ TABLES: dict[str, Registry[Any]] = {  # by title; nothing else lists them
     "Optimizers": OPTIMIZERS,
     "Schedules": SCHEDULES,
     "Samplers": SAMPLERS,
+    "Metrics": METRICS,
 }
 KINDS = tuple(title.lower().replace(" ", "_") for title in TABLES)
 

@@ -41,6 +41,10 @@ ONE_FILE = {
         "from t2t_lite import registry\nfrom t2t_lite.schedules.base import Schedule\n\n"
         "@registry.register_schedule\nclass Mine(Schedule): ...\n"
     ),
+    "metric": (
+        "from t2t_lite import registry\nfrom t2t_lite.metrics.score import CorpusMetric\n\n"
+        "@registry.register_metric\nclass Mine(CorpusMetric): ...\n"
+    ),
 }
 TABLES = {
     "problem": registry.PROBLEMS,
@@ -49,6 +53,7 @@ TABLES = {
     "optimizer": registry.OPTIMIZERS,
     "sampler": registry.SAMPLERS,
     "schedule": registry.SCHEDULES,
+    "metric": registry.METRICS,
 }
 
 

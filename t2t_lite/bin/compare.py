@@ -137,14 +137,13 @@ def _write(args: argparse.Namespace, runs: Runs, trained: Sequence[Sequence[Sequ
 def _check(args: argparse.Namespace) -> None:
     """Raises UsageError, before any long work, if the problem, its score, its test or one of the sets is invalid."""
     from t2t_lite.metrics.check import check_metric
-    from t2t_lite.metrics.metric import Metric
     from t2t_lite.metrics.significance import random_seed
     from t2t_lite.optimizers.choices import check_choices
 
     problem_flags.check_vocabulary(args)
     problem = problem_flags.problem_from(args)
-    metric = check_metric(problem.make_metric(), problem.name, own=problem.has_own_metric)
-    if isinstance(metric, Metric) and len(args.sets) > 1:
+    check_metric(problem.make_metric(), f"The problem {problem.name!r}")
+    if len(args.sets) > 1:
         random_seed()
     for entry in args.sets:
         check_choices(sets.recipe(entry, args).hparams, load_tensorflow)

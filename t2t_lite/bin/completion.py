@@ -76,4 +76,5 @@ _NAMES: dict[str, Callable[[str, argparse.Namespace], Iterable[str]]] = {
     "hparams_set": lambda *_: registry.HPARAMS.names(),
     "model": lambda *_: registry.MODELS.names(),
     "hparams": _hparams,
+    "metric": lambda _, args: [*registry.METRICS.names(), *(("ter", "evalb", "all") if "sgm" in args else ())],
 }

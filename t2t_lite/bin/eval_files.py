@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from t2t_lite import registry
 from t2t_lite.bin import eval_scores, eval_trees
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.score import CorpusMetric, Score
+
+
+class _Files(NamedTuple):
+    """Lines of files of one length; sources is empty if they are not given."""
+
+    hypotheses: list[str]
+    references: list[list[str]]
+    baselines: list[list[str]]
+    sources: list[str]
 
 
 def score_trees(args: argparse.Namespace) -> int:
@@ -29,30 +39,40 @@ def score_trees(args: argparse.Namespace) -> int:
 
 def score_files(args: argparse.Namespace) -> int:
     """Scores --hypotheses against --references, compared with each --baseline; returns the exit status."""
+    registry.load_plugins(args.usr_dir)
     asked = ("bleu", args.language or "")
     metrics = eval_scores.text_metrics(args, *asked)
-    hypotheses, references, baselines = _read_files(args)
-    eval_scores.warn_of_text(args, hypotheses, references[0], *asked)
-    if baselines:
-        _compare(args, metrics, hypotheses, references, baselines)
+    files = _read_files(args)
+    eval_scores.warn_of_text(args, files.hypotheses, files.references[0], *asked)
+    if files.baselines:
+        _compare(args, metrics, files)
     else:
-        eval_scores.print_scores(args, {}, [metric.score(hypotheses, *references) for metric in metrics])
+        eval_scores.print_scores(args, {}, [_score(metric, files.hypotheses, files) for metric in metrics])
     return 0
 
 
-def _compare(
-    args: argparse.Namespace,
-    metrics: list[Metric],
-    hypotheses: list[str],
-    references: list[list[str]],
-    baselines: list[list[str]],
-) -> None:
+def _score(metric: CorpusMetric, hypotheses: list[str], files: _Files) -> Score:
+    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.score import scored
+
+    first, *others = files.references
+    if isinstance(metric, Metric):
+        return metric.score(hypotheses, first, files.sources, others)
+    if others or not files.sources:
+        raise UsageError(
+            f"{type(metric).__name__} is a metric of your own: it takes one --references=FILE and --sources=FILE."
+        )
+    return scored(metric, hypotheses, first, files.sources)
+
+
+def _compare(args: argparse.Namespace, metrics: list[CorpusMetric], files: _Files) -> None:
     from t2t_lite.metrics import significance
 
     test = significance.paired_randomisation if args.paired_ar else significance.paired_bootstrap
     records = []
     for metric in metrics:
-        found = [test(metric, hypotheses, baseline, *references) for baseline in baselines]
+        score = _score(metric, files.hypotheses, files)
+        found = [test(metric, score, _score(metric, baseline, files)) for baseline in files.baselines]
         if args.json:
             record = found[0].as_dict()
             if len(found) > 1:
@@ -67,12 +87,12 @@ def _compare(
         eval_scores.print_json({}, records)
 
 
-def _read_files(args: argparse.Namespace) -> tuple[list[str], list[list[str]], list[list[str]]]:
-    """Returns the lines of the translations, of each reference and of each baseline; all have the same length."""
+def _read_files(args: argparse.Namespace) -> _Files:
+    """Returns the lines of the files, which are all of the same number."""
     from t2t_lite.data import sgm
     from t2t_lite.data.sources import read_lines
 
-    paths = [*args.references, args.hypotheses, *(args.baseline or [])]
+    paths = [*args.references, args.hypotheses, *(args.baseline or []), *([args.sources] if args.sources else [])]
     files = [list(read_lines(path, sgml=True)) for path in paths]
     first = paths[0]
     if args.sgm:
@@ -92,4 +112,5 @@ def _read_files(args: argparse.Namespace) -> tuple[list[str], list[list[str]], l
     if not files[0]:
         raise DataError(f"{args.hypotheses} and {first} are empty; there is nothing to score.")
     count = len(args.references)
-    return files[count], files[:count], files[count + 1 :]
+    sources = files.pop() if args.sources else []
+    return _Files(files[count], files[:count], files[count + 1 :], sources)

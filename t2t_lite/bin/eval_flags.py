@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from t2t_lite.bin import cli, eval_trees
+from t2t_lite.bin import cli, eval_scores, eval_trees
 from t2t_lite.languages import TOKENIZERS
-from t2t_lite.metrics.names import canonical
+from t2t_lite.metrics.names import OF_SACREBLEU, canonical
 
 _RUN_FLAGS = (
     *("split", "checkpoint", "precision", "beam_size", "length_penalty", "max_source_length"),
-    *("usr_dir", "trust_run"),
+    "trust_run",
 )
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
 _TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
@@ -94,7 +94,11 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --output_dir: print LOG-PROBABILITY<tab>TOKENS<tab>PERPLEXITY of each pair, one a line",
     )
-    pairs.add_argument("--sources", metavar="FILE", help="plain or compressed, one sentence a line")
+    pairs.add_argument(
+        "--sources",
+        metavar="FILE",
+        help="plain or compressed, one sentence a line; also of files that a metric of your own scores",
+    )
     pairs.add_argument(
         "--targets",
         metavar="FILE",
@@ -106,14 +110,15 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
     scores = parser.add_argument_group("scores")
     scores.add_argument(
         "--metric",
-        type=canonical,
-        choices=("bleu", "bleu_paper", "chrf", "chrf2", "accuracy", "ter", "evalb", "all"),
+        type=_metric,
+        metavar="NAME",
         default="all",
-        help="bleu_paper: as the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable "
-        "with sacreBLEU's; chrf2: chrF++, with words and pairs of words; accuracy: share of outputs that are entirely "
-        "right; ter: translation edit rate, without case, lower is better; evalb: labelled bracketing F1 of parse "
-        "trees; default: all, that is BLEU and chrF, bleu_paper where --language or the run's problem asks for it, and "
-        "the metric of the run's problem",
+        help="bleu, bleu_paper, chrf, chrf2, accuracy, ter, evalb, all, or one of your own (--usr_dir). bleu_paper: as "
+        "the paper's authors computed BLEU (Moses tokens, German compounds split), not comparable with sacreBLEU's; "
+        "chrf2: chrF++, with words and pairs of words; accuracy: share of outputs that are entirely right; ter: "
+        "translation edit rate, without case, lower is better; evalb: labelled bracketing F1 of parse trees; default: "
+        "all, that is BLEU and chrF, bleu_paper where --language or the run's problem asks for it, and the metric of "
+        "the run's problem",
     )
     scores.add_argument("--lowercase", action="store_true", help="compare without case")
     scores.add_argument(
@@ -133,14 +138,24 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _metric(text: str) -> str:
+    name = canonical(text)
+    if name in OF_SACREBLEU[1:]:
+        tokens = " --tokenize=none" if name == "bleu_tok_lc" else ""
+        raise argparse.ArgumentTypeError(f"{name} is --metric=bleu --lowercase{tokens} here")
+    return name
+
+
 def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Ends the program with status 2 unless the flags ask for one of: a run, files, trees, given pairs."""
     if args.score:
         _check_pair_flags(parser, args)
         return
-    for flag in _PAIR_FLAGS:
-        if getattr(args, flag) is not None:
-            parser.error(f"--{flag} goes with --score")
+    if args.targets is not None:
+        parser.error("--targets goes with --score")
+    own = args.metric not in (*eval_scores.COUNTED, "evalb", "all")
+    if args.sources is not None and not (own and args.hypotheses is not None):
+        parser.error("--sources goes with --score, or with files and a metric of your own (--metric=NAME)")
     if args.metric == "evalb":
         _check_tree_flags(parser, args)
         return
@@ -168,7 +183,9 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
     elif (args.tokenize or args.effective_order) and args.metric not in ("all", "bleu"):
         flag = "--tokenize" if args.tokenize else "--effective_order"
         parser.error(f"{flag} is BLEU's, not for --metric={args.metric}")
-    elif args.language is not None and args.metric not in ("all", "bleu", "ter"):
+    elif own and args.lowercase:
+        parser.error(f"--lowercase is not for --metric={args.metric}")
+    elif args.language is not None and not own and args.metric not in ("all", "bleu", "ter"):
         parser.error(f"--language is for BLEU and TER, not for --metric={args.metric}")
 
 
@@ -190,7 +207,8 @@ def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace)
     run = args.output_dir is not None
     if not run and (args.gold is None or args.test is None):
         parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE; or --output_dir=RUN")
-    others = ("hypotheses", "references", "tokenize", *_FILE_FLAGS, *(("gold", "test") if run else _RUN_FLAGS))
+    of_files = ("usr_dir", *_RUN_FLAGS)
+    others = ("hypotheses", "references", "tokenize", *_FILE_FLAGS, *(("gold", "test") if run else of_files))
     for flag in (*others, *(name for name in _SCORE_SWITCHES if getattr(args, name))):
         if getattr(args, flag) is not None:
             parser.error(f"--{flag} does not go with --metric=evalb of {'a run' if run else 'two files of trees'}")

@@ -61,7 +61,7 @@ def score_run(args: argparse.Namespace) -> int:
         eval_scores.print_trees(args, facts, trees_found)
         return 0
     eval_scores.warn_of_text(args, found.hypotheses, found.references, *_of_problem(problem))
-    scores = [scored(metric, found.hypotheses, found.references) for metric in metrics]
+    scores = [scored(metric, found.hypotheses, found.references, found.sources) for metric in metrics]
     run_scores.save_scores(folders, run, store, split, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
@@ -74,7 +74,7 @@ def _metrics(args: argparse.Namespace, problem: Problem) -> list[CorpusMetric]:
 
 
 def _own_metric(problem: Problem) -> CorpusMetric:
-    return check_metric(problem.make_metric(), problem.name, own=problem.has_own_metric)
+    return check_metric(problem.make_metric(), f"The problem {problem.name!r}")
 
 
 def _of_problem(problem: Problem) -> tuple[str, str, str | None, bool]:

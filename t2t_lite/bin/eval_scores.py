@@ -8,10 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.metrics.check import check_metric
+from t2t_lite.metrics.names import BLEU
+
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
-    from t2t_lite.metrics.metric import Metric
-    from t2t_lite.metrics.score import Score
+    from t2t_lite.metrics.score import CorpusMetric, Score
+
+# The metrics that --lowercase, --tokenize and the like are about; others are registered by the user.
+COUNTED = (*BLEU, "chrf", "chrf2", "accuracy", "ter")
 
 
 def text_metrics(
@@ -20,7 +25,7 @@ def text_metrics(
     language: str,
     bleu_tokenize: str | None = None,
     effective_order: bool = False,
-) -> list[Metric]:
+) -> list[CorpusMetric]:
     """Returns the metrics asked for; what no flag says about BLEU, its case or its options, the problem does.
 
     Args:
@@ -28,19 +33,22 @@ def text_metrics(
         language: of the target side.
     """
     from t2t_lite.languages import base_language
-    from t2t_lite.metrics import accuracy, bleu, paper_bleu
+    from t2t_lite.metrics import accuracy, bleu, names, paper_bleu
+    from t2t_lite.metrics.reference_warnings import tokenizer_note
 
-    metrics: list[Metric] = []
+    wanted = metric if args.metric == "all" else args.metric  # besides BLEU and chrF
+    metrics: list[CorpusMetric] = []
+    if wanted not in COUNTED:  # one of the user's own
+        metrics.append(check_metric(names.metric(wanted, language), f"--metric={wanted}"))
     if args.metric in ("bleu", "all"):
         lowercase, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
         order = args.effective_order or effective_order
         metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language, effective_order=order))
-        note = "" if args.tokenize else bleu.tokenizer_note(metric, language, bleu_tokenize)
+        note = "" if args.tokenize else tokenizer_note(metric, language, bleu_tokenize)
         if note:
             print(note, file=sys.stderr)
     if args.metric in ("chrf", "all"):
         metrics.append(bleu.chrf(lowercase=args.lowercase))
-    wanted = metric if args.metric == "all" else args.metric  # besides BLEU and chrF
     if wanted == "chrf2":
         metrics.append(bleu.chrf(lowercase=args.lowercase, word_order=2))
     if wanted == "accuracy":
@@ -49,7 +57,7 @@ def text_metrics(
         metrics.append(bleu.ter(language))
     paper = metric == "bleu_paper" or base_language(args.language or "") in paper_bleu.LANGUAGES
     if args.metric == "bleu_paper" or (args.metric == "all" and paper):
-        metrics.append(bleu.metric("bleu_paper", language))
+        metrics.append(paper_bleu.PaperBleu(language))
     return metrics
 
 
@@ -66,8 +74,7 @@ def warn_of_text(
 
     That is text without spaces, of very short lines, tokenised, or prepared for another tool.
     """
-    from t2t_lite.metrics import bleu
-    from t2t_lite.metrics.reference_warnings import reference_warnings, tokenised_warning
+    from t2t_lite.metrics.reference_warnings import reference_warnings, ter_note, tokenised_warning
     from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
 
     names = "the references", "the translations"
@@ -75,7 +82,7 @@ def warn_of_text(
     _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
     found = prepared_warnings(prepared, tokenised=tokenize == "none")
     if args.metric == "ter":
-        found.append(bleu.ter_note(language, references))
+        found.append(ter_note(language, references))
     if args.metric == "bleu_paper":
         found += reference_warnings("bleu_paper", language, None, references, "the text of the references")
     if args.metric in ("bleu", "all"):
@@ -92,9 +99,9 @@ def warn_of_text(
 
 def _case_and_tokenizer(args: argparse.Namespace, metric: str, bleu_tokenize: str | None) -> tuple[bool, str | None]:
     """Returns whether BLEU lowercases, and its tokeniser: the flags' or else the problem's."""
-    from t2t_lite.metrics import bleu
+    from t2t_lite.metrics import names
 
-    lowercase, tokenize = bleu.case_and_tokenizer(metric, bleu_tokenize)
+    lowercase, tokenize = names.case_and_tokenizer(metric, bleu_tokenize)
     return args.lowercase or lowercase, args.tokenize or tokenize
 
 

@@ -95,8 +95,8 @@ def _add_score_and_cleaning_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--metric",
         metavar="NAME",
-        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf, chrf2 (chrF++), bleu_paper or accuracy (share of "
-        "outputs that are entirely right); default: bleu",
+        help="text2text: dev score: bleu, bleu_lc, bleu_tok_lc, chrf, chrf2 (chrF++), bleu_paper, accuracy (share of "
+        "outputs that are entirely right) or one of your own (--usr_dir); default: bleu",
     )
     group.add_argument(
         "--bleu_tokenize",

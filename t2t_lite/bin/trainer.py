@@ -115,14 +115,14 @@ def _train(args: argparse.Namespace, command: str) -> int:
 
 def _check_metric(spec: RunSpec) -> None:
     """Raises UsageError, before any long work, if the dev score cannot be computed; prints what is unusual."""
-    from t2t_lite.metrics import bleu
     from t2t_lite.metrics.check import check_metric
+    from t2t_lite.metrics.reference_warnings import tokenizer_note
 
     problem = spec.make_problem()
-    check_metric(problem.make_metric(), problem.name, own=problem.has_own_metric)
+    check_metric(problem.make_metric(), f"The problem {problem.name!r}")
     if problem.has_own_metric:
         return
-    if note := bleu.tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize):
+    if note := tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize):
         print(note, flush=True)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_lite.compare.runs import Run
-from t2t_lite.metrics.metric import Metric
+from t2t_lite.errors import UsageError
 from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_to_decode import open_to_decode
 from t2t_lite.training.evaluate import Evaluator, Scores
+
+_log = logging.getLogger("t2t_lite")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Row:
         scores: on the test set, or on dev where there is none; one for each seed, or one for an ensemble.
         dev_scores, dev_losses: the same on the dev set; losses are in nats per piece.
         p_value: for the hypothesis that this row and the first one have equal scores, each with its first seed (paired
-            bootstrap); None in the first row, and for trees, which have no such test.
+            bootstrap); None in the first row, and where the metric gives no scores of lines.
         sentences_per_second: of the search.
         train_steps, train_flops: updates and FLOPs of the training, as means over seeds.
         tokens_per_second: real target tokens in the training of the first run.
@@ -45,8 +48,6 @@ class Row:
     tokens_per_second: float
     peak_mib: int
     budget: Mapping[str, float]
-    hypotheses: list[str]
-    references: list[str]
     metric: CorpusMetric
     p_value: float | None = None
 
@@ -62,14 +63,18 @@ class Row:
 
     def against(self, first: Row) -> Row:
         """Returns the row with its p-value against the first row."""
-        if self is first or not isinstance(first.metric, Metric):
+        if self is first:
             return self
-        found = paired_bootstrap(first.metric, self.hypotheses, first.hypotheses, first.references)
-        return dataclasses.replace(self, p_value=float(found.p_value))
+        try:
+            found = paired_bootstrap(first.metric, self.scores[0], first.scores[0])
+        except UsageError as error:
+            _log.warning("%s", error)
+            return self
+        return dataclasses.replace(self, p_value=found.p_value)
 
     def as_dict(self) -> dict[str, Any]:
-        """The row, JSON-ready, without the texts."""
-        left_out = ("hypotheses", "references", "metric", "scores")
+        """The row, JSON-ready."""
+        left_out = ("metric", "scores")
         shown = {name: value for name, value in vars(self).items() if name not in left_out}
         return {**shown, "scores": [s.as_dict() for s in self.scores], "mean": self.mean, "spread": self.spread}
 
@@ -107,8 +112,6 @@ def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, flo
         tokens_per_second=runs[0].tokens_per_second,
         peak_mib=max(run.peak_mib for run in runs),
         budget=budget,
-        hypotheses=first.scores.hypotheses,
-        references=first.scores.references,
         metric=first.metric,
     )
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
-from t2t_lite.metrics.evalb_report import Evaluation, SentenceScore, Status, TreeScore
+from t2t_lite.metrics.evalb_report import Evaluation, SentenceScore, Status, TreeScore, f1
+from t2t_lite.metrics.score import CorpusMetric
 
 # To EVALB only ASCII spaces are spaces; words may hold others, such as U+00A0.
 _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
@@ -266,16 +267,21 @@ def _compare(
     return matched, crossing
 
 
-class Bracketing:
+class Bracketing(CorpusMetric):
     """Labelled F1 as a metric like BLEU; without `parameters`, those of COLLINS.prm and new.prm's QUOTE_LABEL apply."""
 
     def __init__(self, parameters: Parameters | None = None) -> None:
         self.parameters = parameters or Parameters()
         self.kind, self.signature = "f1", self.parameters.signature
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> TreeScore:
+    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] = ()) -> TreeScore:
         """Returns the F1 of tree N of the hypotheses against tree N of the references; errors as in `evaluate`."""
         return evaluate(references, hypotheses, self.parameters).score()
+
+    def from_counts(self, counts: Any) -> float:
+        """Returns F1 from the sums of matched, gold and test brackets."""
+        matched, gold, test = (float(count) for count in counts)
+        return f1(matched, gold, test)
 
 
 def evaluate(gold: Sequence[str], test: Sequence[str], parameters: Parameters | None = None) -> Evaluation:

@@ -107,7 +107,7 @@ class Total:
 
     @property
     def f1(self) -> float:
-        return _percent(2 * self.matched, self.gold + self.test)
+        return f1(self.matched, self.gold, self.test)
 
     @property
     def complete_match(self) -> float:
@@ -136,7 +136,7 @@ class TreeScore(Score):
         errors: sentences in error, which are not in the score.
     """
 
-    errors: int
+    errors: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +169,9 @@ class Evaluation:
             f"average crossing {total.average_crossing:.2f}, tagging accuracy {total.tagging_accuracy:.2f}; "
             f"{total.valid:,} of {total.sentences:,} sentences, {total.errors:,} in error, {total.skipped:,} skipped)"
         )
-        return TreeScore("F1", total.f1, self.parameters.signature, detail, total.errors)
+        counts = [(sentence.matched, sentence.gold, sentence.test) for sentence in self.sentences]
+        segments = [f1(*sentence) for sentence in counts]
+        return TreeScore("F1", total.f1, self.parameters.signature, detail, segments, counts, total.errors)
 
     def faults(self) -> list[str]:
         """Returns what is wrong with each sentence in error, in EVALB's words: "12 : Length unmatch (20|19)"."""
@@ -230,6 +232,11 @@ def _summary(title: str, total: Total) -> Iterator[str]:
     yield from ("", f"-- {title} --")
     for name, value in values.items():
         yield f"{name:<25} = {value:6d}" if isinstance(value, int) else f"{name:<25} = {value:6.2f}"
+
+
+def f1(matched: float, gold: float, test: float) -> float:
+    """Returns labelled F1 in percent from the numbers of matched, gold and test brackets."""
+    return _percent(2 * matched, gold + test)
 
 
 def _percent(part: float, whole: float) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from typing import Any
 
 import sacrebleu
-from sacrebleu.metrics import base
+from sacrebleu.metrics import BLEU, base
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.score import CorpusMetric, Score
 
 
-class Metric:
+class Metric(CorpusMetric):
     """Scores lines as they are; a subclass may prepare either side first.
 
     Args:
@@ -20,14 +22,17 @@ class Metric:
 
     def __init__(self, counter: base.Metric) -> None:
         self.counter = counter
+        self._of_a_line = copy.copy(counter)
+        if isinstance(self._of_a_line, BLEU):  # as sacreBLEU's sentence BLEU: a short line has no 4-grams
+            self._of_a_line.effective_order = True
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> str:  # type: ignore[override]
         """What files call its scores: "bleu", "chrf" or "ter"."""
         return type(self.counter).__name__.lower()
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]
         """How a score against one reference is computed, in sacreBLEU's words; these exist only after a score."""
         return self.score(["a"], ["a"]).signature
 
@@ -39,22 +44,39 @@ class Metric:
         """Returns a reference as the counter should see it."""
         return line
 
-    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    def score(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        others: Sequence[Sequence[str]] = (),
+    ) -> Score:
         """Returns the corpus score of line N of the hypotheses against line N of each of the references.
+
+        Args:
+            sources: not looked at.
+            others: further references of each line.
 
         Raises:
             DataError: no lines, or unequal counts.
         """
-        for lines in references:
+        for lines in (references, *others):
             _check_lines(hypotheses, lines)
-        result = self.counter.corpus_score(
+        counts = self.counter._extract_corpus_statistics(
             [self.hypothesis(line) for line in hypotheses],
-            [[self.reference(line) for line in lines] for lines in references],
+            [[self.reference(line) for line in lines] for lines in (references, *others)],
         )
+        result = self.counter._aggregate_and_compute(counts)
         signature = str(self.counter.get_signature())
         prefix = f"{result.name}|{signature} = {result.score:.2f}"
         detail = result.format(signature=signature).removeprefix(prefix).strip()
-        return Score(result.name, float(result.score), signature, detail)
+        segments = [float(self._of_a_line._compute_score_from_stats(line).score) for line in counts]
+        return Score(result.name, float(result.score), signature, detail, segments, counts)
+
+    def from_counts(self, counts: Any) -> float:
+        """Returns sacreBLEU's score of the counts, in their precision."""
+        score: float = self.counter._compute_score_from_stats(counts).score
+        return score
 
 
 def comparable_signature(metric: CorpusMetric) -> str:

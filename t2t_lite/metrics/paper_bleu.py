@@ -75,10 +75,17 @@ class PaperBleu(Metric):
         """Returns the tokens as for a translation, with every double quotation mark as '"'."""
         return self.hypothesis(line.translate(_LOW_QUOTES))
 
-    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    def score(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        others: Sequence[Sequence[str]] = (),
+    ) -> Score:
         """Returns the corpus score under a name and a signature of its own; errors as in Metric."""
-        signature = f"nrefs:{len(references)}|{self._signature}"
-        return dataclasses.replace(super().score(hypotheses, *references), name=self._name, signature=signature)
+        signature = f"nrefs:{1 + len(others)}|{self._signature}"
+        found = super().score(hypotheses, references, sources, others)
+        return dataclasses.replace(found, name=self._name, signature=signature)
 
 
 @functools.cache

@@ -1,15 +1,16 @@
-"""Score and CorpusMetric: what a metric of a problem returns, and what it must have.
+"""Score and CorpusMetric: what a metric returns, and the base class of metrics.
 
 No library that counts is imported here: problems name their metrics, and listing problems must not load any.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from t2t_lite.errors import UsageError
 
@@ -23,36 +24,52 @@ class Score:
         value: 0 to 100, higher is better; for TER 0 or more, lower is better.
         signature: how it was computed, to be published beside the value.
         detail: what the value is made of (n-gram precisions, brevity penalty), or "".
+        segments: the score of each line, or () if the metric has none.
+        counts: of each line the numbers whose sums `CorpusMetric.from_counts` makes the value from, [lines, n]; None:
+            the value is the mean of the segments.
     """
 
     name: str
     value: float
     signature: str
     detail: str
+    segments: Sequence[float] = dataclasses.field(default=(), compare=False, repr=False)
+    counts: Any = dataclasses.field(default=None, compare=False, repr=False)
 
     def format(self) -> str:
         """Returns one line, as sacreBLEU's own."""
         return f"{self.name}|{self.signature} = {self.value:.2f} {self.detail}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the attributes, JSON-ready."""
-        return dataclasses.asdict(self)
+        """Returns the attributes, JSON-ready, without those of single lines."""
+        return {name: value for name, value in vars(self).items() if name not in ("segments", "counts")}
 
 
-class CorpusMetric(Protocol):
-    """What a problem's metric must have."""
+class CorpusMetric(abc.ABC):
+    """A metric. One of your own is registered with `registry.register_metric`.
 
-    @property
-    def signature(self) -> str:
-        """How the scores are computed, as stated in each of them."""
+    It is made with one argument, the code of the target language, such as "de".
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str], /) -> Score:
-        """Returns the score of line N of the hypotheses against line N of the references."""
+    Attributes:
+        kind: what files call its scores.
+        signature: how the scores are computed, as stated in each of them.
+    """
+
+    kind: str = "score"
+    signature: str
+
+    @abc.abstractmethod
+    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
+        """Returns the score of the hypotheses; line N of the references and of the sources belongs to their line N."""
+
+    def from_counts(self, counts: Any) -> float:
+        """Returns the value from the counts of `Score.counts`, [n], summed over lines; the mean if there are none."""
+        return float(counts[0] / counts[1])
 
 
-def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
     """Returns the score by a metric; UsageError if a user's own metric returns something else."""
-    found = metric.score(hypotheses, references)
+    found = metric.score(hypotheses, references, sources)
     value: Any = getattr(found, "value", None)
     finite = isinstance(value, numbers.Real) and math.isfinite(value)
     if not isinstance(found, Score) or not finite:
@@ -64,6 +81,6 @@ def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence
 def no_score(metric: CorpusMetric, found: object) -> str:
     """The error of a metric that returned something else than a score."""
     return (
-        f"{type(metric).__name__}.score returned {found!r:.80}; a metric of a problem returns a "
+        f"{type(metric).__name__}.score returned {found!r:.80}; a metric returns a "
         "t2t_lite.metrics.score.Score(name, value, signature, detail), whose value is a finite number."
     )

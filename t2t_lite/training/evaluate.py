@@ -17,9 +17,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.decoding.memory import memory_explained
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
-from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_report import TreeScore
-from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
@@ -106,8 +104,7 @@ class Evaluator:
             if split != "train":
                 store.split(split)
                 store.text(split)
-        kind = metric.kind if isinstance(metric, Metric | Bracketing) else "score"  # a problem's own metric
-        self._kind = kind if f"dev_{kind}".startswith(SCORES) else "score"  # as a run that goes on finds it again
+        self._kind = metric.kind if f"dev_{metric.kind}".startswith(SCORES) else "score"  # as a resumed run finds it
 
         # Members of an ensemble have softmax layers of their own, and int8 matrices no gradients.
         by_logits = isinstance(model, Ensemble) or bool(int8_matrices(model))
@@ -137,7 +134,7 @@ class Evaluator:
             hypotheses = [h[0] for h in self._translator.translate(sources, progress=bar)]
         references = [self._translator.outputs.reference(*pair) for pair in pairs]
         texts = [h.text for h in hypotheses]
-        score = scored(self._metric, texts, references)
+        score = scored(self._metric, texts, references, sources)
         repaired = sum(h.repaired for h in hypotheses)
         return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources, self._kind)
 

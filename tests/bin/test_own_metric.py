@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.export.run_card import make_card
 from t2t_lite.metrics import bleu
 from t2t_lite.metrics.check import check_metric
-from t2t_lite.metrics.score import Score, scored
+from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.problem import reverse
 from t2t_lite.runs.open_run import open_run
 from tests import commands
@@ -21,13 +22,13 @@ pytestmark = pytest.mark.nightly
 
 USERS = '''
 from t2t_lite import problem, registry
-from t2t_lite.metrics.score import Score
+from t2t_lite.metrics.score import CorpusMetric, Score
 
-class SameLength:
+class SameLength(CorpusMetric):
     """Share of the outputs that have as many words as their references."""
     signature = "same-length|version:1"
 
-    def score(self, hypotheses, references):
+    def score(self, hypotheses, references, sources):
         same = sum(len(h.split()) == len(r.split()) for h, r in zip(hypotheses, references, strict=True))
         return Score("same-length", 100 * same / len(references), self.signature, f"{same}/{len(references)}")
 
@@ -130,10 +131,10 @@ def test_a_run_is_exported_where_its_metric_cannot_be_made(
     assert [(score["metric"], score["signature"]) for score in card["scores"]] == [("score", None)]
 
 
-class _Own:
+class _Own(CorpusMetric):
     signature = "own"
 
-    def score(self, hypotheses: list[str], references: list[str]) -> Score:
+    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
         return Score("own", 1.0, self.signature, "")
 
 
@@ -146,7 +147,7 @@ class _Mine(problem.Problem):
 
 
 def _check(made: problem.Problem) -> object:
-    return check_metric(made.make_metric(), made.name, own=made.has_own_metric)
+    return check_metric(made.make_metric(), f"The problem {made.name!r}")
 
 
 def test_the_other_way_round() -> None:
@@ -162,42 +163,37 @@ def test_the_other_way_round() -> None:
 def test_a_metric_of_which_lower_scores_are_better_would_choose_the_worst_checkpoint() -> None:
     made = _Mine()
     made.make_metric = bleu.ter  # type: ignore[method-assign, assignment]
-    with pytest.raises(UsageError, match=r"'mine' has a make_metric\(\) that returned TER. Lower is better there, so"):
+    with pytest.raises(UsageError, match=r"'mine' has the metric TER. Lower is better there, so"):
         _check(made)
 
 
 def test_what_is_no_metric() -> None:
     made = _Mine()
-    made.make_metric = lambda: "bleu"  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(
-        UsageError,
-        match=r"'mine' has a make_metric\(\) that returned 'bleu', which has no method score.* and no signature",
-    ):
-        _check(made)
-    made.make_metric = lambda: _Own  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(UsageError, match="which is a class: return an object of it; "):
-        _check(made)
+    for other in ("bleu", _Own):
+        made.make_metric = lambda other=other: other  # type: ignore[method-assign, assignment, return-value]
+        with pytest.raises(UsageError, match="'mine' has the metric .*, which is no metric; derive it from "):
+            _check(made)
     metric = _Own()
     made.make_metric = lambda: metric  # type: ignore[method-assign]
-    metric.score = lambda hypotheses, references: 1.0  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(UsageError, match=r"_Own.score returned 1.0; a metric of a problem returns a t2t_lite.metrics"):
+    metric.score = lambda hypotheses, references, sources: 1.0  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(UsageError, match=r"_Own.score returned 1.0; a metric returns a t2t_lite.metrics"):
         _check(made)
     metric.score = lambda hypotheses: Score("own", 1.0, "own", "")  # type: ignore[method-assign, assignment, misc]
-    with pytest.raises(UsageError, match=r"_Own.score has to take \(hypotheses, references\): too many positional arg"):
+    with pytest.raises(UsageError, match=r"_Own.score has to take \(hypotheses, references, sources\): too many "):
         _check(made)
-    metric.score = lambda hypotheses, references: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
+    metric.score = lambda *_: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="whose value is a finite number"):
-        scored(metric, ["a"], ["a"])
+        scored(metric, ["a"], ["a"], ["a"])
 
 
 def test_a_metric_may_raise_for_lines_that_its_references_never_are() -> None:
     made, metric = _Mine(), _Own()
     made.make_metric = lambda: metric  # type: ignore[method-assign]
-    metric.score = lambda hypotheses, references: Score("own", int(references[0]), "own", "")  # type: ignore[method-assign]
+    metric.score = lambda _, references, __: Score("own", int(references[0]), "own", "")  # type: ignore[method-assign]
     assert _check(made) is metric
 
 
 def test_a_value_may_be_a_number_of_numpys() -> None:
     metric = _Own()
-    metric.score = lambda hypotheses, references: Score("own", np.float32(3.5), "own", "")  # type: ignore[method-assign]
-    assert json.dumps(scored(metric, ["a"], ["a"]).as_dict()["value"]) == "3.5"
+    metric.score = lambda _, references, __: Score("own", np.float32(3.5), "own", "")  # type: ignore[method-assign]
+    assert json.dumps(scored(metric, ["a"], ["a"], ["a"]).as_dict()["value"]) == "3.5"

@@ -11,7 +11,7 @@ import pytest
 
 from t2t_lite import config, other_names, problem, registry
 from t2t_lite.importers.t2t_sets import HEADS
-from t2t_lite.metrics import bleu
+from t2t_lite.metrics.names import METRICS
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import module_of
 
@@ -121,7 +121,7 @@ def test_names_of_the_problem_class_exist() -> None:
     assert len(names) >= 6
     assert [name for name in names if not hasattr(problem.Problem, name)] == []
     [metrics] = [line for line in PAGE.split("\n") if line.startswith("| `eval_metrics`")]
-    assert set(_spans(metrics.rsplit("|", 2)[1])) == set(bleu.METRICS)
+    assert set(_spans(metrics.rsplit("|", 2)[1])) == set(METRICS.names())
 
 
 def _rows() -> list[tuple[list[str], str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import UsageError
-from t2t_lite.metrics import bleu
+from t2t_lite.metrics import bleu, names, reference_warnings
 from tests.bin.evaluated import evaluate, write
 
 CHINESE = (["我喜欢吃苹果，也喜欢喝茶。", "他昨天去了北京。"], ["我喜欢吃苹果，也喜欢喝咖啡。", "他昨天到了北京市。"])
@@ -47,18 +47,18 @@ def test_the_target_language_chooses_the_tokeniser(
 ) -> None:
     if tokenizer == "ja-mecab":
         pytest.importorskip("MeCab", reason="t2t-lite[ja] is not installed")
-    found = bleu.metric("bleu", code).score(*lines)
+    found = names.metric("bleu", code).score(*lines)
     assert f"|tok:{tokenizer}" in found.signature
     assert found.value == pytest.approx(_sacrebleu(tmp_path, *lines, language), abs=1e-6)
-    assert found.value > 2 * bleu.metric("bleu").score(*lines).value
-    assert bleu.tokenizer_note("bleu", code, None).startswith(f"BLEU has the tokeniser {tokenizer}")
-    assert bleu.metric("bleu", code, "char").score(*lines).signature != found.signature
+    assert found.value > 2 * names.metric("bleu").score(*lines).value
+    assert reference_warnings.tokenizer_note("bleu", code, None).startswith(f"BLEU has the tokeniser {tokenizer}")
+    assert names.metric("bleu", code, "char").score(*lines).signature != found.signature
 
 
 @pytest.mark.parametrize("code", ["de", "en", "pt-BR", "", "source"])
 def test_languages_with_blanks_keep_their_tokeniser(code: str) -> None:
-    assert "|tok:13a|" in bleu.metric("bleu", code).score(["a b"], ["a c"]).signature
-    assert bleu.tokenizer_note("bleu", code, None) == ""
+    assert "|tok:13a|" in names.metric("bleu", code).score(["a b"], ["a c"]).signature
+    assert reference_warnings.tokenizer_note("bleu", code, None) == ""
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_languages_with_blanks_keep_their_tokeniser(code: str) -> None:
 )
 def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: str) -> None:
     for name in ("bleu", "bleu_lc"):
-        note = bleu.tokenizer_note(name, code, None)
+        note = reference_warnings.tokenizer_note(name, code, None)
         assert note.startswith(f"warning: BLEU counts words, and {code} has no spaces between them")
         assert "Give --bleu_tokenize=char, or zh for Chinese characters" in note
         assert note.endswith("or --metric=chrf.")
-    assert bleu.tokenizer_note("bleu", code, "char") == "BLEU has the tokeniser char, as asked for."
-    assert [bleu.tokenizer_note(name, code, None) for name in ("chrf", "bleu_tok_lc")] == ["", ""]
+    assert reference_warnings.tokenizer_note("bleu", code, "char") == "BLEU has the tokeniser char, as asked for."
+    assert [reference_warnings.tokenizer_note(name, code, None) for name in ("chrf", "bleu_tok_lc")] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: st
     ],
 )
 def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], warned: bool) -> None:
-    found = bleu.text_warning("bleu", "target", None, lines, "the text of dev")
+    found = reference_warnings.text_warning("bleu", "target", None, lines, "the text of dev")
     assert found.startswith("warning: BLEU counts words, and the text of dev has no spaces") is warned
     assert found == "" or warned
     quiet = [("bleu", "target", "char"), ("bleu", "zh", None), ("bleu", "th", None), ("chrf", "target", None)]
-    assert [bleu.text_warning(*asked, lines, "the text of dev") for asked in quiet] == [""] * 4
+    assert [reference_warnings.text_warning(*asked, lines, "the text of dev") for asked in quiet] == [""] * 4
 
 
 @pytest.mark.parametrize(("code", "lines"), [("zh", CHINESE), ("zho_Hans", CHINESE), ("ja", JAPANESE)])
@@ -120,21 +120,21 @@ def test_ter_splits_chinese_and_japanese(code: str, lines: tuple[list[str], list
 def test_ter_of_other_languages_is_as_before() -> None:
     for code in ("", "de", "ko", "th"):
         assert "|norm:no|punct:yes|asian:no|" in bleu.ter(code).score(["a b"], ["a c"]).signature
-        assert bleu.ter_note(code, ["a b c d e f"]) == ""
+        assert reference_warnings.ter_note(code, ["a b c d e f"]) == ""
 
 
 def test_a_tokeniser_without_its_package_says_what_to_install() -> None:
     if importlib.util.find_spec("mecab_ko") is not None:
         pytest.skip("t2t-lite[ko] is installed")
     with pytest.raises(UsageError, match=r"ko-mecab cannot be used .*t2t-lite\[ko\].*--bleu_tokenize=char"):
-        bleu.metric("bleu", "ko")
+        names.metric("bleu", "ko")
 
 
 def test_a_tokeniser_beside_another_metric_is_refused() -> None:
     with pytest.raises(UsageError, match="--bleu_tokenize=zh goes with --metric=bleu or bleu_lc, not with chrf"):
-        bleu.metric("chrf", "zh", "zh")
+        names.metric("chrf", "zh", "zh")
     with pytest.raises(UsageError, match="there is no tokeniser 'zhh'.*Did you mean 'zh'"):
-        bleu.metric("bleu", "zh", "zhh")
+        names.metric("bleu", "zh", "zhh")
 
 
 def test_a_model_that_cannot_be_downloaded_is_said(tmp_path: Path) -> None:

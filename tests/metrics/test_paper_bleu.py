@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.metrics import bleu
+from t2t_lite.metrics import names
 from t2t_lite.metrics.paper_bleu import LANGUAGES, PaperBleu
 
 PAIRS = {"de": "newstest2014.deen.de", "fr": "newstest2014.fren.fr"}
@@ -109,8 +109,8 @@ def test_the_published_token_counts_of_newstest2014(shared_data: Data) -> None:
     """62,688 with sacreBLEU's tokeniser, 64,496 with Moses' and compounds split (fairseq's scaling_nmt prints both)."""
     lines = raw(shared_data, "de")
     nothing = [""] * 3003
-    assert bleu.metric("bleu").score(nothing, lines).detail.endswith("hyp_len = 0 ref_len = 62688)")
-    assert bleu.metric("bleu_paper", "de").score(nothing, lines).detail.endswith("hyp_len = 0 ref_len = 64496)")
+    assert names.metric("bleu").score(nothing, lines).detail.endswith("hyp_len = 0 ref_len = 62688)")
+    assert names.metric("bleu_paper", "de").score(nothing, lines).detail.endswith("hyp_len = 0 ref_len = 64496)")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_published_token_counts_of_newstest2014(shared_data: Data) -> None:
 def test_the_score_is_what_multi_bleu_prints(shared_data: Data, language: str, value: float, detail: str) -> None:
     """Moses' multi-bleu.perl printed these; for German, perl split the compounds of Moses' own tokenised reference."""
     lines = raw(shared_data, language)
-    score = bleu.metric("bleu_paper", language).score(damaged(lines), lines)
+    score = names.metric("bleu_paper", language).score(damaged(lines), lines)
     assert round(score.value, 2) == value
     assert score.detail == detail
 
@@ -139,7 +139,7 @@ def test_the_score_is_that_of_an_independent_count_on_moses_own_tokens(shared_da
         for character, escape in ESCAPES.items():
             line = line.replace(escape, character)
         readable.append(line)
-    score = bleu.metric("bleu_paper", "de").score(readable, raw(shared_data, "de"))
+    score = names.metric("bleu_paper", "de").score(readable, raw(shared_data, "de"))
     assert 30 < value < 60
     assert reference_length == 64496
     # "Assn." loses the lower-case word after it, so its full stop becomes a token when it is tokenised again.
@@ -174,23 +174,23 @@ def test_tokens(language: str, line: str, translation: str, reference: str | Non
 def test_the_low_quote_of_a_translation_counts_as_wrong_and_the_ascii_one_as_right() -> None:
     """Of 5 unigrams 4 are right, of 4 bigrams 3, of 3 trigrams 2, of 2 4-grams 1."""
     reference = ["„Hallo Welt“ !"]
-    assert bleu.metric("bleu_paper", "de").score(['"Hallo Welt" !'], reference).value == pytest.approx(100)
+    assert names.metric("bleu_paper", "de").score(['"Hallo Welt" !'], reference).value == pytest.approx(100)
     expected = 100 * math.exp(sum(map(math.log, (4 / 5, 3 / 4, 2 / 3, 1 / 2))) / 4)
-    assert bleu.metric("bleu_paper", "de").score(reference, reference).value == pytest.approx(expected)
+    assert names.metric("bleu_paper", "de").score(reference, reference).value == pytest.approx(expected)
 
 
 def test_no_smoothing_and_case_matters() -> None:
     """If no 4-gram is right, sacreBLEU smooths and multi-bleu gives 0."""
     hypotheses, references = ["a b c x e f"], ["a b c d e f"]
-    assert bleu.metric("bleu_paper", "de").score(hypotheses, references).value == pytest.approx(0, abs=1e-9)
-    assert bleu.metric("bleu").score(hypotheses, references).value > 10
-    assert bleu.metric("bleu_paper", "de").score(["A B C D"], ["a b c d"]).value == 0
+    assert names.metric("bleu_paper", "de").score(hypotheses, references).value == pytest.approx(0, abs=1e-9)
+    assert names.metric("bleu").score(hypotheses, references).value > 10
+    assert names.metric("bleu_paper", "de").score(["A B C D"], ["a b c d"]).value == 0
 
 
 @pytest.mark.parametrize(("language", "compounds"), [("de", "split"), ("en", "whole"), ("fr", "whole")])
 def test_name_and_signature_are_not_sacrebleus(language: str, compounds: str) -> None:
     line = ["Eine kleine, rote Katze schläft."]
-    score = bleu.metric("bleu_paper", language).score(line, line)
+    score = names.metric("bleu_paper", language).score(line, line)
     assert score.value == pytest.approx(100)
     assert score.name == f"BLEU-paper (tokenised{', compound-split' if compounds == 'split' else ''})"
     start = f"nrefs:1|case:mixed|lang:{language}|tok:moses|compounds:{compounds}|quotes:reference-ascii|smooth:none|"

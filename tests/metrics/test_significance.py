@@ -4,15 +4,19 @@ import json
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sacrebleu.significance import PairedTest
 
-from t2t_lite.errors import DataError, UsageError
-from t2t_lite.metrics import bleu, significance
+from t2t_lite.errors import UsageError
+from t2t_lite.metrics import bleu, names, significance
+from t2t_lite.metrics.accuracy import SequenceAccuracy
+from t2t_lite.metrics.bracketing import Bracketing
+from t2t_lite.metrics.metric import Metric
+from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import Comparison, paired_bootstrap, paired_randomisation
 
 RANDOM = np.random.default_rng(3)
@@ -25,6 +29,11 @@ def damaged(share: float, seed: int) -> list[str]:
     return [" ".join(w if random.random() > share else "x" for w in line.split()) for line in REFERENCES]
 
 
+def compared(test: Callable[..., Comparison], metric: Metric, ours: list[str], theirs: list[str]) -> Comparison:
+    references = REFERENCES * (len(ours) // len(REFERENCES))
+    return test(metric, metric.score(ours, references), metric.score(theirs, references))
+
+
 BETTER, WORSE, PEER = damaged(0.1, 1), damaged(0.25, 2), damaged(0.1, 5)
 
 
@@ -35,8 +44,8 @@ def usual_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "bleu_paper"])
 def test_a_clear_difference_is_significant_and_noise_is_not(name: str) -> None:
-    metric = bleu.metric(name, "de")
-    clear, noise = (paired_bootstrap(metric, BETTER, other, REFERENCES) for other in (WORSE, PEER))
+    metric = names.metric(name, "de")
+    clear, noise = (compared(paired_bootstrap, metric, BETTER, other) for other in (WORSE, PEER))
     assert clear.score == noise.score == metric.score(BETTER, REFERENCES)
     assert clear.baseline == metric.score(WORSE, REFERENCES)
     assert clear.difference == clear.score.value - clear.baseline.value > 5
@@ -46,7 +55,7 @@ def test_a_clear_difference_is_significant_and_noise_is_not(name: str) -> None:
         assert low < high
     assert clear.interval[0] < clear.score.value < clear.interval[1]
     # The other way round: the same probability, the opposite sign.
-    back = paired_bootstrap(metric, WORSE, BETTER, REFERENCES)
+    back = compared(paired_bootstrap, metric, WORSE, BETTER)
     assert (back.difference, back.p_value) == (-clear.difference, clear.p_value)
 
 
@@ -54,7 +63,7 @@ def test_the_probability_is_that_of_a_bootstrap_written_out(monkeypatch: pytest.
     """The reference draws whole corpora with replacement, with the same seed, and scores their text."""
     monkeypatch.setattr(significance, "RESAMPLES", 200)
     metric = bleu.bleu(tokenize="none")
-    found = paired_bootstrap(metric, BETTER, PEER, REFERENCES)
+    found = compared(paired_bootstrap, metric, BETTER, PEER)
     draws = np.random.default_rng(12345).choice(len(REFERENCES), size=(200, len(REFERENCES)), replace=True)
     differences, values = [], []
     for ids in draws:
@@ -75,7 +84,7 @@ def test_the_numbers_are_those_of_sacrebleus_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "old", "new", "-m", "bleu", "--paired-bs", "-f", "json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     [theirs] = (row["BLEU"] for row in json.loads(done.stdout) if row["system"] == "new")
-    ours = paired_bootstrap(bleu.bleu(), BETTER, PEER, REFERENCES)
+    ours = compared(paired_bootstrap, bleu.bleu(), BETTER, PEER)
     assert round(ours.p_value, 4) == pytest.approx(theirs["p_value"], abs=1e-4)
     assert ours.score.value == pytest.approx(theirs["score"], abs=0.01)
     assert np.mean(ours.interval) == pytest.approx(theirs["mean"], abs=0.01)
@@ -84,7 +93,7 @@ def test_the_numbers_are_those_of_sacrebleus_command(tmp_path: Path) -> None:
 
 def test_the_same_output_twice_is_no_difference() -> None:
     """Here p is 1; sacreBLEU's own count would give the highest possible significance."""
-    found = paired_bootstrap(bleu.bleu(), BETTER, list(BETTER), REFERENCES)
+    found = compared(paired_bootstrap, bleu.bleu(), BETTER, list(BETTER))
     assert (found.difference, found.p_value) == (0, 1)
 
 
@@ -93,7 +102,7 @@ def test_the_same_output_twice_is_no_difference() -> None:
 def test_randomisation_counts_trials_that_differ_as_much(name: str, number: int) -> None:
     """Where all lines that differ favour one side, only swapping all or none of them differs as much."""
     worse = [f"x {line.partition(' ')[2]}" for line in REFERENCES[:number]] + REFERENCES[number:]
-    found = paired_randomisation(bleu.metric(name), REFERENCES, worse, REFERENCES)
+    found = compared(paired_randomisation, names.metric(name), REFERENCES, worse)
     assert found.p_value == pytest.approx(min(2 / 2**number, 1), abs=0.02)
     assert (found.p_value == 1) is (number < 2)
 
@@ -101,11 +110,11 @@ def test_randomisation_counts_trials_that_differ_as_much(name: str, number: int)
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_the_trials_are_sacrebleus(name: str) -> None:
     """In larger files, hardly any trial differs by exactly as much."""
-    metric = bleu.metric(name)
+    metric = names.metric(name)
     systems = [("old", WORSE), ("new", damaged(0.18, 6))]
     test = PairedTest(systems, {"score": metric.counter}, [REFERENCES], n_samples=significance.TRIALS)
     [theirs] = (column[1].p_value for title, column in test()[1].items() if title != "System")
-    ours = paired_randomisation(metric, systems[1][1], WORSE, REFERENCES)
+    ours = compared(paired_randomisation, metric, systems[1][1], WORSE)
     assert (ours.interval, ours.baseline_interval, ours.resamples) == (None, None, 10_000)
     assert 0.01 < ours.p_value < 0.9
     assert theirs <= ours.p_value < theirs + 0.005
@@ -120,14 +129,14 @@ def test_trials_in_blocks_are_those_of_one_draw(lines: int) -> None:
 def test_randomisation_holds_few_trials_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(significance, "TRIALS", 1000)
     tracemalloc.start()
-    paired_randomisation(bleu.bleu(), BETTER * 20, WORSE * 20, REFERENCES * 20)
+    compared(paired_randomisation, bleu.bleu(), BETTER * 20, WORSE * 20)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1000 * 800 * 8  # what one NumPy number per trial and line would take
 
 
 def test_format_and_dict_hold_all() -> None:
-    found = paired_bootstrap(bleu.bleu(), BETTER, WORSE, REFERENCES)
+    found = compared(paired_bootstrap, bleu.bleu(), BETTER, WORSE)
     first, second = found.format_baseline().split("\n")
     intervals = [f"{low:.2f} to {high:.2f}" for low, high in (found.interval, found.baseline_interval)]
     assert first == f"  baseline {found.baseline.value:.2f}; 95% intervals: {intervals[0]}, baseline {intervals[1]}"
@@ -142,7 +151,7 @@ def test_format_and_dict_hold_all() -> None:
 
 def test_the_seed_is_sacrebleus_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def compare() -> Comparison:
-        return paired_bootstrap(bleu.bleu(), BETTER, PEER, REFERENCES)
+        return compared(paired_bootstrap, bleu.bleu(), BETTER, PEER)
 
     usual = compare()
     assert compare() == usual
@@ -162,13 +171,38 @@ def test_without_a_seed_draws_differ_each_time(
     test: Callable[..., Comparison], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SACREBLEU_SEED", "None")  # as sacreBLEU, in capitals or not
-    found = [test(bleu.bleu(), damaged(0.18, 6), WORSE, REFERENCES) for _ in range(4)]
+    found = [compared(test, bleu.bleu(), damaged(0.18, 6), WORSE) for _ in range(4)]
     assert len({(each.p_value, each.interval) for each in found}) > 1
     assert (found[0].seed, found[0].as_dict()["paired"]["seed"]) == (None, None)
     assert found[0].format_baseline().endswith(", seed none)")
 
 
-def test_unequal_counts() -> None:
-    for ours, theirs in ((BETTER[1:], PEER), (BETTER, PEER[1:])):
-        with pytest.raises(DataError, match="There are 39 hypotheses but 40 references"):
-            paired_bootstrap(bleu.bleu(), ours, theirs, REFERENCES)
+class Own(CorpusMetric):
+    signature = "own"
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
+        raise NotImplementedError
+
+
+def test_a_metric_of_ones_own_is_compared_by_the_mean_of_its_lines() -> None:
+    """The same as accuracy, whose counts are of lines, too; and one of which nothing is known by line is refused."""
+    ours, theirs = REFERENCES[:30] + ["x"] * 10, REFERENCES[:25] + ["x"] * 15
+    for test in (paired_bootstrap, paired_randomisation):
+        accuracy = compared(test, SequenceAccuracy(), ours, theirs)
+        scores = [Score("own", each.value, "own", "", each.segments) for each in (accuracy.score, accuracy.baseline)]
+        own = test(Own(), *scores)
+        assert own.p_value == pytest.approx(accuracy.p_value, abs=2e-3)
+        assert own.interval == (accuracy.interval and pytest.approx(accuracy.interval, abs=1e-4))
+    for score in (Score("own", 1.0, "own", ""), Score("own", 1.0, "own", "", [1.0, 0.0])):
+        with pytest.raises(UsageError, match="Own gives no scores of lines whose mean is its score, so there is no"):
+            paired_bootstrap(Own(), score, score)
+
+
+def test_trees_are_compared_by_their_brackets() -> None:
+    gold = [f"(S (NP (N w{n})) (VP (V v)))" for n in range(40)]
+    flat = [f"(S (N w{n}) (V v))" for n in range(40)]
+    metric = Bracketing()
+    found = paired_bootstrap(metric, metric.score(gold, gold), metric.score(flat[:20] + gold[20:], gold))
+    assert found.score.value == 100
+    assert found.p_value < 0.01
+    assert found.baseline.segments[:1] + found.baseline.segments[-1:] == [pytest.approx(50), 100]

@@ -15,7 +15,7 @@ from t2t_lite.export.export_folder import SIGNATURES
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.insights.sentence import attend
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts, expert_outputs
-from t2t_lite.metrics import bleu
+from t2t_lite.metrics import names
 from t2t_lite.runs.run_dir import make_model
 from t2t_lite.samplers.base import make_sampler
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -64,7 +64,7 @@ def test_sampling_computes_them_one_by_one(translator: Translator, in_blocks: li
 
 def test_a_dev_loss_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
     store: Any = SimpleNamespace(target_vocabulary=translator.target_vocabulary, splits=lambda: ())
-    Evaluator(translator.model, store, translator, bleu.metric("bleu"))._sums.get_concrete_function()
+    Evaluator(translator.model, store, translator, names.metric("bleu"))._sums.get_concrete_function()
     assert not in_blocks
 
 

@@ -53,7 +53,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
                   2, "--languages=en is not two different language codes"),
     "files of a language": (("trainer", "--problem=text2text", "--source_dir={corpus}", "--languages=en-fr",
                              "--output_dir={new}"), 1, "{corpus} has train.en but not train.fr (nor train.fr.gz)"),
-    "metric": ((*OWN, "--source_dir={corpus}", "--metric=blue"), 2, "--metric=blue is not one of: bleu"),
+    "metric": ((*OWN, "--source_dir={corpus}", "--metric=blue"), 2, "There is no metric called 'blue'"),
     "other data": ((*OWN, "--source_dir={corpus}", "--vocab_size=300", "--data_dir={run}/data"), 2,
                    "{run}/data/text2text was prepared with other settings:\n  vocab_size: 400 -> 300\nGive another "
                    "--data_dir"),

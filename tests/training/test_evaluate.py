@@ -21,7 +21,7 @@ from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.translate import Hypothesis, Translator
 from t2t_lite.errors import DataError, T2TError
 from t2t_lite.ids import EOS
-from t2t_lite.metrics import bleu
+from t2t_lite.metrics import names
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Metric
 from t2t_lite.metrics.score import Score
@@ -77,7 +77,7 @@ def test_loss_and_accuracy_are_means_over_the_target_tokens_of_all_pairs(
         total -= logp[np.arange(len(target)), target].sum()
         right += (logits.argmax(1) == target).sum()
         tokens += len(target)
-    evaluator = Evaluator(model, toy_store, translator, bleu.metric("bleu"))
+    evaluator = Evaluator(model, toy_store, translator, names.metric("bleu"))
     assert len(split) == 40
     assert 0 < right < tokens
     assert evaluator.loss_and_accuracy("dev") == pytest.approx((total / tokens, right / tokens), rel=1e-5)
@@ -107,8 +107,8 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     vocabulary = stores["long"].source_vocabulary
     model = make_model(vocabulary.size)
     translator = Translator(model, vocabulary, vocabulary, **OPTIONS)
-    scores = Evaluator(model, stores["long"], translator, bleu.metric("bleu"))("dev")
-    short = Evaluator(model, stores["short"], translator, bleu.metric("bleu")).loss_and_accuracy("dev")
+    scores = Evaluator(model, stores["long"], translator, names.metric("bleu"))("dev")
+    short = Evaluator(model, stores["short"], translator, names.metric("bleu")).loss_and_accuracy("dev")
     assert (scores.loss, scores.accuracy) == pytest.approx(short, rel=1e-6)
     assert len(scores.hypotheses) == 21
     assert [record.getMessage() for record in caplog.records if record.name.startswith("t2t_lite")] == [
@@ -128,7 +128,7 @@ def test_data_prepared_again_meanwhile_leave_a_models_scores_as_they_were(
     store = made(300, 6)
     model = make_model(store.source_vocabulary.size)
     translator = Translator(model, store.source_vocabulary, store.target_vocabulary, **OPTIONS)
-    one, other = (Evaluator(model, store, translator, bleu.metric("bleu")) for _ in range(2))
+    one, other = (Evaluator(model, store, translator, names.metric("bleu")) for _ in range(2))
     before = one("dev")
     assert made(250, 5).folder == store.folder
     assert dataclasses.asdict(other("dev")) == dataclasses.asdict(before)
@@ -140,17 +140,17 @@ def test_where_all_pairs_are_too_long_there_is_no_loss(
 ) -> None:
     monkeypatch.setattr(evaluate, "_LONGEST", 1)
     with pytest.raises(DataError, match="^40 of 40 pairs of dev are longer than 1 pieces: there is none"):
-        Evaluator(model, toy_store, translator, bleu.metric("bleu")).loss_and_accuracy("dev")
+        Evaluator(model, toy_store, translator, names.metric("bleu")).loss_and_accuracy("dev")
 
 
 def test_the_score_is_that_of_the_translations_of_the_whole_split(
     model: Any, translator: Translator, toy_store: Store
 ) -> None:
     sources, references = toy_store.text("test")
-    scores = Evaluator(model, toy_store, translator, bleu.metric("chrf"))("test")
+    scores = Evaluator(model, toy_store, translator, names.metric("chrf"))("test")
     assert len(sources) == 20
     assert scores.hypotheses == _texts(translator.translate(sources))
-    assert scores.score == bleu.metric("chrf").score(scores.hypotheses, references)
+    assert scores.score == names.metric("chrf").score(scores.hypotheses, references)
     assert scores.perplexity == pytest.approx(np.exp(scores.loss))
     assert scores.as_metrics("test") == {
         "test_loss": scores.loss,
@@ -192,10 +192,10 @@ def test_a_score_of_another_counter_is_found_again_by_a_run_that_goes_on(
 @pytest.mark.parametrize(
     ("metric", "kind"),
     [
-        *((bleu.metric(name), "bleu") for name in ("bleu", "bleu_lc", "bleu_tok_lc")),
-        *((bleu.metric(name), "chrf") for name in ("chrf", "chrf2")),
-        (bleu.metric("accuracy"), "accuracy_per_sequence"),
-        (bleu.metric("bleu_paper", "de"), "bleu_paper"),
+        *((names.metric(name), "bleu") for name in ("bleu", "bleu_lc", "bleu_tok_lc")),
+        *((names.metric(name), "chrf") for name in ("chrf", "chrf2")),
+        (names.metric("accuracy"), "accuracy_per_sequence"),
+        (names.metric("bleu_paper", "de"), "bleu_paper"),
         (Bracketing(), "f1"),
     ],
 )
@@ -205,16 +205,15 @@ def test_metrics_jsonl_calls_scores_by_their_metric(metric: Any, kind: str) -> N
 
 
 def test_accuracy_of_outputs_stands_beside_that_of_pieces() -> None:
-    accuracy = bleu.metric("accuracy")
+    accuracy = names.metric("accuracy")
     scores = Scores(1.0, 0.9, accuracy.score(["a", "b"], ["a", "c"]), ["a", "b"], ["a", "c"], 0, kind=accuracy.kind)
     metrics = scores.as_metrics("dev")
     assert (metrics["dev_accuracy"], metrics["dev_accuracy_per_sequence"]) == (0.9, 50.0)
 
 
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:
-    scores = Scores(
-        1e6, 0.0, bleu.metric("bleu").score(["a b c d"], ["a b c d"]), ["a b c d"], ["a b c d"], repaired=0, kind="bleu"
-    )
+    score = names.metric("bleu").score(["a b c d"], ["a b c d"], [])
+    scores = Scores(1e6, 0.0, score, ["a b c d"], ["a b c d"], repaired=0, kind="bleu")
     metrics = scores.as_metrics("dev")
     assert metrics["dev_bleu"] == pytest.approx(100)
     assert np.isfinite(metrics["dev_perplexity"])
@@ -275,7 +274,7 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
     assert _sizes(whole, lines) == [20, 20]
     assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
     assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
-    evaluator = Evaluator(model, toy_store, whole, bleu.metric("bleu"))
+    evaluator = Evaluator(model, toy_store, whole, names.metric("bleu"))
     together = evaluator.loss_and_accuracy("dev")
     monkeypatch.setattr(threads, "num_parallel", lambda: 1)
     assert together == pytest.approx(evaluator.loss_and_accuracy("dev"), rel=1e-6)
@@ -305,7 +304,7 @@ def test_where_memory_runs_out_the_batch_and_the_settings_are_named(
     message = r"memory with 1 pair of up to \d+ pieces a side\. Lower max_source_length \(now 40\), or cut the lines "
     with pytest.raises(T2TError, match=message):
         score.score(translator, lines, lines)
-    evaluator = Evaluator(model, toy_store, translator, bleu.metric("bleu"))
+    evaluator = Evaluator(model, toy_store, translator, names.metric("bleu"))
     monkeypatch.setattr(evaluator, "_sums", run_out)
     with pytest.raises(T2TError, match=r"memory with the loss of \d+ pairs of up to \d+ pieces a side\. In a training"):
         evaluator.loss_and_accuracy("dev")
