@@ -172,8 +172,6 @@ class Text2text(Problem):
             **super().settings(),
             "options": {
                 **({"dev_lines": self.dev_lines} if self.dev_lines is not None else {}),
-                # Before, they were drawn from all pairs.
-                **({"dev_lines_from": "cleaned pairs"} if self.dev_lines is not None and self.clean else {}),
                 **({"weights": weights} if weights != [1] else {}),
             },
         }

@@ -16,7 +16,6 @@ from t2t_lite.cpus import available_cpus
 from t2t_lite.data import given_vocabulary, identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
-from t2t_lite.data.origin import find_origin, to_json
 from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.samples import OnPairs, TrainingText, place_of, read_pairs, reported, text_checksum
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
@@ -157,7 +156,8 @@ def _write(
     num_workers: int,
     progress: OnPairs,
 ) -> None:
-    origin = find_origin(problem, splits)  # before the text is read: a file changed meanwhile counts as changed
+    # Before the text is read: a file that changes meanwhile counts as changed.
+    origin = identity.find_origin(problem, prepared=identity.utc())
     # The small splits first: a fault in them shows before the long work on train.
     counts = {split: SplitCounts.of(problem) for split in splits}
     small = {split: list(read_pairs(problem, split, counts[split])) for split in splits if split != "train"}
@@ -204,7 +204,7 @@ def _write(
             "vocabularies": dict(zip(SIDES, [*files] * (2 // len(files)), strict=True)),
             "splits": facts,
         },
-        to_json(origin),
+        identity.to_json(origin),
     )
 
 

@@ -1,7 +1,7 @@
 """The token store: one folder per problem, with the ids of every split as flat, memory-mapped arrays.
 
 manifest.json               format, settings, counts, sizes and checksums of all other files but origin.json
-origin.json                 when the store was prepared, from which files and code (origin.py)
+origin.json                 when the store was prepared, from which files and code (identity.py)
 vocabulary.model            or source.model and target.model; other endings: text/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
@@ -28,7 +28,7 @@ from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of
 
 FORMAT = 1
-MANIFEST = "manifest.json"
+MANIFEST, ORIGIN = "manifest.json", "origin.json"
 SIDES = ("source", "target")
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.data.encode import Side
-from t2t_lite.data.origin import ORIGIN
-from t2t_lite.data.store import FORMAT, MANIFEST
+from t2t_lite.data.store import FORMAT, MANIFEST, ORIGIN
 from t2t_lite.files import file_lock, named, staging_dir, sync, sync_open
 from t2t_lite.text.unknown_pieces import UnknownPieces
 

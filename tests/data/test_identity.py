@@ -1,7 +1,6 @@
 """Identity of prepared data: content decides, paths do not; changes are named; doubts are reported."""
 
 import itertools
-import json
 import os
 import shutil
 import subprocess
@@ -13,10 +12,10 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data.origin import read_origin
+from t2t_lite.data.identity import _read_origin
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError
 from t2t_lite.problem import Problem
 
 
@@ -52,11 +51,12 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_a_store_that_is_used_says_when_and_from_what(corpus: Path, data: Path, said: pytest.LogCaptureFixture) -> None:
-    origin = read_origin(data / "text2text")
+    origin = _read_origin(data / "text2text")
     assert origin is not None
     assert said.messages == []
     _prepare(corpus, data)
-    assert said.messages == [f"Data prepared on {origin.date} from {corpus} (50 pairs) in {data / 'text2text'}."]
+    used = f"from {corpus} (50 pairs) in {data / 'text2text'}."
+    assert said.messages == [f"Data prepared on {origin.prepared[:10]} {used}"]
     assert said.records[0].levelname == "INFO"
 
 
@@ -148,7 +148,7 @@ def test_the_same_files_elsewhere_or_with_another_time_are_the_same(
     _prepare(moved, data)  # the record now names the new folder
     assert said.messages[-1].endswith(f"from {moved} (50 pairs) in {data / 'text2text'}.")
     assert (data / "text2text" / "manifest.json").read_bytes() == manifest  # workers compare the manifest
-    origin = read_origin(data / "text2text")
+    origin = _read_origin(data / "text2text")
     assert origin is not None
     assert origin.files is not None
     assert [Path(file.path).name for file in origin.files["train"]] == ["train.clean.en", "train.clean.de"]
@@ -233,38 +233,39 @@ def test_a_run_may_go_on_with_its_data_though_its_own_source_is_gone(
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 only")
 def test_a_folder_whose_name_is_not_utf_8(corpus: Path, tmp_path: Path) -> None:
     folder = corpus.rename(tmp_path / os.fsdecode(b"\xfcbung"))
-    origin = read_origin(_prepare(folder, tmp_path / "data").folder)
+    origin = _read_origin(_prepare(folder, tmp_path / "data").folder)
     assert origin is not None
     assert origin.paths == {"source_dir": str(folder)}
 
 
-def _as_before(data: Path, corpus: Path) -> None:
-    """Turns the store into one from before sources were recorded."""
-    (data / "text2text" / "origin.json").unlink()
-    path = data / "text2text" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["settings"]["options"] = {"source_dir": str(corpus)}
-    for facts in manifest["splits"].values():
-        del facts["text_sha256"]
-    path.write_text(json.dumps(manifest))
-
-
-def test_a_store_of_before_opens_with_a_doubt(corpus: Path, data: Path, said: pytest.LogCaptureFixture) -> None:
-    _as_before(data, corpus)
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "[1]", '{"format": 1}', '{"format": 1, "prepared": 1}', "[" * 100_000, '{"format": 1, "paths": 3}'],
+)
+def test_without_a_record_the_text_is_compared(
+    corpus: Path, data: Path, text: str | None, said: pytest.LogCaptureFixture
+) -> None:
+    path = data / "text2text" / "origin.json"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
     _prepare(corpus, data)
-    assert said.messages[-1].startswith("Data prepared by t2t-lite 0.1")
-    assert said.messages[-1].endswith("(origin.json), so whether they have changed could not be compared.")
-    with pytest.raises(UsageError, match=r"source_dir: '.*corpus' -> '/elsewhere'\nGive another"):
-        _prepare(Path("/elsewhere"), data)
-    _prepare(corpus, data, again=True)  # nothing is prepared: no record says that it is needed
-    assert read_origin(data / "text2text") is None
+    compared = "text2text may give other text than when its data were prepared; all of it is compared."
+    used = f"(50 pairs) in {data / 'text2text'}."
+    assert said.messages == [compared, f"Data prepared {used}"]
+    _prepare(corpus, data)  # the record is there again, but for the date
+    assert said.messages[2:] == [f"Data prepared from {corpus} {used}"]
+    path.unlink()
+    _longer(corpus)
+    with pytest.raises(DataError, match=r"was prepared from other data:\n  train: it had 50 pairs and has 51\n"):
+        _prepare(corpus, data)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"prepared": 1}', "[" * 100_000, '{"prepared": "x", "paths": 3}'])
-def test_a_damaged_record_counts_as_none(corpus: Path, data: Path, text: str, said: pytest.LogCaptureFixture) -> None:
-    (data / "text2text" / "origin.json").write_text(text)
-    _prepare(corpus, data)
-    assert "It holds no record of its sources (origin.json)" in said.messages[-1]
+def test_a_record_of_another_format_is_refused(corpus: Path, data: Path) -> None:
+    path = data / "text2text" / "origin.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(DataError, match=r"has the format number 2; this version of t2t-lite reads format 1. Remove"):
+        _prepare(corpus, data)
 
 
 def test_the_reverse_of_a_problem_reads_the_same_files(corpus: Path, tmp_path: Path) -> None:

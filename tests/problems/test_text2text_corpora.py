@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data import identity
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.errors import DataError, UsageError
@@ -76,13 +75,6 @@ def test_pairs_are_held_out_of_those_that_cleaning_keeps(tmp_path: Path) -> None
     assert (len(dev), dev < {*PAIRS[:30]}) == (29, True)
     assert {(target, source) for source, target in back.samples("dev")} == dev
     assert store.manifest["splits"]["train"]["pairs"] == 1
-    # Data of before, whose dev set was drawn from all pairs, count as prepared with another setting.
-    assert store.manifest["settings"]["options"] == {"dev_lines": 29, "dev_lines_from": "cleaned pairs"}
-    manifest = tmp_path / "data" / "text2text" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"dev_lines_from": "cleaned pairs"', '"dev_lines": 29'))
-    assert identity.compare(open_store(manifest.parent), problem, None, print, trained=True).changes == []
-    [change] = identity.compare(open_store(manifest.parent), problem, None, print, trained=False).changes
-    assert change == "  dev_lines_from: None -> 'cleaned pairs'"
     with pytest.raises(DataError, match=r"have 30 different pairs with text on both sides that --clean keeps\."):
         next(Text2text(**{**options, "dev_lines": 30}, clean=True).samples("dev"))
 
@@ -93,14 +85,6 @@ def test_varieties_of_one_language_keep_equal_sides(tmp_path: Path) -> None:
     problem = Text2text(str(tmp_path), "pt-pt_BR", vocab_size=60, clean=True)
     store = prepare(problem, tmp_path / "data", num_workers=1)
     assert store.manifest["splits"]["train"]["cleaned"]["copy"] == 0
-    # Data of before, without such pairs, count as prepared with another setting, but a training goes on.
-    assert store.manifest["settings"]["copies"] == "kept"
-    manifest = tmp_path / "data" / "text2text" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"copies": "kept"', '"clean": true'))
-    assert identity.compare(open_store(manifest.parent), problem, None, print, trained=True).changes == []
-    [change] = identity.compare(open_store(manifest.parent), problem, None, print, trained=False).changes
-    assert change == "  copies: None -> 'kept'"
-    assert "copies" not in identity.data_settings(Text2text(str(tmp_path), "pt-en", clean=True), None)
 
 
 @pytest.mark.parametrize(
