@@ -33,6 +33,7 @@ from t2t_lite.metrics.names import METRICS as METRICS
 from t2t_lite.name_table import Registry, plugin_failed, snake_case
 from t2t_lite.name_table import failed_plugins as failed_plugins
 from t2t_lite.problem import COMMON_OPTIONS, Problem, check_names, reverse
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +57,9 @@ SCHEDULES: Registry[type] = Registry(
     "schedule", lazy=_own_files("schedules", "constant cosine halving inverse_sqrt noam plateau wsd")
 )
 SAMPLERS: Registry[type] = Registry("sampler", lazy=_own_files("samplers", "nucleus random top_k"))
+# Kinds of vocabularies besides SentencePiece's, by the ending of their files, and the same inside an exported graph.
+VOCABULARIES: Registry[type[AnyVocabulary]] = Registry("vocabulary", ("t2t_lite.importers",))
+VOCABULARY_OPS: Registry[type] = Registry("vocabulary of a graph", ("t2t_lite.importers",))
 
 register_problem = PROBLEMS.register
 register_model = MODELS.register

@@ -13,11 +13,11 @@ from concurrent.futures.process import BrokenProcessPool
 import numpy as np
 
 from t2t_lite.data.child import follow_parent
+from t2t_lite.data.vocabulary_files import kind
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
-from t2t_lite.text.vocabulary_files import KINDS
 
 Pair = tuple[str, str]
 
@@ -131,7 +131,7 @@ _worker_vocabularies: tuple[AnyVocabulary, AnyVocabulary]  # set in worker proce
 
 def _start_worker(*files: tuple[str, bytes]) -> None:
     global _worker_vocabularies
-    loaded = [KINDS[suffix](data) for suffix, data in files]
+    loaded = [kind(suffix)(data) for suffix, data in files]
     _worker_vocabularies = (loaded[0], loaded[-1])
     follow_parent()
 

@@ -7,15 +7,16 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from t2t_lite.data import vocabulary_files
 from t2t_lite.data.encode import Pair
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.store import SIDES
+from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
-from t2t_lite.text import sentencepiece_model, vocabulary_files
+from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import FILES, KINDS, load_pair
 
 _LOWER = " A model learns to write the changed text, but references stay as they are, so scores are lower."
 
@@ -25,7 +26,7 @@ _log = logging.getLogger("t2t_lite")
 def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
     """Reads the vocabularies of a run, or a single file, which both sides then share.
 
-    The suffix of a file says its kind (`text.vocabulary_files.KINDS`); with any other suffix it is a SentencePiece
+    The suffix of a file says its kind (`data.vocabulary_files.kind`); with any other suffix it is a SentencePiece
     model.
 
     Args:
@@ -36,15 +37,15 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
         DataError: damaged files.
     """
     if os.path.isfile(path):
-        suffix = Path(path).suffix
-        of_its_own = suffix in KINDS and KINDS[suffix] is not Vocabulary
-        given = vocabulary_files.load(path) if of_its_own else sentencepiece_model.load(path, say=say)
+        is_own = vocabulary_files.kind(Path(path).suffix) is Vocabulary
+        given = sentencepiece_model.load(path, say=say) if is_own else vocabulary_files.load(path)
         return given, given
     if not os.path.isdir(path):
         raise UsageError(f"--vocabulary={path}: there is no such run and no such file.")
     if not vocabulary_files.is_there(path):
+        shared, source, target, *_ = vocabulary_files.file_names()
         raise UsageError(
-            f"--vocabulary={path} is a folder without {FILES[0]} or {FILES[1]} and {FILES[2]}. Give the folder of a "
+            f"--vocabulary={path} is a folder without {shared} or {source} and {target}. Give the folder of a "
             "run (the --output_dir of t2t-lite-trainer), a SentencePiece model, FILE.model, or a subword vocabulary of "
             "tensor2tensor, FILE.subwords."
         )

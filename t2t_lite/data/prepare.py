@@ -21,13 +21,13 @@ from t2t_lite.data.samples import OnPairs, TrainingText, place_of, read_pairs, r
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
+from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.version import local_version
 

@@ -2,7 +2,7 @@
 
 manifest.json               format, settings, counts, sizes and checksums of all other files but origin.json
 origin.json                 when the store was prepared, from which files and code (identity.py)
-vocabulary.model            or source.model and target.model; other endings: text/vocabulary_files.py
+vocabulary.model            or source.model and target.model; other endings: data/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
 dev.source.txt              dev and test only: the text itself, for BLEU; as JSON strings where it keeps line breaks
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import DataError, check_format
 from t2t_lite.files import odd_file, sha256_of
-from t2t_lite.text import vocabulary_files
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of

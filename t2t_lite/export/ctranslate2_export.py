@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite import config
+from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_readme import readme
@@ -29,7 +30,6 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.recipe_text import value_text
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.vocabulary_files import by_file
 
 README_FILE = "README.txt"
 _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says otherwise

@@ -47,7 +47,7 @@ What it is: model_card.json. Run in this folder:
     import os
     import sys
     import ctranslate2
-    from t2t_lite.text.vocabulary_files import load_pair
+    from t2t_lite.data.vocabulary_files import load_pair
 
     def names(side):
         file = f"{{side}}_vocabulary.json"

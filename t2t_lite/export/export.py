@@ -11,12 +11,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import DataError
 from t2t_lite.export.export_folder import CARD_FILE, FORMAT, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
 from t2t_lite.files import lacks_room, sync, temporary_folder
-from t2t_lite.text.vocabulary_files import by_file
 
 
 def export(

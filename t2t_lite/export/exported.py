@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import SIGNATURES, find_version, read_card
 from t2t_lite.ops.int8_product import check_machine
-from t2t_lite.text.vocabulary_files import load_pair
 
 
 class ExportedTranslator(LineTranslator):

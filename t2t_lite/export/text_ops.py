@@ -9,27 +9,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.export.subword_ops import GraphSubwords
-from t2t_lite.export.token_ops import WHITE_SPACE, GraphBytes, GraphTokens
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
-from t2t_lite.text.imported_vocabulary import END_SHOWN, ImportedVocabulary
+from t2t_lite.registry import VOCABULARY_OPS
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.line_breaks import BREAKS
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
 
+# The characters of which str.isspace() is true, as RE2 writes them.
+WHITE_SPACE = r"[\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 BLANK = f"{WHITE_SPACE}*"
 # Far more than any text of so many pieces has. The rest would be cut off in any case, but only after it was read.
 _BYTES_PER_PIECE = 256
-
-_IN_GRAPH: dict[type[AnyVocabulary], Any] = {
-    SubwordVocabulary: GraphSubwords,
-    TokenVocabulary: GraphTokens,
-    ByteVocabulary: GraphBytes,
-    OpenNmtVocabulary: GraphTokens,
-}
 
 
 class GraphText(tf.Module):
@@ -37,13 +27,11 @@ class GraphText(tf.Module):
 
     def __init__(self, vocabulary: AnyVocabulary) -> None:
         super().__init__()
-        self._tokenizer = _tokenizer(vocabulary)
-        self._shown = _GraphShown(vocabulary) if isinstance(vocabulary, ImportedVocabulary) else None
+        if isinstance(vocabulary, Vocabulary):
+            self._tokenizer: Any = _GraphPieces(vocabulary)
+        else:
+            self._tokenizer = VOCABULARY_OPS.get(vocabulary.suffix)(vocabulary)
         self._size, self._unknown = vocabulary.size, vocabulary.unknown
-        # As `Vocabulary.line` does.
-        self._break = ("\n" if vocabulary.keeps_line_breaks else " ") if isinstance(vocabulary, Vocabulary) else None
-        # As tensor2tensor's t2t-decoder does.
-        self._strips = isinstance(vocabulary, ImportedVocabulary) and not isinstance(vocabulary, OpenNmtVocabulary)
 
     def encode(self, texts: Any, max_length: int) -> Any:
         """string [B] -> ragged int32 [B, N]: at most `max_length` pieces, the last one EOS; none for a blank text.
@@ -52,11 +40,7 @@ class GraphText(tf.Module):
         """
         texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
         texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
-        if self._break is not None:
-            texts = tf.strings.regex_replace(texts, "\r\n" if self._break == "\n" else BREAKS, self._break)
-        if self._strips:
-            texts = tf.strings.regex_replace(texts, f"^{WHITE_SPACE}+|{WHITE_SPACE}+$", "")
-        return _ended(self._tokenizer.tokenize(texts), max_length)
+        return _ended(self._tokenizer.tokenize(self._tokenizer.line(texts)), max_length)
 
     def clean(self, ids: Any, max_length: int) -> Any:
         """int32 [B, N] -> ragged int32 [B, N] as `encode` gives: PAD and EOS left out.
@@ -83,31 +67,32 @@ class GraphText(tf.Module):
 
     def pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N]: the pieces, EOS included, as the vocabulary's `shown`; "" for PAD."""
-        names = self._shown(ids) if self._shown else self._tokenizer.id_to_string(ids)
-        return tf.where(tf.equal(ids, PAD), "", names)
+        return tf.where(tf.equal(ids, PAD), "", self._tokenizer.shown(ids))
 
 
-class _GraphShown(tf.Module):
-    """`ImportedVocabulary.shown` in a graph."""
+class _GraphPieces(tf.Module):
+    """A SentencePiece vocabulary in a graph; those of `registry.VOCABULARY_OPS` have the same methods."""
 
-    def __init__(self, vocabulary: ImportedVocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
-        names, ends = zip(*map(vocabulary.shown_name, vocabulary.pieces(range(vocabulary.size))), strict=True)
-        self._names, self._ends = tf.constant(names), tf.constant(ends)
+        self._tokenizer = sentencepiece_tokenizer(vocabulary)
+        self._break = "\n" if vocabulary.keeps_line_breaks else " "
 
-    def __call__(self, ids: Any) -> Any:
-        """int32 [B, N] -> string [B, N]; ids that exist."""
-        names = tf.gather(self._names, ids)
-        begins = tf.concat([tf.ones_like(ids[:, :1], tf.bool), tf.gather(self._ends, ids[:, :-1])], 1)
-        marked = tf.equal(tf.strings.substr(names, 0, len(WORD_START.encode())), WORD_START)
-        names = tf.strings.join([tf.where(begins & ~marked, WORD_START, ""), names])
-        return tf.where(tf.equal(ids, EOS), END_SHOWN, names)
+    def line(self, texts: Any) -> Any:
+        """string [B] -> string [B], as the vocabulary's `line`."""
+        return tf.strings.regex_replace(texts, "\r\n" if self._break == "\n" else BREAKS, self._break)
 
+    def tokenize(self, texts: Any) -> Any:
+        """string [B] -> ragged int32 [B, N], as the vocabulary's `encode`."""
+        return self._tokenizer.tokenize(texts)
 
-def _tokenizer(vocabulary: AnyVocabulary) -> Any:
-    if isinstance(vocabulary, Vocabulary):
-        return sentencepiece_tokenizer(vocabulary)
-    return _IN_GRAPH[type(vocabulary)](vocabulary)
+    def detokenize(self, ids: Any) -> Any:
+        """Ragged int32 [B, N] -> string [B], as the vocabulary's `text_of`."""
+        return self._tokenizer.detokenize(ids)
+
+    def shown(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B, N], as the vocabulary's `shown`."""
+        return self._tokenizer.id_to_string(ids)
 
 
 def sentencepiece_tokenizer(vocabulary: Vocabulary) -> Any:

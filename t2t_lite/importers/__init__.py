@@ -1,1 +1,10 @@
-"""Models that other toolkits trained, read as the weights of this toolkit's models."""
+"""Checkpoints of tensor2tensor and OpenNMT-tf as runs, and the vocabularies that such runs keep.
+
+Nothing of the core imports this package; the registry loads it by name for the vocabularies.
+"""
+
+from t2t_lite.registry import VOCABULARIES, VOCABULARY_OPS
+
+for _suffix in (".subwords", ".tokens", ".bytes", ".opennmt"):
+    VOCABULARIES.register_lazily(_suffix, "t2t_lite.importers.vocabularies")
+    VOCABULARY_OPS.register_lazily(_suffix, "t2t_lite.importers.vocabulary_ops")

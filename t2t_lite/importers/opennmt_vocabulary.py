@@ -7,9 +7,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UsageError
+from t2t_lite.importers.vocabularies import SPECIAL, OpenNmtVocabulary
 from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.opennmt_vocabulary import SPECIAL, OpenNmtVocabulary
 
 if TYPE_CHECKING:  # it loads TensorFlow
     from t2t_lite.importers.imported import Imported

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import config
+from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
 from t2t_lite.importers import t2t_model, t2t_training
@@ -25,7 +26,6 @@ from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, RunSpec, write_run
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.version import local_version
 
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"

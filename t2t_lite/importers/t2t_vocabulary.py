@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
+from t2t_lite.importers.vocabularies import ImportedVocabulary
 
 if TYPE_CHECKING:  # it loads TensorFlow
     from t2t_lite.importers.imported import Imported

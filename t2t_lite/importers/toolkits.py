@@ -11,9 +11,8 @@ from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import is_opennmt
 from t2t_lite.importers.t2t_variables import is_tensor2tensor, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
+from t2t_lite.importers.vocabularies import ImportedVocabulary, OpenNmtVocabulary
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 
 
 def read(

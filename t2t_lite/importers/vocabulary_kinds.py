@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import DataError
-from t2t_lite.text import vocabulary_files
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.importers.vocabularies import (
+    ByteVocabulary,
+    ImportedVocabulary,
+    OpenNmtVocabulary,
+    SubwordVocabulary,
+    TokenVocabulary,
+)
 from t2t_lite.text.vocabulary import Vocabulary
 
 _OPENNMT = b"<blank>"  # how such a file begins
@@ -40,8 +43,8 @@ def _load(path: str | os.PathLike[str]) -> ImportedVocabulary:
         with open(path, "rb") as file:
             if file.read(len(_OPENNMT)) == _OPENNMT:
                 return OpenNmtVocabulary.load(path)
-    kind = vocabulary_files.KINDS.get(Path(path).suffix)
-    if kind is not None and kind is not Vocabulary:
+    kind = vocabulary_files.kind(Path(path).suffix)
+    if kind is not Vocabulary:
         found = kind.load(path)
         if isinstance(found, ImportedVocabulary):
             return found

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from t2t_lite import config
+from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.run_dir import RunSpec
-from t2t_lite.text.vocabulary_files import load_pair
 
 DECODING = tuple(field.name for field in config.fields(config.HParams).values() if field.group == "decode")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.data.store import Store, open_store
+from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import DataError
@@ -24,7 +25,6 @@ from t2t_lite.runs.run_dir import RunSpec, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.runs.verify import verify_opened
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.vocabulary_files import load_pair
 
 _log = logging.getLogger("t2t_lite")
 

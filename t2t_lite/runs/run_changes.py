@@ -8,11 +8,11 @@ from collections.abc import Collection
 from typing import Any
 
 from t2t_lite import config
+from t2t_lite.data.vocabulary_files import file_names
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Field
 from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs.run_dir import RunSpec
-from t2t_lite.text.vocabulary_files import FILES
 
 
 def check_same(
@@ -75,7 +75,7 @@ def check_record(record: dict[str, Any], spec: RunSpec, path: str, *, training: 
     theirs, ours = record["files"], spec.files
     changes += [  # only of vocabularies: tags affect just the outputs, and may be learned again
         f"  {name}: checksum {theirs[name][:12]}... -> {ours[name][:12]}..."
-        for name in FILES
+        for name in file_names()
         if name in theirs and name in ours and theirs[name] != ours[name]
     ]
     if changes:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.store import Store
+from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import DataError
 from t2t_lite.files import sha256_of
-from t2t_lite.text.vocabulary_files import by_file
 
 SHA256 = "sha256"
 _REMEDY = "Put it back from a copy; the folder of the run's prepared data holds one."

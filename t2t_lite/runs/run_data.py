@@ -8,16 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data import given_vocabulary
+from t2t_lite.data import given_vocabulary, vocabulary_files
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
+from t2t_lite.data.vocabulary_files import by_file, file_names, load_pair
 from t2t_lite.errors import DataError
 from t2t_lite.files import replace_file
 from t2t_lite.runs.run_checksums import check_files, file_checksums
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
-from t2t_lite.text import vocabulary_files
-from t2t_lite.text.vocabulary_files import FILES, by_file, load_pair
 
 _log = logging.getLogger("t2t_lite")
 
@@ -54,7 +53,7 @@ def prepare_run_data(
     """
     trained = has_weights(output_dir)
     if trained:  # other learned files are written again
-        check_files(output_dir, {name: known for name, known in spec.files.items() if name in FILES})
+        check_files(output_dir, {name: known for name, known in spec.files.items() if name in file_names()})
     if again and trained and spec.vocabulary is None:
         spec = dataclasses.replace(spec, vocabulary=given_vocabulary_of(output_dir))
     vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
@@ -98,7 +97,7 @@ def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None
     """
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # files of an earlier start that saved no weights
-        for name in (*FILES, *store.codec.file_names):
+        for name in (*file_names(), *store.codec.file_names):
             (Path(output_dir) / name).unlink(missing_ok=True)
     for name, vocabulary in by_file(source, target).items():
         path = Path(output_dir) / name

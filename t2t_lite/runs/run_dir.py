@@ -4,7 +4,7 @@ hparams.json   FORMAT, the hparams set's name, the model's name, every value, an
 problem.json   FORMAT, the problem's name and options, where its data is and its checksum, the user's own folder of
                code, the vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that
                of all these
-vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: text/vocabulary_files.py
+vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: data/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/report.py)
 default_weights.json  which weights the commands take (runs/default_weights.py)

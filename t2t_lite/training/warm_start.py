@@ -9,7 +9,9 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.config import HParams
+from t2t_lite.data import vocabulary_files
 from t2t_lite.data.store import Store
+from t2t_lite.data.vocabulary_files import file_names, load_pair
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints, variable_key
 from t2t_lite.runs.checkpoint_reader import READ_ERRORS, open_checkpoint, read_step, unreadable
@@ -17,9 +19,7 @@ from t2t_lite.runs.named_weights import named_weights
 from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.verify import read_record
-from t2t_lite.text import vocabulary_files
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.vocabulary_files import FILES, load_pair
 
 # Fields of models that do not change what given weights compute: those that only training or fresh weights depend on,
 # besides all whose names end in "dropout"; and those that the shapes of the weights decide.
@@ -67,7 +67,7 @@ def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimi
     run, path = _find(warm_start_from, with_optimizer)
     record = read_record(path)
     known = record["files"]
-    check_files(run, {name: known[name] for name in known.keys() & {*FILES} if (run / name).is_file()})
+    check_files(run, {name: known[name] for name in known.keys() & {*file_names()} if (run / name).is_file()})
     _check_model(record, model, hparams, warm_start_from)
     return run, path
 

@@ -11,8 +11,7 @@ import pytest
 
 from t2t_lite.data import encode
 from t2t_lite.ids import EOS
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import TokenVocabulary
+from t2t_lite.importers.vocabularies import SubwordVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.subword_files import PIECES, file_of
 

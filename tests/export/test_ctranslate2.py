@@ -18,11 +18,10 @@ from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_export import export_ctranslate2
 from t2t_lite.export.ctranslate2_readme import engine_length_penalty
 from t2t_lite.ids import EOS, PAD
+from t2t_lite.importers.vocabularies import ByteVocabulary, SubwordVocabulary, TokenVocabulary
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 from tests.subword_files import PIECES as SUBWORDS

@@ -13,8 +13,7 @@ from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt, report, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary
+from t2t_lite.importers.vocabularies import ByteVocabulary, OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
 from tests.importers.made_up import variables as t2t_variables
 from tests.importers.opennmt_golden import ALL_SETTINGS, NAMES, SINES, SOURCE_END, golden, save

@@ -8,7 +8,7 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers.own_decodes import Comparison, compare
-from t2t_lite.text.token_vocabulary import ByteVocabulary
+from t2t_lite.importers.vocabularies import ByteVocabulary
 
 OURS = {"one": "eins", "two": "zwei", "three": "drei drei drei"}
 

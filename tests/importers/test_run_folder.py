@@ -24,10 +24,8 @@ from t2t_lite.importers import (
     vocabulary_kinds,
 )
 from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.vocabularies import ByteVocabulary, ImportedVocabulary, SubwordVocabulary, TokenVocabulary
 from t2t_lite.runs.open_run import open_run
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from tests.importers import opennmt_golden
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of

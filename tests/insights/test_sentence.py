@@ -10,13 +10,10 @@ from t2t_lite import config
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
+from t2t_lite.importers.vocabularies import ImportedVocabulary, OpenNmtVocabulary, SubwordVocabulary, TokenVocabulary
 from t2t_lite.insights.picture import attention_figure
 from t2t_lite.insights.sentence import MAX_PIECES, Sentence, attend
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import TokenVocabulary
 from tests.insights.conftest import HPARAMS
 from tests.subword_files import PIECES, file_of
 

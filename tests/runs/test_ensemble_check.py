@@ -8,12 +8,12 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.bin import cli
+from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import by_file
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
 LETTERS = [" ".join("abcdefgh"[i % 8 :: 2]) for i in range(40)]

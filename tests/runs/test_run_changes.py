@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config, registry
+from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Field
 from t2t_lite.models.rnn_hparams import RnnHParams
@@ -18,7 +19,6 @@ from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.run_changes import check_record, check_same, make_record
 from t2t_lite.runs.run_dir import RunSpec, make_model, read_run, write_run
 from t2t_lite.runs.verify import verify_opened, verify_resumed
-from t2t_lite.text import vocabulary_files
 
 ALWAYS = {
     *("train_steps", "log_every", "eval_every", "eval_lines", "save_every", "save_minutes", "keep_checkpoints"),
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
             verify_resumed(spec, path, reset_optimizer=True)
 
 
-@pytest.mark.parametrize("suffix", sorted(vocabulary_files.KINDS))
+@pytest.mark.parametrize("suffix", sorted(vocabulary_files.suffixes()))
 def test_a_checkpoint_of_another_vocabulary(suffix: str) -> None:
     """Checks that every kind of vocabulary is compared; tags may be learned again."""
     name = f"vocabulary.source{suffix}"

@@ -17,9 +17,9 @@ from t2t_lite.bin import importer
 from t2t_lite.data.store import open_store
 from t2t_lite.ids import EOS
 from t2t_lite.importers import own_decodes, tensor2tensor
+from t2t_lite.importers.vocabularies import SubwordVocabulary
 from t2t_lite.runs.checkpoint import list_checkpoints, variable_key
 from t2t_lite.runs.open_run import open_run
-from t2t_lite.text.subwords import SubwordVocabulary
 from tests.importers.forward import Forward
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from t2t_lite.data.vocabulary_files import load
 from t2t_lite.errors import DataError
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.importers import opennmt_vocabulary
+from t2t_lite.importers.vocabularies import OpenNmtVocabulary
 from t2t_lite.text import sentencepiece_model
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import load
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
 FILE = b"<blank>\n<s>\n</s>\na\n\xe2\x96\x81b\n"

@@ -4,14 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.data import vocabulary_files
+from t2t_lite.data.vocabulary_files import by_file, is_there, load, load_pair
 from t2t_lite.errors import DataError
-from t2t_lite.text import vocabulary_files
+from t2t_lite.importers.vocabularies import ByteVocabulary, OpenNmtVocabulary, SubwordVocabulary, TokenVocabulary
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_files import by_file, is_there, load, load_pair
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.subword_files import PIECES, file_of
 
@@ -30,7 +28,8 @@ def kinds() -> dict[str, AnyVocabulary]:
 
 
 def test_each_kind_is_written_and_read_again(kinds: dict[str, AnyVocabulary], tmp_path: Path) -> None:
-    assert list(kinds) == list(vocabulary_files.KINDS) == [".model", ".subwords", ".tokens", ".bytes", ".opennmt"]
+    assert sorted(kinds) == sorted(vocabulary_files.suffixes())
+    assert list(kinds) == [".model", ".subwords", ".tokens", ".bytes", ".opennmt"]
     for suffix, vocabulary in kinds.items():
         shared, apart = tmp_path / f"shared{suffix}", tmp_path / f"apart{suffix}"
         for folder, pair in ((shared, (vocabulary, vocabulary)), (apart, (kinds[".subwords"], vocabulary))):
@@ -38,7 +37,7 @@ def test_each_kind_is_written_and_read_again(kinds: dict[str, AnyVocabulary], tm
             assert not is_there(folder)
             for name, one in by_file(*pair).items():
                 one.save(folder / name)
-                assert name in vocabulary_files.FILES
+                assert name in vocabulary_files.file_names()
             assert is_there(folder)
             found = load_pair(folder)
             assert [type(one) for one in found] == [type(one) for one in pair]

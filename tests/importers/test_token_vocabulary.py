@@ -6,7 +6,7 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import vocabulary_kinds
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.importers.vocabularies import ByteVocabulary, TokenVocabulary
 
 _TOKENS = ["<pad>", "<EOS>", "the", "c@@", "at", ",", "UNK"]
 

@@ -1,4 +1,4 @@
-"""Subwords inside a graph: `SubwordVocabulary` in core TensorFlow and one TensorFlow Text operation.
+"""Vocabularies of other toolkits inside a graph: in core TensorFlow, and one TensorFlow Text operation for subwords.
 
 Legend: B texts, N ids of a text, C characters of all texts, W tokens of all texts.
 """
@@ -12,7 +12,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.text.subwords import IMPOSSIBLE, SubwordVocabulary
+from t2t_lite.export.lookup_ops import GraphLookup
+from t2t_lite.export.text_ops import WHITE_SPACE
+from t2t_lite.ids import EOS
+from t2t_lite.importers.vocabularies import (
+    END_SHOWN,
+    IMPOSSIBLE,
+    ByteVocabulary,
+    ImportedVocabulary,
+    OpenNmtVocabulary,
+    SubwordVocabulary,
+    TokenVocabulary,
+)
+from t2t_lite.registry import VOCABULARY_OPS
+from t2t_lite.text.any_vocabulary import WORD_START
 
 _MAX_CODE = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)  # halves of pairs, which are no characters
@@ -20,7 +33,97 @@ _MAX_DIGITS = 7  # of a code point, leading zeros left out
 _NO_LIMIT = 2**31 - 1  # bytes of a token
 
 
-class GraphSubwords(tf.Module):
+class _GraphVocabulary(tf.Module):
+    """What the vocabularies of other toolkits have in common in a graph; texts are valid UTF-8."""
+
+    def __init__(self, vocabulary: ImportedVocabulary) -> None:
+        super().__init__()
+        names, ends = zip(*map(vocabulary.shown_name, vocabulary.pieces(range(vocabulary.size))), strict=True)
+        self._names, self._ends = tf.constant(names), tf.constant(ends)
+
+    def line(self, texts: Any) -> Any:
+        """string [B] -> string [B], stripped, as tensor2tensor's t2t-decoder does."""
+        return tf.strings.regex_replace(texts, f"^{WHITE_SPACE}+|{WHITE_SPACE}+$", "")
+
+    def shown(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B, N], as `ImportedVocabulary.shown`; ids that exist."""
+        names = tf.gather(self._names, ids)
+        begins = tf.concat([tf.ones_like(ids[:, :1], tf.bool), tf.gather(self._ends, ids[:, :-1])], 1)
+        marked = tf.equal(tf.strings.substr(names, 0, len(WORD_START.encode())), WORD_START)
+        names = tf.strings.join([tf.where(begins & ~marked, WORD_START, ""), names])
+        return tf.where(tf.equal(ids, EOS), END_SHOWN, names)
+
+
+@VOCABULARY_OPS.register(".tokens")
+class GraphTokens(_GraphVocabulary):
+    """A token vocabulary as part of an exported model; texts are valid UTF-8."""
+
+    def __init__(self, vocabulary: TokenVocabulary | OpenNmtVocabulary) -> None:
+        super().__init__(vocabulary)
+        self._tokens = tf.constant(vocabulary.pieces(range(vocabulary.size)))
+        self._lookup = GraphLookup(list(vocabulary.ids))
+        self._ids = tf.constant(list(vocabulary.ids.values()), tf.int32)
+        self._unknown = vocabulary.unknown
+
+    def tokenize(self, texts: Any) -> Any:
+        """string [B] -> ragged int32 [B, N], as `encode`."""
+        tokens = self.cut(texts)
+        place, found = self._lookup(tokens.flat_values)
+        return tokens.with_flat_values(tf.where(found, tf.gather(self._ids, place), self._unknown))
+
+    def cut(self, texts: Any) -> Any:
+        """string [B] -> ragged string [B, N]: the tokens between white space of any kind."""
+        return tf.strings.split(tf.strings.regex_replace(texts, f"{WHITE_SPACE}+", " "))
+
+    def detokenize(self, ids: Any) -> Any:
+        """Ragged int32 [B, N] -> string [B], as `text_of`."""
+        return tf.strings.reduce_join(tf.ragged.map_flat_values(self.id_to_string, ids), axis=1, separator=" ")
+
+    def id_to_string(self, ids: Any) -> Any:
+        """int32 of any shape -> string: the token; "ID_7" if there is no id 7."""
+        there = (ids >= 0) & (ids < tf.size(self._tokens))
+        tokens = tf.gather(self._tokens, tf.where(there, ids, 0))
+        return tf.where(there, tokens, tf.strings.join(["ID_", tf.strings.as_string(ids)]))
+
+
+@VOCABULARY_OPS.register(".opennmt")
+class GraphOpenNmt(GraphTokens):
+    """A vocabulary of OpenNMT-tf as part of an exported model; its lines are not stripped."""
+
+    def line(self, texts: Any) -> Any:
+        return texts
+
+    def cut(self, texts: Any) -> Any:
+        return tf.strings.split(texts)
+
+
+@VOCABULARY_OPS.register(".bytes")
+class GraphBytes(_GraphVocabulary):
+    """A byte vocabulary as part of an exported model; texts are valid UTF-8."""
+
+    def __init__(self, vocabulary: ByteVocabulary) -> None:
+        super().__init__(vocabulary)
+        self._first = vocabulary.size - 256  # the id of byte 0
+        self._size = vocabulary.size
+        self._bytes = tf.constant([vocabulary.bytes_of(i) for i in range(vocabulary.size)] + [b""])
+
+    def tokenize(self, texts: Any) -> Any:
+        """string [B] -> ragged int32 [B, N], as `encode`."""
+        single = tf.strings.bytes_split(texts)
+        values = tf.reshape(tf.io.decode_raw(single.flat_values, tf.uint8), [-1])
+        return single.with_flat_values(tf.cast(values, tf.int32) + self._first)
+
+    def detokenize(self, ids: Any) -> Any:
+        """Ragged int32 [B, N] -> string [B], as `text_of`."""
+        joined = tf.strings.reduce_join(tf.ragged.map_flat_values(self._bytes_of, ids), axis=1)
+        return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")
+
+    def _bytes_of(self, ids: Any) -> Any:
+        return tf.gather(self._bytes, tf.where((ids >= 0) & (ids < self._size), ids, self._size))
+
+
+@VOCABULARY_OPS.register(".subwords")
+class GraphSubwords(_GraphVocabulary):
     """A subword vocabulary as part of an exported model.
 
     The Python that exports decides whether a character is a letter or digit.
@@ -29,7 +132,7 @@ class GraphSubwords(tf.Module):
     def __init__(self, vocabulary: SubwordVocabulary) -> None:
         import tensorflow_text
 
-        super().__init__()
+        super().__init__(vocabulary)
         self._size = vocabulary.size
         self._pieces = tf.constant([*vocabulary.pieces(range(vocabulary.size)), ""])
         self._letters = tf.constant(_edges_of_letters())

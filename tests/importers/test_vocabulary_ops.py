@@ -12,12 +12,15 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from t2t_lite.export.subword_ops import GraphSubwords
 from t2t_lite.export.text_ops import GraphText
-from t2t_lite.text.imported_vocabulary import ImportedVocabulary
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
+from t2t_lite.importers.vocabularies import (
+    ByteVocabulary,
+    ImportedVocabulary,
+    OpenNmtVocabulary,
+    SubwordVocabulary,
+    TokenVocabulary,
+)
+from t2t_lite.importers.vocabulary_ops import GraphSubwords
 from tests.subword_files import HARD, PIECES, differing, file_of, golden
 
 _LETTERS = "abcäus  __\\\\;;,.'0123\n\t日½é\u0301\u2028\U0001f30d\0\ufffd\U0010ffff"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.subwords import SubwordVocabulary, escape, tokens
+from t2t_lite.importers.vocabularies import SubwordVocabulary, escape, tokens
 from tests.subword_files import HARD, PIECES, differing, file_of, golden
 
 

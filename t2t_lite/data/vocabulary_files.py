@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from t2t_lite.errors import DataError
+from t2t_lite.registry import VOCABULARIES
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.opennmt_vocabulary import OpenNmtVocabulary
-from t2t_lite.text.subwords import SubwordVocabulary
-from t2t_lite.text.token_vocabulary import ByteVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
-
-# SentencePiece's kind, which this package trains, and those of tensor2tensor and OpenNMT-tf.
-KINDS: Mapping[str, type[AnyVocabulary]] = {
-    kind.suffix: kind for kind in (Vocabulary, SubwordVocabulary, TokenVocabulary, ByteVocabulary, OpenNmtVocabulary)
-}
 
 # How a folder names a model's vocabularies: one for both sides, or one for each.
 _SHARED, _SIDES = "vocabulary", ("vocabulary.source", "vocabulary.target")
-FILES = tuple(
-    f"{name}{suffix}" for suffix in KINDS for name in (_SHARED, *_SIDES)
-)  # all possible names, SentencePiece's first
+
+
+def suffixes() -> list[str]:
+    """Returns the endings of vocabulary files: SentencePiece's, which this package trains, then the registered ones."""
+    return [Vocabulary.suffix, *VOCABULARIES.names()]
+
+
+def kind(suffix: str) -> type[AnyVocabulary]:
+    """Returns the class for an ending; any that is not registered means a SentencePiece model."""
+    return VOCABULARIES.get(suffix) if suffix in VOCABULARIES else Vocabulary
+
+
+def file_names() -> list[str]:
+    """Returns all names that `by_file` may give, SentencePiece's first."""
+    return [f"{name}{suffix}" for suffix in suffixes() for name in (_SHARED, *_SIDES)]
 
 
 def load(path: str | os.PathLike[str]) -> AnyVocabulary:
@@ -31,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> AnyVocabulary:
     Raises:
         DataError: there is no such file, or it is damaged.
     """
-    return KINDS.get(Path(path).suffix, Vocabulary).load(path)
+    return kind(Path(path).suffix).load(path)
 
 
 def by_file(
@@ -50,7 +54,7 @@ def by_file(
 
 def is_there(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder holds a file that `by_file` names."""
-    return any(Path(folder, name).is_file() for name in FILES)
+    return any(Path(folder, name).is_file() for name in file_names())
 
 
 def load_pair(folder: str | os.PathLike[str]) -> tuple[AnyVocabulary, AnyVocabulary]:
@@ -69,7 +73,7 @@ def load_pair(folder: str | os.PathLike[str]) -> tuple[AnyVocabulary, AnyVocabul
 
 def _only(folder: str | os.PathLike[str], name: str) -> Path | None:
     """The file of that name with any ending, None if there is none; DataError if there are several."""
-    there = [path for suffix in KINDS if (path := Path(folder, f"{name}{suffix}")).exists()]
+    there = [path for suffix in suffixes() if (path := Path(folder, f"{name}{suffix}")).exists()]
     if len(there) > 1:
         raise DataError(
             f"{folder} holds {' and '.join(path.name for path in there)}; a model has one of them. Remove the other."
