@@ -1,7 +1,8 @@
 """Strings looked up in a fixed list inside a graph, in core TensorFlow ops.
 
 A hash table would be a resource, which an exported model has to track, and to initialise as it is loaded; a sorted list
-of fingerprints needs only constants. importers/vocabulary_ops.py has a table, as TensorFlow Text's operation takes nothing else.
+of fingerprints needs only constants. tensor2tensor's subwords have a table (importers/vocabulary_ops.py), as
+TensorFlow Text's operation takes nothing else.
 """
 
 from __future__ import annotations
