@@ -138,25 +138,37 @@ def replace(hparams: H, **changes: Any) -> H:
     return dataclasses.replace(hparams, **changes)
 
 
-def override(hparams: H, text: str) -> H:
-    """Returns a copy changed by `text`, such as 'd_model=1024,norm=pre': each value read as its field's type.
+def override(hparams: H, changes: str | Mapping[str, Any]) -> H:
+    """Returns a copy with `changes`, each value read as its field's type.
+
+    Args:
+        changes: values by name, or text such as 'd_model=1024,norm=pre'.
 
     Raises:
-        UsageError: not name=value, an unknown or repeated name, a value of another type, or one without effect.
+        UsageError: as `read_overrides`; an unknown name, a value of another type, or one without effect.
     """
-    known = fields(type(hparams))
+    known, given = fields(type(hparams)), read_overrides(changes) if isinstance(changes, str) else changes
+    _check_names(type(hparams), given)
+    changed = replace(hparams, **{name: known[name].parse(str(value)) for name, value in given.items()})
+    changed.check_asked(given)
+    return changed
+
+
+def read_overrides(text: str) -> dict[str, str]:
+    """Splits text such as 'd_model=1024,norm=pre' into values by name.
+
+    Raises:
+        UsageError: not name=value, or a repeated name.
+    """
     given: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not name or not value:
             raise UsageError(f"hparams: {item!r} is not of the form name=value.")
-        _check_names(type(hparams), [name])
         if name in given:
             raise UsageError(f"hparams: {name!r} is given twice: {given[name]} and {value}.")
         given[name] = value
-    changed = replace(hparams, **{name: known[name].parse(value) for name, value in given.items()})
-    changed.check_asked(given)
-    return changed
+    return given
 
 
 def to_dict(hparams: HParams) -> dict[str, Any]:

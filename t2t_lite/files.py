@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from t2t_lite.errors import UsageError, check_tensorflow_path
+
 _log = logging.getLogger("t2t_lite")
 # Names of temporary folders, and in each: of what is written, of the file whose lock says "alive", and of it before.
 _ASIDE, _CONTENT, _LOCK, _UNLOCKED = ".partial.", "version", "lock", "unlocked"
@@ -269,3 +271,19 @@ def _warn_unlocked(folder: Path) -> None:
 def asides(folder: Path) -> list[Path]:
     """Staging folders beside `folder` that are in use or were left by killed processes."""
     return sorted(folder.parent.glob(f".{folder.name}.partial-*"))
+
+
+def check_folder(flag: str, folder: str) -> None:
+    """Raises UsageError if a folder can neither be written to nor made; makes nothing."""
+    path = Path(folder).absolute()
+    there = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
+    if not there.is_dir():
+        raise UsageError(f"--{flag}={folder}: {there} is not a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
+
+
+def check_tensorflow_folder(flag: str, folder: str) -> None:
+    """Raises UsageError as `check_folder` does, or if TensorFlow, which writes there, cannot take the folder's name."""
+    check_tensorflow_path(f"--{flag}={folder}", folder)
+    check_folder(flag, folder)

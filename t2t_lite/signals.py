@@ -22,10 +22,16 @@ class Terminated(KeyboardInterrupt):
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the process to end; `exit_status` is what a shell shows for that signal."""
+    """A signal asked the process to end.
+
+    Attributes:
+        exit_status: what a shell shows for that signal.
+        resume_with: the command that resumes, in words.
+    """
 
     def __init__(self, number: int, what: str) -> None:
         self.exit_status = 128 + number
+        self.resume_with = "the same command"
         super().__init__(f"{signal.Signals(number).name}: {what}")
 
 

@@ -209,11 +209,11 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
     said = _stop_after(first, run, 2, signal.SIGTERM)
     saved = max(int(path.stem.rpartition("-")[2]) for path in (run / "checkpoints").glob("*.index"))
     assert 2 <= saved < 40
-    assert said == (f"SIGTERM: step {saved} of 48 is done and saved. Go on with t2t-lite-trainer --output_dir={run}")
+    assert said == (f"SIGTERM: step {saved} of 48 is done and saved. Resume with t2t-lite-trainer --output_dir={run}")
 
     second = runs.start(run, new=False)
     said = _stop_after(second, run, 40, signal.SIGINT)  # in the evaluation, before its graph is made
-    assert said == f"SIGINT: step 40 of 48 is done and saved. Go on with t2t-lite-trainer --output_dir={run}"
+    assert said == f"SIGINT: step 40 of 48 is done and saved. Resume with t2t-lite-trainer --output_dir={run}"
     assert not any("dev_loss" in line for line in _metrics(run))
 
     last = runs.start(run, new=False)

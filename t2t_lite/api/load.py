@@ -218,14 +218,15 @@ def load(
         with quiet():
             return LoadedExport(ExportedTranslator(paths[0]))
     from t2t_lite.ops.int8_product import check_machine
-    from t2t_lite.runs.open_run import open_runs
+    from t2t_lite.runs.open_request import OpenRequest
 
     folders, checkpoints = zip(*map(_run_and_checkpoint, paths), strict=True)
     if len(set(checkpoints)) > 1:
         raise UsageError(f"{', '.join(map(str, paths))}: give the runs, or the same kind of checkpoint of each.")
     if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
         check_machine()
-    return LoadedRun(open_runs(folders, checkpoint=checkpoints[0], usr_dir=usr_dir, precision=precision))
+    request = OpenRequest(folders=folders, checkpoint=checkpoints[0], usr_dir=usr_dir, precision=precision)
+    return LoadedRun(request.open())
 
 
 def _paths(path: Any) -> list[Path]:

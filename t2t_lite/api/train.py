@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite.api.load import LoadedRun
+from t2t_lite.errors import UsageError, did_you_mean
+
+_PATHS = (
+    "data_dir",
+    "usr_dir",
+    "vocabulary",
+    "hparams_file",
+    "warm_start_from",
+    *("source_dir", "extra_dir", "raw_dir"),
+)
 
 
 def train(
@@ -15,41 +26,48 @@ def train(
     output_dir: str | os.PathLike[str],
     *,
     overrides: Mapping[str, Any] | None = None,
-    **flags: Any,
+    problem_options: Mapping[str, Any] | None = None,
+    trust_run: bool = False,
+    **settings: Any,
 ) -> LoadedRun:
-    """Trains as t2t-lite-trainer does, or goes on with a run; shows progress, and returns the run.
+    """Trains as t2t-lite-trainer does, or resumes a run; shows progress, and returns the run.
 
     Args:
         problem: a registered name, such as "toy_ende".
         hparams: a registered set's name, such as "tiny".
         output_dir: the run's folder.
         overrides: hparams of the set to change, such as {"train_steps": 2000}.
-        flags: other flags of t2t-lite-trainer by name, without the dashes; True for one that takes no value.
+        problem_options: options of a problem of your own; those of this package's problems are settings, too.
+        trust_run: import the code in the folder that the run names.
+        settings: other flags of t2t-lite-trainer by name, such as source_dir="corpus", devices=2, prepare_again=True.
 
     Raises:
         UsageError, DataError, TrainingError: the errors that the command prints.
-        KeyboardInterrupt: Ctrl-C, after a checkpoint was saved; the same call goes on.
+        KeyboardInterrupt: Ctrl-C, after a checkpoint was saved; the same call resumes the run.
     """
-    from t2t_lite.bin import trainer
+    from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
+    from t2t_lite.runs.open_run import open_run
+    from t2t_lite.runs.recipe_request import RecipeRequest
+    from t2t_lite.runs.run_dir import recorded_code
+    from t2t_lite.runs.start_request import StartRequest
+    from t2t_lite.training.start import plan_start, train
 
     output_dir = os.path.expanduser(output_dir)
-    if flags.get("usr_dir"):
-        flags["usr_dir"] = os.path.expanduser(flags["usr_dir"])
-    argv = [f"--problem={problem}", f"--hparams_set={hparams}", f"--output_dir={output_dir}"]
-    if overrides:
-        argv.append("--hparams=" + ",".join(f"{name}={value}" for name, value in overrides.items()))
-    if "shared_vocab" in flags:  # as a problem's constructor has it
-        flags["separate_vocabularies"] = flags.pop("shared_vocab") is False
-    parser = trainer.make_parser()
-    parser.raises = True
-    for name, value in flags.items():
-        parser.check_flag(f"--{name}")
-        if value is not None and value is not False:
-            argv.append(f"--{name}" if value is True else f"--{name}={value}")
-    if trainer.train(argv):
-        raise KeyboardInterrupt
-    from t2t_lite.runs.open_run import open_run
-    from t2t_lite.runs.run_dir import recorded_code
-
-    code = recorded_code(output_dir) if flags.get("trust_run") else flags.get("usr_dir")
-    return LoadedRun(open_run(output_dir, usr_dir=code))
+    if trust_run and (code := recorded_code(output_dir)):
+        settings["usr_dir"] = code
+    parts: dict[type, dict[str, Any]] = {DataRequest: {}, RecipeRequest: {}, StartRequest: {}}
+    taken = {field.name: cls for cls in parts for field in dataclasses.fields(cls)}
+    options = dict(problem_options or {})
+    for name, value in settings.items():
+        if name not in taken and name not in FLAG_OPTIONS:
+            raise UsageError(f"train takes no setting {name!r}.{did_you_mean(name, [*taken, *FLAG_OPTIONS])}")
+        if value is None:
+            continue
+        where = parts[taken[name]] if name in taken else options
+        where[name] = os.path.expanduser(value) if name in _PATHS else value
+    data = DataRequest(problem=problem, options=options, **parts[DataRequest])
+    recipe = RecipeRequest(hparams_set=hparams, overrides=dict(overrides or {}), **parts[RecipeRequest])
+    request = StartRequest(output_dir=output_dir, data=data, recipe=recipe, **parts[StartRequest])
+    if (result := train(plan_start(request))) is not None:
+        print(result.text())
+    return LoadedRun(open_run(output_dir, usr_dir=data.usr_dir))

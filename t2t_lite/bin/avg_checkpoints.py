@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from t2t_lite.bin import cli, output
+from t2t_lite.bin import cli
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
+from t2t_lite.runs.run_dir import check_run_folder
 
 if TYPE_CHECKING:
+    from t2t_lite.runs.open_request import OpenRequest
     from t2t_lite.runs.open_run import OpenRun
 
 
@@ -48,27 +51,29 @@ def _steps(text: str) -> list[str]:
 
 
 def _run(args: argparse.Namespace) -> int:
-    cli.check_run(args)
-    output.check_run_folder(args.output_dir)
+    request = cli.open_request(args)
+    if len(request.folders) > 1:
+        raise UsageError(f"--output_dir={args.output_dir} is an ensemble. Give one of its runs.")
+    [spec] = request.check()
+    check_run_folder(args.output_dir)
     load_tensorflow()
     from t2t_lite.runs.checkpoint import find, list_checkpoints
     from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
     from t2t_lite.runs.default_weights import write_default
-    from t2t_lite.runs.run_dir import read_run
     from t2t_lite.training.recipe import number_to_average
 
     if args.steps:
         paths = [find(args.output_dir, step) for step in sorted(args.steps, key=int)]
     else:
         find(args.output_dir, "newest")  # raises an error if there is none
-        number = args.last or number_to_average(read_run(args.output_dir, args.usr_dir).hparams)
+        number = args.last or number_to_average(spec.hparams)
         paths = list_checkpoints(args.output_dir)[-number:]
         if args.last and len(paths) < args.last:
             raise UsageError(
                 f"--last={args.last}, but {args.output_dir} has {len(paths)} checkpoint{'s' * (len(paths) > 1)}. Give "
                 f"--last={len(paths)}, or train on with --hparams=keep_checkpoints={args.last}."
             )
-    run = _open_whole(args, paths)
+    run = _open_whole(request, paths)
     paths = run.checkpoints.average(paths)
     path = run.checkpoints.save_weights(AVERAGED, step_of(paths[-1]))
     print(f"{path}: the mean of {len(paths)} checkpoints:")
@@ -85,16 +90,16 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _open_whole(args: argparse.Namespace, paths: list[str]) -> OpenRun:
+def _open_whole(request: OpenRequest, paths: list[str]) -> OpenRun:
     """Opens the run with the newest readable checkpoint of `paths`; `average` reports the damaged ones."""
     from t2t_lite.runs.checkpoint_files import step_of
     from t2t_lite.runs.checkpoint_reader import DamagedError
-    from t2t_lite.runs.open_run import open_run
 
-    for path in reversed(paths[1:]):
+    requests = [dataclasses.replace(request, checkpoint=str(step_of(path))) for path in paths]
+    for newer in reversed(requests[1:]):
         with contextlib.suppress(DamagedError):
-            return open_run(args.output_dir, checkpoint=str(step_of(path)), usr_dir=args.usr_dir)
-    return open_run(args.output_dir, checkpoint=str(step_of(paths[0])), usr_dir=args.usr_dir)
+            return newer.open().members[0]
+    return requests[0].open().members[0]
 
 
 if __name__ == "__main__":

@@ -9,16 +9,24 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from t2t_lite import config
 from t2t_lite.bin.parser import Parser as Parser
 from t2t_lite.distributed.tensorflow_loading import prepare_command
-from t2t_lite.errors import T2TError, UsageError, check_tensorflow_path, did_you_mean
+from t2t_lite.errors import T2TError, UsageError, did_you_mean
+from t2t_lite.fields import Field
 from t2t_lite.files import lacks_room
 from t2t_lite.signals import Terminated
+
+if TYPE_CHECKING:
+    from t2t_lite.runs.open_request import OpenRequest
 
 PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
+_METAVARS = {"length_penalty": "ALPHA"}
+DECODE_FIELDS = tuple(f.name for f in config.fields(config.HParams).values() if f.group == "decode")
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
 
 
@@ -83,49 +91,20 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def check_run(args: argparse.Namespace) -> None:
-    """Raises DataError or UsageError if --output_dir holds no run that can be read; loads no TensorFlow."""
-    from t2t_lite.runs.run_dir import read_run
-
-    _check_name(args.output_dir)
-    trust_run(args)
-    read_run(args.output_dir, args.usr_dir)
-
-
-def check_no_weights(output_dir: str) -> None:
-    """Raises UsageError if --output_dir names weights of a run instead of the run."""
-    from t2t_lite.runs.named_weights import named_weights
-
-    named = named_weights(output_dir)
-    if named is not None and named.which is not None:
-        raise UsageError(
-            f"{output_dir} holds weights of a run, and is no run. Give --output_dir={named.run}; commands that take "
-            f"one of its checkpoints have --checkpoint={named.which}."
-        )
-
-
-def _check_name(output_dir: str) -> None:
-    check_tensorflow_path(f"--output_dir={output_dir}", output_dir)
-    check_no_weights(output_dir)
-
-
-def check_runs(args: argparse.Namespace) -> list[str]:
-    """Returns the folders that --output_dir names: one run or an ensemble's runs; does not load TensorFlow.
-
-    Raises:
-        DataError, UsageError: a run cannot be read, or the runs cannot form an ensemble.
-    """
-    from t2t_lite.runs.ensemble_check import check_members
-    from t2t_lite.runs.run_dir import read_run
+def open_request(args: argparse.Namespace) -> OpenRequest:
+    """Returns which runs the flags open; with --trust_run, --usr_dir is the folder that they name."""
+    from t2t_lite.runs.open_request import OpenRequest
 
     folders = run_folders(args.output_dir)
-    for folder in folders:
-        _check_name(folder)
     trust_run(args, folders)
-    specs = [read_run(folder, args.usr_dir) for folder in folders]
-    if len(folders) > 1:
-        check_members(folders, specs)
-    return folders
+    given = {name: getattr(args, name, None) for name in DECODE_FIELDS}
+    return OpenRequest(
+        folders=tuple(folders),
+        checkpoint=getattr(args, "checkpoint", None),
+        usr_dir=args.usr_dir,
+        precision=getattr(args, "precision", None),
+        search={name: value for name, value in given.items() if value is not None},
+    )
 
 
 def run_folders(output_dir: str) -> list[str]:
@@ -191,6 +170,28 @@ def checkpoint(text: str) -> str:
         advice = did_you_mean(text, _WEIGHTS)
         raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000.{advice}")
     return text
+
+
+def add_search_flags(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Adds flags for fields of the group "decode"."""
+    fields = config.fields(config.HParams)
+    for name in names:
+        help = f"{fields[name].meta.meaning}; default: the run's"
+        parser.add_argument(f"--{name}", type=_read(fields[name]), metavar=_METAVARS.get(name, "N"), help=help)
+
+
+def _read(field: Field) -> Callable[[str], Any]:
+    """The `type` of a flag for a field of a recipe."""
+
+    def read(text: str) -> Any:
+        try:
+            value = field.parse(text)
+            field.check(value)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix("hparams: ")) from None
+        return value
+
+    return read
 
 
 def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, help: str = RUNS_HELP) -> None:

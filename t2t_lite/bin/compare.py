@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite import registry
 from t2t_lite.bin import cli, output, problem_flags
-from t2t_lite.compare import sets
+from t2t_lite.compare.sets import CompareRequest, Entry
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
-from t2t_lite.errors import UsageError
+from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.ops import threads
 from t2t_lite.runs.lock import only_process
 
@@ -40,7 +38,7 @@ def make_parser() -> cli.Parser:
     )
     parser.add_argument(
         "--sets",
-        type=sets.entries,
+        type=_entries,
         required=True,
         metavar="NAME,NAME+FIELD=VALUE,NAME*N,...",
         help="hparams sets; +FIELD=VALUE changes one of them; NAME*N is an ensemble of N runs with seeds of their own; "
@@ -71,6 +69,13 @@ def make_parser() -> cli.Parser:
     return parser
 
 
+def _entries(text: str) -> list[Entry]:
+    try:
+        return sets.read_entries(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _flops(text: str) -> float:
     return _number(text, 1e30, "a number of FLOPs, such as 2e15")
 
@@ -91,77 +96,66 @@ def _number(text: str, limit: float, what: str) -> float:
 
 def _run(args: argparse.Namespace) -> int:
     interrupts = cli.Interrupts()
-    registry.load_plugins(args.usr_dir)
-    if args.problem is None:
-        raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")
-    _check(args)
-    folder = Path(args.output_dir)
+    request = CompareRequest(
+        output_dir=args.output_dir,
+        entries=tuple(args.sets),
+        data=problem_flags.data_request(args),
+        changes=tuple(args.hparams or ()),
+        **{name: getattr(args, name) for name in ("train_flops", "train_minutes", "train_steps", "seed", "seeds")},
+    )
+    _check(request)
+    folder = Path(request.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     with only_process(folder / ".compare.lock", "t2t-lite-compare"):
         load_tensorflow()
         from t2t_lite.compare.runs import Runs
 
         threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
-        runs = Runs(args, _flags(args), problem_flags.problem_from(args).all_options())
-        runs.plan(args.sets)
+        runs = Runs(request)
+        runs.plan(request.entries)
         trained = []
-        for entry in args.sets:
+        for entry in request.entries:
             interrupts.check()
             trained.append(runs.trained(entry))
-        _write(args, runs, trained)
+        _write(request, runs, trained)
     return 0
 
 
-def _write(args: argparse.Namespace, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]]) -> None:
+def _write(request: CompareRequest, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]]) -> None:
     """Measures what was trained, and writes and prints the tables."""
     from t2t_lite.compare.formats import csv_table, latex_table
     from t2t_lite.compare.picture import Point, svg
     from t2t_lite.compare.table import measure, table
 
     rows = [
-        measure(entry.name, groups, runs.budget(entry), args.usr_dir)
-        for entry, groups in zip(args.sets, trained, strict=True)
+        measure(entry.name, groups, runs.budget(entry), request.data.usr_dir)
+        for entry, groups in zip(request.entries, trained, strict=True)
     ]
     rows = [row.against(rows[0]) for row in rows]
-    folder = Path(args.output_dir)
+    folder = Path(request.output_dir)
     output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())
     points = [Point(row.name, row.mean, row.train_flops) for row in rows]
     output.write_file(str(folder / "table.svg"), svg(points, rows[0].scores[0].name).encode())
-    text = table(rows, f"{args.problem}, {rows[0].split} set")
+    text = table(rows, f"{request.data.problem}, {rows[0].split} set")
     output.write_file(str(folder / "table.txt"), text.encode())
     output.write_file(str(folder / "table.csv"), csv_table(rows).encode())
     output.write_file(str(folder / "table.tex"), latex_table(rows).encode())
     print(f"\n{text}\ntable = {folder / 'table.json'}, .csv and .tex\npicture = {folder / 'table.svg'}")
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(request: CompareRequest) -> None:
     """Raises UsageError, before any long work, if the problem, its score, its test or one of the sets is invalid."""
     from t2t_lite.metrics.check import check_metric
     from t2t_lite.metrics.significance import random_seed
     from t2t_lite.optimizers.choices import check_choices
 
-    problem_flags.check_vocabulary(args)
-    problem = problem_flags.problem_from(args)
+    problem = request.data.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
-    if len(args.sets) > 1:
+    if len(request.entries) > 1:
         random_seed()
-    for entry in args.sets:
-        check_choices(sets.recipe(entry, args).hparams, load_tensorflow)
-    output.check_tensorflow_folder("output_dir", args.output_dir)
-
-
-def _flags(args: argparse.Namespace) -> list[str]:
-    """Returns the given flags of the problem and its data, for the trainer, which finds the data prepared."""
-    parser, given = cli.Parser("", ""), []
-    problem_flags.add_problem_flags(parser, required=False)
-    for action in parser._actions:
-        value = getattr(args, action.dest, None)
-        if action.dest != "prepare_again" and value is not None and value != action.default:
-            flag, values = action.option_strings[-1], value if isinstance(value, list) else [value]
-            given += [flag] if action.nargs == 0 else [f"{flag}={each}" for each in values]
-    if args.data_dir is None:
-        given.append(f"--data_dir={os.path.join(args.output_dir, 'data')}")
-    return given
+    for entry in request.entries:
+        check_choices(request.recipe(entry).hparams, load_tensorflow)
+    check_tensorflow_folder("output_dir", request.output_dir)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 
-from t2t_lite.bin import trainer
+from t2t_lite.bin import cli, trainer
+from t2t_lite.runs.start_request import StartRequest
 
 
 def end_with_the_command() -> None:
@@ -17,4 +19,4 @@ def end_with_the_command() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=end_with_the_command, daemon=True).start()
-    sys.exit(trainer.main(sys.argv[1:]))
+    sys.exit(cli.run(lambda: trainer.run(StartRequest.from_dict(json.loads(sys.argv[1])))))

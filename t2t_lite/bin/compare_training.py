@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -9,8 +10,9 @@ import sys
 import threading
 from pathlib import Path
 
-from t2t_lite.bin import trainer
+from t2t_lite.bin import cli, trainer
 from t2t_lite.compare.process import stop_signal
+from t2t_lite.runs.start_request import StartRequest
 
 
 def peak_mib() -> int:
@@ -31,6 +33,7 @@ def _stop_with_the_command() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_stop_with_the_command, daemon=True).start()
-    exit_status = trainer.main(sys.argv[2:])
+    request = StartRequest.from_dict(json.loads(sys.argv[2]))
+    exit_status = cli.run(lambda: trainer.run(request))
     os.write(int(sys.argv[1]), b"%d\n" % peak_mib())
     sys.exit(exit_status)

@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.bin import cli, output, problem_flags, recipe_flags
-from t2t_lite.bin.preparation_bar import preparation_bar
+from t2t_lite.bin import cli, problem_flags, recipe_flags
+from t2t_lite.data.preparation_bar import preparation_bar
 from t2t_lite.errors import UsageError
+from t2t_lite.files import check_folder
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -45,10 +46,10 @@ def make_parser() -> cli.Parser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    problem = problem_flags.problem_from(args)
-    recipe = recipe_flags.recipe(args, problem.default_hparams)  # a mistake shows before the long work
-    output.check_folder("data_dir", args.data_dir)
-    problem_flags.check_vocabulary(args)
+    request, recipe_request = problem_flags.data_request(args), recipe_flags.recipe_request(args)
+    problem = request.make_problem()
+    recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
+    check_folder("data_dir", args.data_dir)
     from t2t_lite.data import given_vocabulary  # loads NumPy and SentencePiece, which --help does not need
     from t2t_lite.data.prepare import prepare
 

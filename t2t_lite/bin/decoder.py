@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import itertools
 import sys
@@ -16,14 +17,14 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
-from t2t_lite.runs.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator
     from t2t_lite.export.exported import ExportedTranslator
+    from t2t_lite.runs.open_request import OpenRequest
 
-_SEARCH = ("precision", "beam_size", "length_penalty", "extra_length", "max_source_length")
+_SEARCH = ("precision", *(name for name in cli.DECODE_FIELDS if name != "decode_batch_tokens"))
 # The flags for what is fixed in an exported model.
 _RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", *_SEARCH, *sampler_flags.FLAGS)
 
@@ -64,13 +65,7 @@ def make_parser() -> cli.Parser:
         help="translate the I-th of N equal parts of --input, for N machines; cat of the N outputs is the whole",
     )
     parser.add_argument("--precision", choices=cli.PRECISIONS, help=cli.PRECISION_HELP)
-    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
-    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
-    parser.add_argument("--extra_length", type=int, metavar="N", help="outputs may be longer than inputs by this")
-    parser.add_argument(
-        "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the recipe's"
-    )
-    parser.add_argument("--decode_batch_tokens", type=cli.positive, metavar="N", help="source tokens decoded at once")
+    cli.add_search_flags(parser, *cli.DECODE_FIELDS)
     parser.add_argument(
         "--nbest",
         type=cli.positive,
@@ -117,7 +112,9 @@ def _can_resume(args: argparse.Namespace) -> bool:
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model, so that mistakes show at once.
     shard = line_source.parse_shard(args.shard or "1/1")
-    folders = [] if args.saved_model else cli.check_runs(args)
+    request = None if args.saved_model else cli.open_request(args)
+    if request is not None:
+        request.check()
     sampler_flags.check_name(args)
     if args.saved_model is not None:
         _check_export(args.saved_model)
@@ -137,7 +134,7 @@ def _run(args: argparse.Namespace) -> int:
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     sampling = sampler_flags.sampling(args)  # before the run is opened, which takes long
-    translator, identity, search, split_lines = _open(args, folders, sampling)
+    translator, identity, search, split_lines = _open(args, request, sampling)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:
         raise UsageError(
@@ -208,24 +205,16 @@ def _output(args: argparse.Namespace, identity: str, search: dict[str, Any]) -> 
 
 
 def _open(
-    args: argparse.Namespace, folders: Sequence[str], sampling: Sampling | None
+    args: argparse.Namespace, request: OpenRequest | None, sampling: Sampling | None
 ) -> tuple[LineTranslator, str, dict[str, Any], list[str]]:
     """Returns the translator, the checksums that identify its weights, its search, and the lines of --split."""
-    if args.saved_model is not None:
+    if request is None:
         exported = _open_export(args)
         search = {name: exported.card["hparams"].get(name) for name in _SEARCH}
         return exported, _content(exported.folder / "variables" / "variables.index"), search, []
-    run = open_to_decode(
-        folders,
-        checkpoint=args.checkpoint,
-        usr_dir=args.usr_dir,
-        precision=args.precision,
-        beam_size=args.beam_size if args.sampler is None else args.nbest or 1,
-        length_penalty=args.length_penalty,
-        extra_length=args.extra_length,
-        max_source_length=args.max_source_length,
-        decode_batch_tokens=args.decode_batch_tokens,
-    )
+    if args.sampler is not None:
+        request = dataclasses.replace(request, search={**request.search, "beam_size": args.nbest or 1})
+    run = request.open_to_decode()
     run.translator.sampling = sampling
     lines = run.store().text(args.split)[0] if args.split else []
     identity = ",".join(_content(Path(f"{member.checkpoint}.index")) for member in run.members)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
-from t2t_lite.runs.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.demo.backends import Backend
@@ -33,7 +32,7 @@ def make_parser() -> cli.Parser:
         "attention and the model card. Needs t2t-lite[demo].",
     )
     cli.add_run_flags(parser, required=False)
-    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="translations shown; default: the recipe's")
+    cli.add_search_flags(parser, "beam_size")
     parser.add_argument(
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
@@ -90,11 +89,12 @@ def _backend(args: argparse.Namespace) -> Backend:
 
         with quiet():
             return backends.Export(ExportedTranslator(args.saved_model))
-    folders = cli.check_runs(args)
+    request = cli.open_request(args)
+    request.check()
     load_tensorflow()
     from t2t_lite.export.run_card import make_card
 
-    run = open_to_decode(folders, checkpoint=args.checkpoint, usr_dir=args.usr_dir, beam_size=args.beam_size)
+    run = request.open_to_decode()
     return backends.Run(run.translator, make_card(run))
 
 

@@ -8,10 +8,7 @@ from t2t_lite.bin import cli, eval_scores, eval_trees
 from t2t_lite.languages import TOKENIZERS
 from t2t_lite.metrics.names import OF_SACREBLEU, canonical
 
-_RUN_FLAGS = (
-    *("split", "checkpoint", "precision", "beam_size", "length_penalty", "max_source_length"),
-    "trust_run",
-)
+_RUN_FLAGS = ("split", "checkpoint", "precision", *cli.DECODE_FIELDS, "trust_run")
 _FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
 _TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
 _PAIR_FLAGS = ("sources", "targets")
@@ -42,11 +39,7 @@ def _add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--checkpoint", type=cli.checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
     )
     run.add_argument("--precision", choices=cli.PRECISIONS, help=cli.PRECISION_HELP)
-    run.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the run's; 1 is greedy")
-    run.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the run's")
-    run.add_argument(
-        "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the run's"
-    )
+    cli.add_search_flags(run, *cli.DECODE_FIELDS)
     cli.add_code_flags(run)
 
 
@@ -192,7 +185,8 @@ def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
 def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.output_dir is None or args.sources is None or args.targets is None:
         parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
-    others = ("hypotheses references tokenize split beam_size length_penalty".split(), _FILE_FLAGS, _TREE_FLAGS)
+    of_search = [name for name in cli.DECODE_FIELDS if name not in ("max_source_length", "decode_batch_tokens")]
+    others = (["hypotheses", "references", "tokenize", "split", *of_search], _FILE_FLAGS, _TREE_FLAGS)
     given = [flag for flags in others for flag in flags if getattr(args, flag) is not None]
     given += (
         ["lowercase"] * args.lowercase

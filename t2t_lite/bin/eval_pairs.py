@@ -12,18 +12,17 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
-from t2t_lite.runs.open_to_decode import open_to_decode
 
 
 def score_pairs(args: argparse.Namespace) -> int:
     """Prints a line per pair of --sources and --targets, and a summary on standard error; returns the exit status."""
     from t2t_lite.data.sources import read_lines
-    from t2t_lite.runs.run_dir import read_run
     from t2t_lite.text.trees import tree_lines
 
-    folders = cli.check_runs(args)
+    request = cli.open_request(args)
+    specs = request.check()
     sources, targets = (list(read_lines(path)) for path in (args.sources, args.targets))
-    if not read_run(folders[0], args.usr_dir).make_problem().codec.is_text:
+    if not specs[0].make_problem().codec.is_text:
         targets = list(tree_lines(targets, args.targets))
     if len(sources) != len(targets):
         raise DataError(
@@ -34,13 +33,7 @@ def score_pairs(args: argparse.Namespace) -> int:
     threads.set_inter_op_parallelism()
     from t2t_lite.decoding.score import PairScore, score
 
-    run = open_to_decode(
-        folders,
-        checkpoint=args.checkpoint,
-        usr_dir=args.usr_dir,
-        precision=args.precision,
-        max_source_length=args.max_source_length,
-    )
+    run = request.open_to_decode()
     scores = score(run.translator, sources, targets, progress=Progress(len(sources), " pairs"))
     for one in scores:
         if args.json:

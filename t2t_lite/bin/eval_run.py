@@ -12,7 +12,6 @@ from t2t_lite.errors import UsageError
 from t2t_lite.metrics.check import check_metric
 from t2t_lite.metrics.names import canonical
 from t2t_lite.ops import threads
-from t2t_lite.runs.open_to_decode import open_to_decode
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
 
 def score_run(args: argparse.Namespace) -> int:
     """Scores a run on its dev or test set; returns the exit status."""
-    from t2t_lite.runs.run_dir import read_run
-
-    folders = cli.check_runs(args)
-    problem = read_run(folders[0], args.usr_dir).make_problem()
+    request = cli.open_request(args)
+    problem = request.check()[0].make_problem()
     # Errors show before decoding, which takes minutes.
     trees = not problem.codec.is_text
     _check_kind(args, trees)
@@ -36,15 +33,7 @@ def score_run(args: argparse.Namespace) -> int:
     from t2t_lite.metrics.score import scored
     from t2t_lite.training.evaluate import Evaluator
 
-    run = open_to_decode(
-        folders,
-        usr_dir=args.usr_dir,
-        checkpoint=args.checkpoint,
-        precision=args.precision,
-        beam_size=args.beam_size,
-        length_penalty=args.length_penalty,
-        max_source_length=args.max_source_length,
-    )
+    run = request.open_to_decode()
     store = run.store()
     split = args.split or ("test" if "test" in store.splits() else "dev")
     if line := overlap_line(split, store.in_train(split), len(store.split(split))):
@@ -57,12 +46,12 @@ def score_run(args: argparse.Namespace) -> int:
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
         eval_trees.explain_faults(args, trees_found)
-        run_scores.save_scores(folders, run, store, split, found, [trees_found.score()])
+        run_scores.save_scores(request.folders, run, store, split, found, [trees_found.score()])
         eval_scores.print_trees(args, facts, trees_found)
         return 0
     eval_scores.warn_of_text(args, found.hypotheses, found.references, *_of_problem(problem))
     scores = [scored(metric, found.hypotheses, found.references, found.sources) for metric in metrics]
-    run_scores.save_scores(folders, run, store, split, found, scores)
+    run_scores.save_scores(request.folders, run, store, split, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 import shlex
@@ -10,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, output
+from t2t_lite.bin import cli
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
+from t2t_lite.files import check_tensorflow_folder
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
@@ -56,11 +58,7 @@ def make_parser() -> cli.Parser:
         choices=cli.PRECISIONS,
         help=f"{cli.PRECISION_HELP}, for CTranslate2 float32",
     )
-    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="default: the recipe's; 1 is greedy")
-    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
-    parser.add_argument(
-        "--max_source_length", type=cli.positive, metavar="N", help="longer inputs are cut; default: the recipe's"
-    )
+    cli.add_search_flags(parser, "beam_size", "length_penalty", "extra_length", "max_source_length")
     parser.add_argument(
         "--signatures",
         metavar="NAME,...",
@@ -79,26 +77,19 @@ def make_parser() -> cli.Parser:
 def _run(args: argparse.Namespace) -> int:
     interrupts = cli.Interrupts()
     # Before TensorFlow and the model, so that mistakes show at once.
-    folders = cli.run_folders(args.output_dir)
-    if len(folders) > 1:
+    request = cli.open_request(args)
+    if len(request.folders) > 1:
         _check_ensemble(args)
     base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
     _check_format(args, base)
-    cli.check_runs(args)
-    output.check_tensorflow_folder("export_dir", base)
+    request.check()
+    check_tensorflow_folder("export_dir", base)
     load_tensorflow()
     from t2t_lite.export.run_card import make_card
-    from t2t_lite.runs.open_run import open_runs
 
-    run = open_runs(
-        folders,
-        checkpoint=args.checkpoint,
-        usr_dir=args.usr_dir,
-        precision="float32" if args.format == "ctranslate2" else args.precision,
-        beam_size=args.beam_size,
-        length_penalty=args.length_penalty,
-        max_source_length=args.max_source_length,
-    )
+    if args.format == "ctranslate2":
+        request = dataclasses.replace(request, precision="float32")
+    run = request.open()
     card = make_card(run)
     if args.format == "ctranslate2":
         card |= {"scores": [], "scores_note": _OTHER_SEARCH}

@@ -10,10 +10,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli, output
+from t2t_lite.bin import cli
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, check_tensorflow_path
-from t2t_lite.runs.open_to_decode import open_to_decode
+from t2t_lite.files import check_tensorflow_folder
+from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.signals import Terminated
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _run(args: argparse.Namespace) -> int:
             "the output for line N of the other."
         )
     check_tensorflow_path(f"--checkpoint={args.checkpoint}", args.checkpoint)
-    output.check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
+    check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     loaded = [vocabulary_kinds.load(path) for path in files]
     load_tensorflow()
@@ -187,7 +188,7 @@ def _check(args: argparse.Namespace, toolkit: str, inputs: list[str], outputs: l
     from t2t_lite.ops import threads
 
     threads.set_inter_op_parallelism()
-    run = open_to_decode([args.output_dir])
+    run = OpenRequest(folders=(args.output_dir,)).open_to_decode()
     found = compare(run.translator, inputs, outputs)
     print(f"{'check:':<14} {found.equal:,} of {found.lines:,} outputs are equal to those of {args.check}")
     if found.first is None:

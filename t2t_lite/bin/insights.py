@@ -40,8 +40,7 @@ def make_parser() -> cli.Parser:
     what.add_argument("--sentence", metavar="TEXT", help="what to translate")
     what.add_argument("--input", metavar="FILE", help=f"a file of at most {_MAX_SENTENCES} sentences, one a line")
     parser.add_argument("--target", metavar="TEXT", help="show this translation of --sentence, not the model's own")
-    parser.add_argument("--beam_size", type=cli.positive, metavar="N", help="translations shown; default: the recipe's")
-    parser.add_argument("--length_penalty", type=float, metavar="ALPHA", help="default: the recipe's")
+    cli.add_search_flags(parser, "beam_size", "length_penalty")
     parser.add_argument("--page", metavar="FILE.html", help="default: attention.html, unless another file is asked for")
     parser.add_argument("--picture", metavar="FILE", help="a picture of --sentence: .png, .svg or .pdf")
     parser.add_argument("--tree", metavar="FILE.svg", help="of a parser: the tree of --sentence, as a picture")
@@ -78,12 +77,13 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
 
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow and the model, so that mistakes show at once.
-    if len(cli.run_folders(args.output_dir)) > 1:
+    request = cli.open_request(args)
+    if len(request.folders) > 1:
         raise UsageError(
             f"--output_dir={args.output_dir} is an ensemble: the attention of several models has no mean to show. Give "
             "one of its runs."
         )
-    cli.check_run(args)
+    request.check()
     for flag in _FILES:
         if getattr(args, flag) is not None:
             output.check_output(flag, getattr(args, flag), args.input)
@@ -94,15 +94,8 @@ def _run(args: argparse.Namespace) -> int:
     texts = _texts(args)
     load_tensorflow()
     from t2t_lite.insights.sentence import attend
-    from t2t_lite.runs.open_run import open_run
 
-    run = open_run(
-        args.output_dir,
-        checkpoint=args.checkpoint,
-        usr_dir=args.usr_dir,
-        beam_size=args.beam_size,
-        length_penalty=args.length_penalty,
-    )
+    [run] = request.open().members
     if args.tree is not None and run.translator.outputs.is_text:
         raise UsageError(f"--tree: {args.output_dir} writes text, not trees.")
     sentences = attend(run.translator, texts, args.target)

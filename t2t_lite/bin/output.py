@@ -12,39 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.data.compressed import split_suffix
-from t2t_lite.errors import UsageError, check_tensorflow_path
-from t2t_lite.files import named, replace_file
-from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST
+from t2t_lite.errors import UsageError
+from t2t_lite.files import check_folder, named, replace_file
 
 if TYPE_CHECKING:
     from t2t_lite.client import response
     from t2t_lite.decoding.translate import Hypothesis
 
 STANDARD_INPUT = 0  # its file descriptor
-
-
-def check_folder(flag: str, folder: str) -> None:
-    """Raises UsageError if a folder can neither be written to nor made; makes nothing."""
-    path = Path(folder).absolute()
-    there = next(p for p in (path, *path.parents) if p.exists() or p.is_symlink())
-    if not there.is_dir():
-        raise UsageError(f"--{flag}={folder}: {there} is not a folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"--{flag}={folder}: {there} cannot be written to.")
-
-
-def check_tensorflow_folder(flag: str, folder: str) -> None:
-    """Raises UsageError as `check_folder` does, or if TensorFlow, which writes there, cannot take the folder's name."""
-    check_tensorflow_path(f"--{flag}={folder}", folder)
-    check_folder(flag, folder)
-
-
-def check_run_folder(output_dir: str) -> None:
-    """Raises UsageError if checkpoints could not be written to a run's folder, or to one of its folders of them."""
-    check_tensorflow_folder("output_dir", output_dir)
-    for kind in (NEWEST, BEST, AVERAGED):
-        if os.path.isdir(os.path.join(output_dir, kind)):
-            check_folder("output_dir", os.path.join(output_dir, kind))
 
 
 def check_output(flag: str, path: str, source: str | int | None = None) -> None:

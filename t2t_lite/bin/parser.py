@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from t2t_lite import other_names
-from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.errors import did_you_mean
 from t2t_lite.version import local_version
 
 # tensor2tensor's commands need these. Of ours, those that open a run have --trust_run, and that of a server --server.
@@ -30,7 +30,6 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
-        self.raises = False  # False: wrong arguments end the program; True: they raise UsageError
         self._typed: list[str] = []  # the words of one command line
         self._given: dict[str, list[str]] = {}  # of one command line: flag -> its values, as they were typed
         if version_flag:
@@ -62,14 +61,12 @@ class Parser(argparse.ArgumentParser):
             self.error(f"there is no flag {name}.{known or did_you_mean(name, self._option_string_actions)}")
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with status 2, or raises UsageError where `raises` is set."""
+        """Ends the program with status 2."""
         typed, self._typed = self._typed, []  # looked at once: `check_flag` ends here, too
         if message.startswith("the following arguments are required"):  # one of them may be misspelt
             for word in typed:
                 if word.startswith("--"):
                     self.check_flag(word.partition("=")[0])
-        if self.raises:
-            raise UsageError(message)
         super().error(message)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterable
+from typing import Any
 
-from t2t_lite import registry
 from t2t_lite.bin import cli
-from t2t_lite.bin.problem_options import problem_options
 from t2t_lite.errors import UsageError
-from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
-
-_PROBLEM_OPTIONS = (
-    *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
-    *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize bleu_effective_order".split()),
-    *("dev_lines drop_overlap line_breaks keep_whole".split()),
-)
+from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
 
 
 def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -148,42 +143,40 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
 
 
-def check_vocabulary(args: argparse.Namespace) -> None:
-    """Raises UsageError if flags say how to train a vocabulary although one is given."""
-    flags = {name: f"--{name}" for name in ("vocab_size", "vocab_type", "keep_whole")}
-    for name, flag in {**flags, "shared_vocab": "--separate_vocabularies"}.items():
-        if args.vocabulary is not None and getattr(args, name) is not None:
-            raise _two_vocabularies(flag, args.vocabulary)
-
-
-def _two_vocabularies(flag: str, vocabulary: str) -> UsageError:
-    return UsageError(
-        f"{flag} is about a vocabulary that is trained, but --vocabulary={vocabulary} is taken as it is. Leave one of "
-        "the two out."
+def data_request(args: argparse.Namespace) -> DataRequest:
+    """Returns what the flags of `add_problem_flags` ask for."""
+    options = read_options("--problem_options", args.problem_options)
+    for name in FLAG_OPTIONS:
+        if (value := getattr(args, name)) is None:
+            continue
+        if name in options:
+            raise UsageError(f"--{name} and --problem_options={name}=... say the same option twice. Leave one out.")
+        options[name] = value
+    return DataRequest(
+        problem=args.problem,
+        options=options,
+        data_dir=args.data_dir,
+        usr_dir=args.usr_dir,
+        vocabulary=args.vocabulary,
+        prepare_again=args.prepare_again,
+        num_workers=getattr(args, "num_workers", None),
     )
 
 
-def check_run_alone(args: argparse.Namespace) -> None:
-    """Raises UsageError if flags describe a problem although the run's own problem goes on."""
-    for name in ("problem_options", *_PROBLEM_OPTIONS):
-        if getattr(args, name) not in (None, []):
-            flag = "--separate_vocabularies" if name == "shared_vocab" else f"--{name}"
-            raise UsageError(
-                f"{flag} goes with --problem=NAME. Without that, the run in {args.output_dir} goes on with its own "
-                "problem and options."
-            )
+def read_options(flag: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Splits the values of a flag, each "name=value,...", into values by name.
 
+    A comma is part of the value unless a name and an equals sign follow it.
 
-def problem_from(args: argparse.Namespace) -> Problem:
-    """Builds the problem that the flags name."""
-    registry.load_plugins(args.usr_dir)
-    flags = {name: value for name in _PROBLEM_OPTIONS if (value := getattr(args, name)) is not None}
-    options = problem_options(args.problem, args.problem_options)
-    if both := sorted(flags.keys() & options):
-        raise UsageError(f"--{both[0]} and --problem_options={both[0]}=... say the same option twice. Leave one out.")
-    if args.vocabulary is not None and (trained := sorted(options.keys() & set(VOCABULARY_OPTIONS))):
-        raise _two_vocabularies(f"--problem_options={trained[0]}=...", args.vocabulary)
-    for name, parameter in registry.options_of(registry.PROBLEMS.get(args.problem))[0].items():
-        if parameter.default is parameter.empty and name not in (*_PROBLEM_OPTIONS, *options):
-            raise UsageError(f"The problem {args.problem!r} needs --problem_options={name}=VALUE.")
-    return registry.problem(args.problem, **flags, **options)
+    Raises:
+        UsageError: another form, or a name that is given twice.
+    """
+    values: dict[str, Any] = {}
+    for item in (item for text in texts for item in re.split(r",(?=\s*\w+\s*=)", text)):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or not name:
+            raise UsageError(f"{flag}={item} is not of the form name=value.")
+        if name in values:
+            raise UsageError(f"{flag}: {name} is given twice: {values[name]} and {value}.")
+        values[name] = value
+    return values

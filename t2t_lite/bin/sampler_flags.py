@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from t2t_lite import registry
 from t2t_lite.bin import cli
-from t2t_lite.bin.problem_options import sampler_options
+from t2t_lite.bin.problem_flags import read_options
 from t2t_lite.groups import MOST_HYPOTHESES
+from t2t_lite.option_values import sampler_options
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -57,5 +58,5 @@ def sampling(args: argparse.Namespace) -> Sampling | None:
     from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.samplers.base import make_sampler
 
-    options = sampler_options(args.sampler, args.sampler_options or [])
+    options = sampler_options(args.sampler, read_options("--sampler_options", args.sampler_options or []))
     return Sampling(make_sampler(args.sampler, options), 1 if args.seed is None else args.seed)

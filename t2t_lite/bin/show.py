@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from t2t_lite import recipe_text, registry
-from t2t_lite.bin import completion, device_flags, recipe_flags, start_flags
+from t2t_lite.bin import completion
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
-
-if TYPE_CHECKING:
-    from t2t_lite.config import HParams
-    from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.start_request import StartRequest
+from t2t_lite.training.start import check_beginning, devices_of, make_spec
 
 
 def add_show_flags(parser: argparse.ArgumentParser) -> None:
@@ -48,27 +44,19 @@ def wanted(args: argparse.Namespace) -> bool:
     return bool(args.registry_help or args.describe or args.print_completion)
 
 
-def show(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], RunSpec]) -> int:
-    """Prints what the flags ask for and returns the exit status; `make_spec` makes the settings of the run."""
+def show(args: argparse.Namespace, request: StartRequest) -> int:
+    """Prints what the flags ask for and returns the exit status."""
     if args.print_completion:
         print(completion.shell_code(args.print_completion))
-    elif args.registry_help:
-        registry.load_plugins(args.usr_dir)
+        return 0
+    registry.load_plugins(request.data.usr_dir)
+    if args.registry_help:
         print(_registry_help(args))
+    elif _has_data(request):
+        print(_describe_with_data(request))
     else:
-        registry.load_plugins(args.usr_dir)
-        print(_described_with_data(args, make_spec) if _has_data(args) else _described(args))
+        print(_describe(request))
     return 0
-
-
-def _has_data(args: argparse.Namespace) -> bool:
-    """Whether data are described; --vocab_size stands in for them, unless it is an option of the problem."""
-    if args.vocab_size is None or args.data_dir is not None:
-        return True
-    if args.problem is None or args.output_dir is None:
-        return False
-    known, others = registry.options_of(registry.PROBLEMS.get(args.problem))
-    return "vocab_size" in known or others
 
 
 def _registry_help(args: argparse.Namespace) -> str:
@@ -80,39 +68,38 @@ def _registry_help(args: argparse.Namespace) -> str:
     return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
 
 
-def _described_with_data(args: argparse.Namespace, make_spec: Callable[[argparse.Namespace], RunSpec]) -> str:
-    if args.output_dir is None and args.data_dir is None:
+def _has_data(request: StartRequest) -> bool:
+    """Whether data are described; --vocab_size stands in for them, unless it is an option of the problem."""
+    if "vocab_size" not in request.data.options or request.data.data_dir is not None:
+        return True
+    if request.data.problem is None or request.output_dir is None:
+        return False
+    known, others = registry.options_of(registry.PROBLEMS.get(request.data.problem))
+    return "vocab_size" in known or others
+
+
+def _describe_with_data(request: StartRequest) -> str:
+    if request.output_dir is None and request.data.data_dir is None:
         raise UsageError(
             "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
             "--vocab_size=N, to do without data."
         )
-    spec = make_spec(args)
-    _check_start(args, spec.model, spec.hparams)
+    spec = make_spec(request)
+    check_beginning(request, spec.model, spec.hparams)
     load_tensorflow()
     from t2t_lite.training.describe import describe
 
-    return describe(spec, args.output_dir, device_flags.devices(args), again=args.prepare_again)
+    return describe(spec, request.output_dir, devices_of(request), again=request.data.prepare_again)
 
 
-def _described(args: argparse.Namespace) -> str:
-    file = recipe_flags.read_file(args)
-    if args.hparams_set is None and file.hparams_set is None and args.problem is None:
+def _describe(request: StartRequest) -> str:
+    problem, vocab_size = request.data.problem, request.data.options["vocab_size"]
+    if request.recipe.named_set is None and problem is None:
         raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
-    check_vocab_size(args.vocab_size)
-    default = ""
-    if args.problem is not None:
-        registry.PROBLEMS.check(args.problem)
-        default = registry.PROBLEMS.get(args.problem).default_hparams
-    recipe = recipe_flags.recipe(args, default)
-    _check_start(args, recipe.model, recipe.hparams)
+    check_vocab_size(vocab_size)
+    recipe = request.recipe.make("" if problem is None else registry.PROBLEMS.get(problem).default_hparams)
+    check_beginning(request, recipe.model, recipe.hparams)
     load_tensorflow()
     from t2t_lite.training.describe import describe_recipe
 
-    devices = device_flags.devices(args)
-    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, args.vocab_size, devices)
-
-
-def _check_start(args: argparse.Namespace, model: str, hparams: HParams) -> None:
-    """Raises T2TError for what a training with the same flags refuses before it has data."""
-    start_flags.check_start(args, model, hparams)
-    device_flags.check_devices(args)
+    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, vocab_size, devices_of(request))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 
 from t2t_lite.errors import TrainingError
+from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Terminated
 
 
-def train(flags: Sequence[str], name: str) -> int:
+def train(request: StartRequest, name: str) -> int:
     """Trains in a process of its own; returns its peak memory in MiB."""
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "t2t_lite.bin.compare_training", str(writer), *flags]
+    command = [sys.executable, "-m", "t2t_lite.bin.compare_training", str(writer), json.dumps(request.as_dict())]
     with open(reader, encoding="utf-8") as report:
         with open(writer, "wb"):  # open in the new process alone
             process = subprocess.Popen(command, pass_fds=[writer], stdin=subprocess.PIPE)  # closed if this one ends
@@ -30,7 +31,7 @@ def train(flags: Sequence[str], name: str) -> int:
                 raise
         if code:
             raise TrainingError(
-                f"The training of {name} has ended with status {code}; the same command goes on with it. If it ends so "
+                f"The training of {name} has ended with status {code}; the same command resumes it. If it ends so "
                 "again, leave its set out of --sets, or change the set there: SET+FIELD=VALUE."
             )
         return int(report.readline())

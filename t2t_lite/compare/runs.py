@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import itertools
@@ -15,16 +14,18 @@ from typing import Any, NamedTuple
 from t2t_lite import config, registry
 from t2t_lite.compare import speed
 from t2t_lite.compare.process import train
-from t2t_lite.compare.sets import Entry, recipe
+from t2t_lite.compare.sets import CompareRequest, Entry
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError, check_format
 from t2t_lite.files import replace_file
 from t2t_lite.runs.lock import only_trainer
+from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir
+from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.recipe import intervals_of, number_to_average, number_to_keep, recipe_plan
 from t2t_lite.training.trainer import build_model
@@ -58,13 +59,13 @@ class _Plan(NamedTuple):
     """Plan of a training.
 
     Attributes:
-        changes: to its set, in the form of --hparams.
+        changes: to its set, values by name.
         steps: its updates.
         flops: of these updates, on real tokens.
         budget: what they were found from, as the table shows it.
     """
 
-    changes: list[str]
+    changes: dict[str, Any]
     steps: int
     flops: float
     budget: Mapping[str, float]
@@ -86,17 +87,10 @@ class _Cost:
 
 
 class Runs:
-    """The runs in the folder of a comparison; runs.json says which are done, with which flags, and keeps speeds.
+    """The runs in the folder of a comparison; runs.json has the requests of those that are done, and speeds."""
 
-    Args:
-        args: the command's arguments.
-        flags: the trainer's flags for the problem and its data.
-        options: all of the problem's options.
-    """
-
-    def __init__(self, args: argparse.Namespace, flags: Sequence[str], options: Mapping[str, Any]) -> None:
-        self._args, self._flags, self._options = args, list(flags), dict(options)
-        self._folder = Path(args.output_dir)
+    def __init__(self, request: CompareRequest) -> None:
+        self._request, self._folder = request, Path(request.output_dir)
         self._plans: dict[str, _Plan] = {}
         self._done = _read(self._folder / _FILE)
 
@@ -112,9 +106,9 @@ class Runs:
         shared, store = self._data(entries[0])
         costs: dict[str, _Cost] = {}
         for entry in entries:
-            model, hparams = registry.model_of(entry.hparams_set), recipe(entry, self._args).hparams
+            model, hparams = registry.model_of(entry.hparams_set), self._request.recipe(entry).hparams
             spec = dataclasses.replace(shared, hparams_set=entry.hparams_set, model=model, hparams=hparams)
-            for seed in itertools.chain(*entry.groups(self._args.seed, self._args.seeds)):
+            for seed in itertools.chain(*entry.groups(self._request.seed, self._request.seeds)):
                 seeded = dataclasses.replace(spec, hparams=config.replace(hparams, seed=seed))
                 _check_run(self._folder / f"{entry.variant}-{seed}", seeded)
             if entry.variant not in costs:
@@ -127,28 +121,35 @@ class Runs:
 
     def trained(self, entry: Entry) -> list[list[Run]]:
         """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
-        groups = entry.groups(self._args.seed, self._args.seeds)
+        groups = entry.groups(self._request.seed, self._request.seeds)
         return [[self._trained(entry, seed) for seed in group] for group in groups]
 
     def _trained(self, entry: Entry, seed: int) -> Run:
         name, plan = f"{entry.variant}-{seed}", self._plans[entry.variant]
-        overrides = [f"--hparams={text}" for text in (*plan.changes, f"seed={seed}")]
-        command = [*self._flags, f"--hparams_set={entry.hparams_set}", *overrides]
-        command.append(f"--output_dir={self._folder / name}")
-        done, run = self._done.get(name, {"flags": [], "peak_mib": 0}), self._folder / name
-        if done["flags"] != command or not _reports(run):
+        start, run = self._start(entry, {**plan.changes, "seed": seed}, name), self._folder / name
+        request, done = start.as_dict(), self._done.get(name, {"request": {}, "peak_mib": 0})
+        if done["request"] != request or not _reports(run):
             print(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP", flush=True)
             before = done["peak_mib"] if run.exists() else 0
             with only_trainer(run):  # not one that a killed command has left, which is about to end
                 pass
-            self._record(name, [], before)  # if the training is stopped, the run is not done
+            self._record(name, {}, before)  # if the training is stopped, the run is not done
             # A process that has nothing left to train takes less memory.
-            self._record(name, command, max(train(command, name), before))
+            self._record(name, request, max(train(start, name), before))
         return _measured(run, self._done[name]["peak_mib"])
 
-    def _record(self, name: str, flags: list[str], peak_mib: int) -> None:
-        """Writes the flags with which a run is done, [] if it is not, and its memory to runs.json."""
-        self._done[name] = {"flags": flags, "peak_mib": peak_mib}
+    def _start(self, entry: Entry, changes: Mapping[str, Any], name: str) -> StartRequest:
+        """Returns the start of a training run of an entry; the data are prepared."""
+        data = self._request.data
+        data = dataclasses.replace(
+            data, data_dir=data.data_dir or str(self._folder / "data"), prepare_again=False, num_workers=None
+        )
+        recipe = RecipeRequest(hparams_set=entry.hparams_set, overrides=dict(changes))
+        return StartRequest(output_dir=str(self._folder / name), data=data, recipe=recipe)
+
+    def _record(self, name: str, request: dict[str, Any], peak_mib: int) -> None:
+        """Writes the request with which a run is done, {} if it is not, and its memory to runs.json."""
+        self._done[name] = {"request": request, "peak_mib": peak_mib}
         self._write()
 
     def _write(self) -> None:
@@ -157,22 +158,23 @@ class Runs:
 
     def _data(self, entry: Entry) -> tuple[RunSpec, Store]:
         """Prepares the data, which all entries share; returns them with the specification of one entry's run."""
-        args, folder = self._args, str(self._folder / "budget")  # paths start here; nothing is written there
+        data, folder = self._request.data, str(self._folder / "budget")  # paths start here; nothing is written there
+        problem = data.make_problem()
         spec = RunSpec(
-            problem=args.problem,
-            options=self._options,
-            data_dir=relative_data_dir(args.data_dir or str(self._folder / "data"), folder),
-            usr_dir=absolute(args.usr_dir),
+            problem=problem.name,
+            options=problem.all_options(),
+            data_dir=relative_data_dir(data.data_dir or str(self._folder / "data"), folder),
+            usr_dir=absolute(data.usr_dir),
             hparams_set=entry.hparams_set,
             model=registry.model_of(entry.hparams_set),
-            hparams=recipe(entry, args).hparams,
-            vocabulary=None if args.vocabulary is None else given_vocabulary_of(args.vocabulary),
+            hparams=self._request.recipe(entry).hparams,
+            vocabulary=None if data.vocabulary is None else given_vocabulary_of(data.vocabulary),
         )
-        return prepare_run_data(spec, folder, again=args.prepare_again)
+        return prepare_run_data(spec, folder, again=data.prepare_again)
 
     def _counted(self, cost: _Cost) -> _Plan:
         """Updates of a set's trainings within the budget, and their FLOPs on real tokens."""
-        args, (changes, hparams) = self._args, recipe(cost.entry, self._args)
+        args, (changes, hparams) = self._request, self._request.recipe(cost.entry)
         steps, budget, variant = intervals_of(hparams).train_steps, {}, cost.entry.variant
         if args.train_flops is not None:
             budget = {"train_flops": args.train_flops}
@@ -183,21 +185,20 @@ class Runs:
             steps = int(_updates("train_minutes", args.train_minutes, 1 / speed / 60, "minutes", variant))
         if budget:
             config.replace(hparams, train_steps=steps)  # raises UsageError if they are too many
-            changes.append(f"train_steps={steps}")
+            changes["train_steps"] = steps
         return _Plan(changes, steps, cost.flops(steps), budget or {"train_steps": steps})
 
-    def _flops_per_second(self, cost: _Cost, changes: Sequence[str]) -> float:
+    def _flops_per_second(self, cost: _Cost, changes: Mapping[str, Any]) -> float:
         """Speed of a set's trainings; measured only if runs.json has none for the recipe and the data.
 
         A second measurement would differ, and so would the end of a training that was interrupted.
         """
         name, speeds = cost.entry.variant, self._done.setdefault(_SPEEDS, {})
-        of = {"recipe": _timed(recipe(cost.entry, self._args).hparams), "data_sha256": cost.data_sha256}
+        of = {"recipe": _timed(self._request.recipe(cost.entry).hparams), "data_sha256": cost.data_sha256}
         kept: dict[str, Any] = speeds.get(name, {})
         if {field: kept.get(field) for field in of} != of:
             print(f"\n{name}: its speed is being measured", flush=True)
-            flags = [*self._flags, f"--hparams_set={cost.entry.hparams_set}"]
-            found = speed.measure(flags, changes, cost.plan, self._folder, name)
+            found = speed.measure(self._start(cost.entry, changes, name), cost.plan, self._folder, name)
             print(f"{name}: {found / cost.average:,.2f} updates/s, {found:.2e} FLOP/s", flush=True)
             speeds[name] = kept = {**of, "flops_per_second": found}
             self._write()
@@ -210,8 +211,8 @@ def _read(path: Path) -> dict[str, Any]:
         found = dict(json.loads(path.read_text("utf-8")))
         check_format(path, found.pop("format", None), _FORMAT)
         runs = {name: each for name, each in found.items() if name != _SPEEDS}
-        if not all(type(each["flags"]) is list and type(each["peak_mib"]) is int for each in runs.values()):
-            raise TypeError("a run has no flags or no memory")
+        if not all(type(each["request"]) is dict and type(each["peak_mib"]) is int for each in runs.values()):
+            raise TypeError("a run has no request or no memory")
         if not all(_is_speed(each["flops_per_second"]) for each in found.get(_SPEEDS, {}).values()):
             raise TypeError("a speed has no number")
     except FileNotFoundError:

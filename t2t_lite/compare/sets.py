@@ -1,13 +1,14 @@
-"""Entries that t2t-lite-compare compares: hparams sets with their own changes, and ensembles of their runs."""
+"""CompareRequest: the hparams sets that are compared, with their own changes, as runs or ensembles, and the budget."""
 
 from __future__ import annotations
 
-import argparse
+import dataclasses
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
+from t2t_lite.runs.data_request import DataRequest
 
 _MOST_MEMBERS = 64
 
@@ -37,14 +38,57 @@ class Entry(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """An entry's recipe; `changes` are the command's changes to its set, in the form that --hparams takes."""
+    """An entry's recipe; `changes` are the changes to its set, values by name."""
 
-    changes: list[str]
+    changes: dict[str, Any]
     hparams: config.HParams
 
 
-def entries(text: str) -> list[Entry]:
-    """Reads --sets; raises argparse.ArgumentTypeError if it is ill-formed."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompareRequest:
+    """A comparison, as asked for.
+
+    Attributes:
+        output_dir: the folder of its runs and tables.
+        entries: its rows; the others are compared with the first.
+        data: the problem, which all of them are trained on.
+        changes: changes to all sets, each in the form of --hparams.
+        train_flops, train_minutes, train_steps: the budget of each run, one of them; without, each set's own steps.
+        seed: of the first run of each set.
+        seeds: runs of each set.
+    """
+
+    output_dir: str
+    entries: tuple[Entry, ...]
+    data: DataRequest
+    changes: tuple[str, ...] = ()
+    train_flops: float | None = None
+    train_minutes: float | None = None
+    train_steps: int | None = None
+    seed: int = 1
+    seeds: int = 1
+
+    def recipe(self, entry: Entry) -> Recipe:
+        """Returns the recipe of an entry: its set with the changes to all sets, its own and train_steps.
+
+        Raises:
+            UsageError: an unknown set or field, a value out of range, a field given twice, or a field that the request
+                has an attribute for.
+        """
+        changes: dict[str, Any] = dict(config.read_overrides(",".join((*self.changes, *entry.changes))))
+        if "seed" in changes:
+            raise UsageError("seed=... cannot be changed; give --seed=N instead, for all of the sets.")
+        if "train_steps" in changes and (self.train_flops or self.train_minutes or self.train_steps):
+            raise UsageError(
+                "train_steps=... and a budget for all of the sets exclude each other. Leave one of them out."
+            )
+        if self.train_steps:
+            changes["train_steps"] = self.train_steps
+        return Recipe(changes, config.override(registry.hparams(entry.hparams_set), changes))
+
+
+def read_entries(text: str) -> list[Entry]:
+    """Reads --sets; raises ValueError if it is ill-formed."""
     found = []
     for part in text.split(","):
         variant, star, number = part.partition("*")
@@ -52,29 +96,9 @@ def entries(text: str) -> list[Entry]:
         many = not star or (number.isdigit() and 2 <= int(number) <= _MOST_MEMBERS)
         changed = all(re.fullmatch(r"\w+=[\w.+-]+", change) for change in changes)
         if not name or "+" in name or not many or not changed:
-            raise argparse.ArgumentTypeError(
-                f"{part!r} is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to {_MOST_MEMBERS}"
-            )
+            raise ValueError(f"{part!r} is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to {_MOST_MEMBERS}")
         entry = Entry(name, tuple(changes), int(number or 1))
         if entry in found:
-            raise argparse.ArgumentTypeError(f"{part} is given twice")
+            raise ValueError(f"{part} is given twice")
         found.append(entry)
     return found
-
-
-def recipe(entry: Entry, args: argparse.Namespace) -> Recipe:
-    """Returns the recipe of an entry: its set with --hparams (for all sets), its own changes and --train_steps.
-
-    Raises:
-        UsageError: an unknown set or field, a value out of range, a field given twice, or a field that the command
-            has its own flags for.
-    """
-    changes = [*(args.hparams or []), *([",".join(entry.changes)] if entry.changes else [])]
-    named = {part.partition("=")[0].strip() for text in changes for part in text.split(",")}
-    if "seed" in named:
-        raise UsageError("seed=... cannot be changed; give --seed=N instead, for all of the sets.")
-    if "train_steps" in named and (args.train_flops or args.train_minutes or args.train_steps):
-        raise UsageError("train_steps=... and a budget for all of the sets exclude each other. Leave one of them out.")
-    if args.train_steps:
-        changes.append(f"train_steps={args.train_steps}")
-    return Recipe(changes, config.override(registry.hparams(entry.hparams_set), ",".join(changes)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from t2t_lite.data.plan import Plan
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import TrainingError
 from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.start_request import StartRequest
 
 _SECONDS = 20.0  # of updates that are measured
 _FOLDER = ".speed-"  # how the name of its folder begins; a run, SET-SEED, may be called speed-1
@@ -55,12 +58,11 @@ class Speed:
             self._step, self._flops_before = line["step"], line["flops"]
 
 
-def measure(flags: Sequence[str], changes: Sequence[str], plan: Plan, folder: Path, variant: str) -> float:
+def measure(request: StartRequest, plan: Plan, folder: Path, variant: str) -> float:
     """Returns FLOPs per second, on real tokens, of the updates of a training that is begun for this alone.
 
     Args:
-        flags: the trainer's, for the problem and the set.
-        changes: to the set, in the form of --hparams.
+        request: the start of such a training run.
         plan: of its batches.
         folder: the training has a temporary folder in it; one that a killed command left is removed.
         variant: the set with its changes, for messages.
@@ -70,14 +72,13 @@ def measure(flags: Sequence[str], changes: Sequence[str], plan: Plan, folder: Pa
     """
     # A GPU goes on while a line is written, which the lines leave out: there several updates share one.
     alone = {**_ALONE, "log_every": 10 if on_gpus() else 1}
-    given = (part.partition("=")[::2] for text in changes for part in text.split(",") if part.strip())
-    fields = {name.strip(): value for name, value in given} | alone
-    recipe = "--hparams=" + ",".join(f"{name}={value}" for name, value in fields.items())
+    recipe = dataclasses.replace(request.recipe, overrides={**request.recipe.overrides, **alone})
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob(f"{_FOLDER}*"):
         shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=folder, ignore_cleanup_errors=True) as own:
-        command = [sys.executable, "-m", "t2t_lite.bin.compare_speed", *flags, recipe, f"--output_dir={own}/run"]
+        start = dataclasses.replace(request, recipe=recipe, output_dir=f"{own}/run")
+        command = [sys.executable, "-m", "t2t_lite.bin.compare_speed", json.dumps(start.as_dict())]
         with open(f"{own}/output.txt", "wb") as file:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file)
         try:

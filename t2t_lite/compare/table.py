@@ -13,7 +13,7 @@ from t2t_lite.compare.runs import Run
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
-from t2t_lite.runs.open_to_decode import open_to_decode
+from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.training.evaluate import Evaluator, Scores
 
 _log = logging.getLogger("t2t_lite")
@@ -117,7 +117,7 @@ def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, flo
 
 
 def _measured(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Measured:
-    opened = open_to_decode([run.folder for run in runs], usr_dir=usr_dir)
+    opened = OpenRequest(folders=tuple(run.folder for run in runs), usr_dir=usr_dir).open_to_decode()
     store, metric = opened.store(), opened.spec.make_problem().make_metric()
     evaluate = Evaluator(opened.model, store, opened.translator, metric)
     dev = evaluate("dev")

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NAME, NEWEST, list_whole
 from t2t_lite.runs.run_dir import has_run, has_weights
 
@@ -50,3 +50,13 @@ def named_weights(path: str | os.PathLike[str]) -> NamedWeights | None:
     if path.name not in there:
         raise DataError(f"{path} is not there, or no longer: {folder} holds {', '.join(there) or 'no checkpoint'}.")
     return NamedWeights(run, _KINDS[kind])
+
+
+def check_no_weights(output_dir: str) -> None:
+    """Raises UsageError if --output_dir names weights of a run instead of the run."""
+    named = named_weights(output_dir)
+    if named is not None and named.which is not None:
+        raise UsageError(
+            f"{output_dir} holds weights of a run, and is no run. Give --output_dir={named.run}; commands that take "
+            f"one of its checkpoints have --checkpoint={named.which}."
+        )

@@ -28,7 +28,7 @@ from typing import Any
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError, check_format
-from t2t_lite.files import json_text, odd_file, replace_file
+from t2t_lite.files import check_folder, check_tensorflow_folder, json_text, odd_file, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
@@ -142,6 +142,14 @@ def has_weights(output_dir: str | os.PathLike[str]) -> bool:
 def has_checkpoint(output_dir: str | os.PathLike[str]) -> bool:
     """Whether the run in this folder has a checkpoint, whole or damaged, from which its training goes on."""
     return bool(list_traces(Path(output_dir) / NEWEST))
+
+
+def check_run_folder(output_dir: str) -> None:
+    """Raises UsageError if checkpoints could not be written to a run's folder, or to one of its folders of them."""
+    check_tensorflow_folder("output_dir", output_dir)
+    for kind in (NEWEST, BEST, AVERAGED):
+        if os.path.isdir(os.path.join(output_dir, kind)):
+            check_folder("output_dir", os.path.join(output_dir, kind))
 
 
 def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:

@@ -1,9 +1,9 @@
-"""run.json: each start of the trainer on a run, with versions, command line, machine, start, end and how it ended.
+"""run.json: each start of the trainer on a run, with versions, what was asked for, machine, start, end, how it ended.
 
-{"format", "starts": [{"command", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
-"first_step", "start", "end", "status"}, ...]}, oldest first. computed: see training/last_bits.py. Times are UTC.
-status: "running"; "done"; "stopped: ..." by a signal; "failed: ..."; "killed": the end could not be recorded, and is
-null.
+{"format", "starts": [{"request", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
+"first_step", "start", "end", "status"}, ...]}, oldest first. request: the values of a StartRequest that are not at
+their default. computed: see training/last_bits.py. Times are UTC. status: "running"; "done"; "stopped: ..." by a
+signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-import keras
-import tensorflow as tf
 
 from t2t_lite.errors import T2TError, check_format
 from t2t_lite.files import json_text, replace_file
@@ -37,7 +34,7 @@ _log = logging.getLogger("t2t_lite")
 def recorded(
     output_dir: str | os.PathLike[str],
     *,
-    command: str,
+    request: Mapping[str, Any],
     devices: str,
     first_step: int,
     computed: Mapping[str, object] | None = None,
@@ -49,7 +46,7 @@ def recorded(
     a function that adds facts to `computed`.
 
     Args:
-        command: the command line.
+        request: what was asked for; see start_request.py.
         devices: the devices that train.
         first_step: the next update.
         computed: how they compute; see training/last_bits.py.
@@ -58,9 +55,12 @@ def recorded(
     if not writes:
         yield lambda facts: None
         return
+    import keras  # here: reading the file needs neither
+    import tensorflow as tf
+
     path = Path(output_dir) / RUN_FILE
     entry: dict[str, object] = {
-        "command": command,
+        "request": request,
         "version": local_version(),
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
@@ -111,6 +111,12 @@ def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
         check_format(path, values.get("format"), FORMAT)
     starts = values.get("starts") if isinstance(values, dict) else None
     return starts if isinstance(starts, list) and all(isinstance(entry, dict) for entry in starts) else []
+
+
+def read_request(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns what the newest start was asked for; empty where run.json does not say it."""
+    request = (read_starts(output_dir) or [{}])[-1].get("request")
+    return request if isinstance(request, dict) else {}
 
 
 def utc() -> str:

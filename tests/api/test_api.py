@@ -321,11 +321,11 @@ def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) 
         t2t_lite.load(folder / "data")
     with pytest.raises(UsageError, match="There is no checkpoint '41'"):
         t2t_lite.load(folder / "checkpoints" / "model-41")
-    with pytest.raises(UsageError, match=r"there is no flag --vocabsize.*--vocab_"):
+    with pytest.raises(UsageError, match=r"takes no setting 'vocabsize'.*vocab_size"):
         t2t_lite.train("toy_ende", "tiny", tmp_path, vocabsize=3)
-    with pytest.raises(UsageError, match=r"there is no flag --vocabsize.*--vocab_"):
+    with pytest.raises(UsageError, match=r"takes no setting 'vocabsize'.*vocab_size"):
         t2t_lite.train("toy_ende", "tiny", tmp_path, vocabsize=None)
-    with pytest.raises(UsageError, match="--separate_vocabularies is about a vocabulary that is trained"):
+    with pytest.raises(UsageError, match="shared_vocab=False is about a vocabulary that is trained"):
         t2t_lite.train("toy_ende", "tiny", tmp_path, shared_vocab=False, vocabulary="runs/a")
     with pytest.raises(UsageError, match="toy_end"):
         t2t_lite.train("toy_end", "tiny", tmp_path)

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from t2t_lite import problem, registry
-from t2t_lite.bin.problem_options import problem_options
+from t2t_lite.bin.problem_flags import read_options
 from t2t_lite.errors import UsageError
+from t2t_lite.option_values import problem_options
 from tests import commands
 
 USERS = '''
@@ -68,7 +69,7 @@ def _many(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_values_are_of_their_parameters_types(texts: list[str], values: dict[str, Any]) -> None:
-    found = problem_options("many", texts)
+    found = problem_options("many", read_options("--problem_options", texts))
     assert found == values
     assert [type(value) for value in found.values()] == [type(value) for value in values.values()]
 
@@ -89,7 +90,7 @@ def test_values_are_of_their_parameters_types(texts: list[str], values: dict[str
 )
 def test_what_cannot_be_is_said(texts: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        problem_options("many", texts)
+        problem_options("many", read_options("--problem_options", texts))
 
 
 @pytest.mark.nightly
@@ -128,12 +129,12 @@ def test_a_given_vocabulary_leaves_no_options_of_its_training(tmp_path: Path) ->
     flags = ["--problem=text2text", f"--data_dir={tmp_path}", "--source_dir=x", "--languages=en-de", "--vocabulary=a"]
     done = commands.run("t2t_lite.bin.datagen", *flags, "--problem_options=vocab_size=50,shared_vocab=false")
     assert done.returncode == 2
-    assert "--problem_options=shared_vocab=... is about a vocabulary that is trained" in done.stderr.decode()
+    assert "vocab_size=50 is about a vocabulary that is trained" in done.stderr.decode()
 
 
 def test_a_reversed_problem_takes_the_same_values() -> None:
-    found = problem_options("toy_ende_rev", ["train_size=100"])
-    assert found == problem_options("toy_ende", ["train_size=100"]) == {"train_size": 100}
+    found = problem_options("toy_ende_rev", {"train_size": "100"})
+    assert found == problem_options("toy_ende", {"train_size": "100"}) == {"train_size": 100}
 
 
 def test_a_constructor_may_take_any_name() -> None:
@@ -145,7 +146,7 @@ def test_a_constructor_may_take_any_name() -> None:
             return iter(())
 
     registry.PROBLEMS.register("open")(Open)
-    assert problem_options("open", ["number=2,mark=y"]) == {"number": 2, "mark": "y"}
+    assert problem_options("open", {"number": "2", "mark": "y"}) == {"number": 2, "mark": "y"}
     assert registry.problem("open", mark="y").others == {"mark": "y"}  # type: ignore[attr-defined]
 
 
@@ -158,6 +159,6 @@ def test_types_that_cannot_be_read_are_only_needed_for_values() -> None:
             return iter(())
 
     registry.PROBLEMS.register("checked")(Checked)
-    assert problem_options("checked", []) == {}
+    assert problem_options("checked", {}) == {}
     with pytest.raises(UsageError, match=r"cannot be read: name 'Elsewhere' is not defined\. Import them in its "):
-        problem_options("checked", ["number=2"])
+        problem_options("checked", {"number": "2"})

@@ -68,7 +68,7 @@ def test_the_bar_and_ctrl_c(tmp_path: Path) -> None:
         assert "oneDNN" not in text  # nor any other notice of TensorFlow
         assert "WARNING" not in text
         process.send_signal(signal.SIGINT)
-        rest, _ = read_until(ours, re.compile(r"done and saved\. Go on with t2t-lite-trainer --output_dir="), 60)
+        rest, _ = read_until(ours, re.compile(r"done and saved\. Resume with t2t-lite-trainer --output_dir="), 60)
         assert "SIGINT: step " in rest
         assert process.wait(timeout=60) == 130
         assert "Traceback" not in text + rest

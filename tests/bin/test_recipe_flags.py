@@ -20,7 +20,7 @@ def recipe(*flags: str) -> tuple[str, Any]:
     recipe_flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int)
     parser.add_argument("--model")
-    found = recipe_flags.recipe(parser.parse_args(flags), "tiny")
+    found = recipe_flags.recipe_request(parser.parse_args(flags)).make("tiny")
     return found.hparams_set, found.hparams
 
 
@@ -68,7 +68,7 @@ def test_the_model_is_the_flags_or_the_files_or_else_the_sets(tmp_path: Path) ->
     parser.add_argument("--model")
 
     def model(*flags: str) -> str:
-        found = recipe_flags.recipe(parser.parse_args(flags), "rnn_tiny")
+        found = recipe_flags.recipe_request(parser.parse_args(flags)).make("rnn_tiny")
         assert found.hparams.model == found.model
         return found.model
 

@@ -140,17 +140,21 @@ def started(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--source_dir=corpus", "--vocab_size=500", "--clean", "--separate_vocabularies", "--problem_options=a=b"]
+    ("flag", "option"),
+    [
+        ("--source_dir=corpus", "source_dir=corpus"),
+        ("--vocab_size=500", "vocab_size=500"),
+        ("--clean", "clean=True"),
+        ("--separate_vocabularies", "shared_vocab=False"),
+        ("--problem_options=a=b", "a=b"),
+    ],
 )
 def test_flags_of_a_problem_without_its_name_are_refused(
-    flag: str, started: Path, capsys: pytest.CaptureFixture[str]
+    flag: str, option: str, started: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert trainer.main([f"--output_dir={started}", flag]) == 2
-    name = flag.split("=")[0]
-    assert (
-        f"error: {name} goes with --problem=NAME. Without that, the run in {started} goes on with"
-        in capsys.readouterr().err
-    )
+    refused = f"error: {option} goes with --problem=NAME. Without that, the run in {started} resumes with its own"
+    assert refused in capsys.readouterr().err
 
 
 def test_a_run_alone_takes_another_set_and_another_folder_of_data(

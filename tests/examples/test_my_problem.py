@@ -1,6 +1,5 @@
 """The example plug-in: the pairs of its problem, the outputs of its model, and an installation from two wheels."""
 
-import argparse
 import dataclasses
 import datetime
 import functools
@@ -18,8 +17,9 @@ import numpy as np
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.bin import datagen, recipe_flags
+from t2t_lite.bin import datagen
 from t2t_lite.errors import UsageError
+from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.run_dir import make_model
 from tests import reference
 from tests.plain_cache import PlainCache
@@ -183,8 +183,7 @@ def test_the_field_belongs_to_the_model(example: Any) -> None:
         config.override(tiny, "unique_layers=1")
     with pytest.raises(UsageError, match="'cyclic_transformer' needs a recipe of the class CyclicHParams, not Transf"):
         make_model("cyclic_transformer", tiny, V, V, True)
-    args = argparse.Namespace(model="cyclic_transformer", hparams_set="tiny", hparams_file=None, hparams=None)
-    hparams = recipe_flags.recipe(args, "").hparams
+    hparams = RecipeRequest(model="cyclic_transformer", hparams_set="tiny").make("").hparams
     assert config.to_dict(hparams) == config.to_dict(tiny) | {"unique_layers": 1}
     assert type(hparams) is type(registry.hparams("cyclic_tiny"))
 

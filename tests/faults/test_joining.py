@@ -55,7 +55,7 @@ def test_signals_are_heeded_while_a_worker_waits(flags: list[str], tmp_path: Pat
     assert job.end(ENDS) == [143, 130], job.errors()
     for errors, name in zip(job.errors(), ("SIGTERM", "SIGINT"), strict=True):
         assert errors.endswith(
-            f"\n{name}: interrupted; what was saved before is there. Go on with the same command on every worker\n"
+            f"\n{name}: interrupted; what was saved before is there. Resume with the same command on every worker\n"
         )
 
 

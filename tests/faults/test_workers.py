@@ -54,7 +54,7 @@ def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: l
     job.signal(1, signal.SIGTERM)
     assert job.end() == [143, 143], job.errors()
     for errors in job.errors():
-        assert "of 60 is done and saved. Go on with the same command on every worker\n" in errors
+        assert "of 60 is done and saved. Resume with the same command on every worker\n" in errors
 
     job = Job(run, 1, "--devices=2")
     assert job.end() == [0], job.errors()

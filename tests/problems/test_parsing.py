@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin.problem_options import problem_options
+from t2t_lite.bin.problem_flags import read_options
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters
+from t2t_lite.option_values import problem_options
 from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import FolderProblem, Treebank
 from t2t_lite.text.linearize import restore
@@ -178,7 +179,9 @@ def test_what_is_no_word_is_named_and_may_be_dropped(tmp_path: Path, caplog: pyt
         "--problem_options='drop=CODE,ID,*con*,0,*T*'."
     ]
     caplog.clear()
-    options = problem_options("treebank", [f"source_dir={tmp_path},drop=CODE,ID,*con*,0,*T*,vocab_size=99"])
+    options = problem_options(
+        "treebank", read_options("", [f"source_dir={tmp_path},drop=CODE,ID,*con*,0,*T*,vocab_size=99"])
+    )
     problem = registry.problem("treebank", **options)
     assert list(problem.samples("train")) == [("saw 0", "(IP VBD NUM )IP")] * 2
     assert problem.left_out == {"train": {"without words": 1}}

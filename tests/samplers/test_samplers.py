@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin.problem_options import sampler_options
+from t2t_lite.bin.problem_flags import read_options
 from t2t_lite.errors import UsageError
+from t2t_lite.option_values import sampler_options
 from t2t_lite.samplers.base import Sampler, make_sampler
 
 LOGITS = np.float32(np.random.default_rng(1).normal(0, 2, (40, 17)))
@@ -63,7 +64,8 @@ def test_the_sampler_of_the_page_on_contributing(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "path", list(sys.path))
     registry.load_plugins(str(tmp_path))
     [(name, options)] = re.findall(r"--sampler=(\w+) --sampler_options=(\S+)\.", code)
-    assert sampler_options(name, [f"{options},temperature=2"]) == {"min_p": 0.1, "temperature": 2.0}
+    given = read_options("--sampler_options", [f"{options},temperature=2"])
+    assert sampler_options(name, given) == {"min_p": 0.1, "temperature": 2.0}
     for least in (0.1, 0.5, 1.0):
         probabilities = _softmax(np.float64(LOGITS) / 2)
         kept = [list(np.flatnonzero(row >= least * row.max() * (1 - 1e-6))) for row in probabilities]

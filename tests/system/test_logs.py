@@ -63,9 +63,10 @@ def test_the_trainer_begins_with_five_lines_and_measures_the_time(trained: tuple
 
 def test_run_json_says_what_ran_where_and_when(trained: tuple[Path, str]) -> None:
     (entry,) = _json(trained[0] / "run.json")["starts"]
-    names = "command version python tensorflow keras host devices computed first_step start end status".split()
+    names = "request version python tensorflow keras host devices computed first_step start end status".split()
     assert list(entry) == names
-    assert entry["command"].startswith("t2t-lite-trainer --problem=text2text --source_dir=")
+    assert entry["request"]["data"]["problem"] == "text2text"
+    assert {"source_dir", "languages"} <= set(entry["request"]["data"]["options"])
     assert (entry["status"], entry["first_step"]) == ("done", 1)
     assert entry["tensorflow"].startswith("2.")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry["start"])
@@ -109,7 +110,7 @@ def test_a_killed_start_long_pairs_and_hundreds_of_epochs_are_noted(run: Run, tm
     killed, second = _json(tmp_path / "run" / "run.json")["starts"]
     assert (killed["status"], killed["end"]) == ("killed", None)
     assert second["status"] == "done"
-    assert second["command"].endswith(" --train_steps=2")
+    assert second["request"]["recipe"]["overrides"]["train_steps"] == 2
     assert process.exitcode == -signal.SIGKILL
 
 

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
-from t2t_lite.bin import start_flags
 from t2t_lite.bin import trainer as bin_trainer
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
+from t2t_lite.runs.resume import check_ended
 from t2t_lite.runs.run_changes import check_same
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.runs.run_log import recorded
+from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped, StopSignals
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.training.step import TrainStep
@@ -103,37 +104,34 @@ def test_a_warm_start_that_saved_nothing_is_not_forgotten(
 ) -> None:
     write_run(tmp_path, spec)
     make(tmp_path).checkpoints.save_weights(BEST, 1)  # an evaluation may come before the first checkpoint
-    command = shlex.join(["t2t-lite-trainer", "--problem=toy_ende", f"--warm_start_from={other}", "--output_dir=b"])
-    with recorded(tmp_path, command=command, devices="", first_step=1):
+    request = StartRequest(output_dir="b", warm_start_from=other, with_optimizer=True)
+    with recorded(tmp_path, request=request.as_dict(), devices="", first_step=1):
         pass
     assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 2
     said = capsys.readouterr().err
-    assert "has no checkpoint yet, and was to start from the weights of another. Give the whole command " in said
-    assert said.endswith(f"again: {command}\n")
+    assert f"has no checkpoint yet, and was to start from the weights of {other}. Give that again: " in said
+    assert said.endswith(f"{shlex.quote(f'--warm_start_from={other}')} --with_optimizer\n")
 
 
 def test_a_run_that_has_ended_never_starts_over_by_itself(
     make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_run(tmp_path, spec)
-    args = bin_trainer.make_parser().parse([f"--output_dir={tmp_path}"])
     checkpoints = make(tmp_path).checkpoints
     checkpoints.save_weights(BEST, 5)
-    start_flags.check_ended(args, spec)  # killed between its first evaluation and its first checkpoint
+    check_ended(tmp_path, spec)  # killed between its first evaluation and its first checkpoint
     checkpoints.save_weights(AVERAGED, 7)
-    with recorded(
-        tmp_path, command="t2t-lite-trainer --warm_start_from=runs/a --output_dir=b", devices="", first_step=1
-    ):
+    with recorded(tmp_path, request={"warm_start_from": "runs/a"}, devices="", first_step=1):
         pass  # which makes no difference once the run has ended
     (tmp_path / "metrics.jsonl").write_text('{"step": 7, "loss": 1.0}\n')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 1
     said = capsys.readouterr().err
-    assert f"error: {tmp_path}/checkpoints holds no checkpoint to go on from, and a training from the beginning" in said
+    assert f"error: {tmp_path}/checkpoints holds no checkpoint to resume from, and training from the beginning" in said
     assert f"another folder from these weights: --output_dir=ANOTHER --warm_start_from={tmp_path} --vocab" in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     checkpoints.save(7)
-    start_flags.check_ended(args, spec)
+    check_ended(tmp_path, spec)
 
 
 @pytest.mark.commit("False")

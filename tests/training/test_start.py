@@ -1,19 +1,24 @@
-"""The command that goes on with a stopped run keeps what the run's folder does not hold."""
+"""The command that resumes a stopped run keeps what the run's folder does not hold."""
 
-import argparse
+import dataclasses
+import json
 import shlex
 import signal
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin import exporter, going_on, trainer
+from t2t_lite.bin import exporter, trainer
 from t2t_lite.metrics.score import Score
 from t2t_lite.runs import run_data
+from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.run_dir import RunSpec, write_run
+from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
+from t2t_lite.training.start import Result
 
 
 @pytest.mark.parametrize(
@@ -25,12 +30,15 @@ from t2t_lite.signals import Stopped
     ],
 )
 def test_the_flags_that_a_run_does_not_hold(kept: list[str]) -> None:
-    parser = trainer.make_parser()
-    args = parser.parse(["--problem=toy_ende", "--train_steps=9", "--output_dir=a b", *kept])
-    words = shlex.split(going_on.command(parser, args))
+    def request(*flags: str) -> StartRequest:
+        return trainer.start_request(trainer.make_parser().parse(["--output_dir=a b", *flags]))
+
+    asked = request("--problem=toy_ende", "--train_steps=9", *kept)
+    words = shlex.split(asked.resume_command())
     assert words == ["t2t-lite-trainer", "--output_dir=a b", *kept]
-    again = parser.parse(words[1:])
-    assert all(vars(again)[name] == vars(args)[name] for name in vars(args) if name not in ("problem", "train_steps"))
+    data = dataclasses.replace(asked.data, problem=None)
+    assert request(*words[2:]) == dataclasses.replace(asked, data=data, recipe=RecipeRequest())
+    assert StartRequest.from_dict(json.loads(json.dumps(asked.as_dict()))) == asked
 
 
 def test_until_the_new_settings_are_written_the_whole_command_goes_on(
@@ -46,15 +54,14 @@ def test_until_the_new_settings_are_written_the_whole_command_goes_on(
     flags = ["--reset_optimizer", "--hparams=learning_rate_factor=0.3"]
     assert trainer.main([f"--output_dir={tmp_path}", *flags]) == 130
     said = capsys.readouterr().err
-    assert said.endswith("interrupted; what was saved before is there. Go on with the same command\n")
+    assert said.endswith("interrupted; what was saved before is there. Resume with the same command\n")
 
 
 def test_what_comes_next_is_said_with_whole_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    score = SimpleNamespace(hypotheses=[], references=[], score=Score("BLEU", 1.0, "", ""))
-    store = SimpleNamespace(text=lambda split: ([], []), in_train=lambda split: None, split=lambda split: [])
-    trained = SimpleNamespace(finish=lambda: ("best/model-1", "dev", score), store=store, output_dir=tmp_path)
-    trainer._score(argparse.Namespace(output_dir="my runs/1"), trained)  # type: ignore[arg-type]
-    assert "\nNext: t2t-lite-decoder --output_dir='my runs/1'   (reads" in capsys.readouterr().out
+    scores: Any = SimpleNamespace(hypotheses=[], references=[], score=Score("BLEU", 1.0, "", ""))
+    store: Any = SimpleNamespace(text=lambda split: ([], []), in_train=lambda split: None, split=lambda split: [])
+    text = Result("my runs/1", "best/model-1", "dev", scores, store).text()
+    assert "\nNext: t2t-lite-decoder --output_dir='my runs/1'   (reads" in text
     base = tmp_path / "my exports"
     (base / "1").mkdir(parents=True)
     card = {"parameters": 1, "checkpoint": "best/model-1", "scores": [], "scores_note": "", "problem": {"name": "ende"}}

@@ -1,39 +1,40 @@
-"""--problem_options, --sampler_options: values for a constructor, each read as its parameter's type."""
+"""Options of problems and samplers: values for a constructor, where text is read as its parameter's type."""
 
 from __future__ import annotations
 
 import inspect
-import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite import registry
 from t2t_lite.errors import UsageError, check_options
 from t2t_lite.fields import read_value
+from t2t_lite.problem import COMMON_OPTIONS
 
 
-def problem_options(problem: str, texts: Sequence[str]) -> dict[str, Any]:
+def problem_options(problem: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Reads the options of a problem.
 
     Args:
         problem: its registered name.
-        texts: each "name=value,...". A comma is part of the value unless a name and an equals sign follow it.
+        given: values by name. Text is read as the type of the constructor's parameter; other values stay as they are.
 
     Raises:
-        UsageError: no such option, one given twice, or a value of another type.
+        UsageError: no such option, or text that is no value of its type.
     """
-    return _options("problem", problem, registry.PROBLEMS.get(problem), texts)
+    return _read("problem", problem, registry.PROBLEMS.get(problem), given, dict.fromkeys(COMMON_OPTIONS, bool))
 
 
-def sampler_options(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
+def sampler_options(sampler: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Reads the options of a sampler, as `problem_options` does; imports TensorFlow."""
-    return _options("sampler", sampler, registry.SAMPLERS.get(sampler), texts)
+    return _read("sampler", sampler, registry.SAMPLERS.get(sampler), given, {})
 
 
-def _options(kind: str, owner: str, made: Any, texts: Sequence[str]) -> dict[str, Any]:
-    if not texts:
+def _read(kind: str, owner: str, made: Any, given: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads `given` as options of `made`, or as one of `common`, whose types are given by name."""
+    if not given:
         return {}
     flag = f"--{kind}_options"
     try:
@@ -43,17 +44,13 @@ def _options(kind: str, owner: str, made: Any, texts: Sequence[str]) -> dict[str
             f"{flag}: the types of the options of the {kind} {owner!r} cannot be read: {error}. Import them in its "
             "file outside of TYPE_CHECKING."
         ) from None
-    values: dict[str, Any] = {}
-    for item in (item for text in texts for item in re.split(r",(?=\s*\w+\s*=)", text)):
-        name, equals, value = (part.strip() for part in item.partition("="))
-        if not equals or not name:
-            raise UsageError(f"{flag}={item} is not of the form name=value.")
-        if not others:
-            check_options(f"The {kind} {owner!r}", [name], parameters)
-        if name in values:
-            raise UsageError(f"{flag}: {name} is given twice: {values[name]} and {value}.")
-        values[name] = _parsed(flag, name, value, _kind(parameters[name]) if name in parameters else str)
-    return values
+    kinds = {**common, **{name: _kind(parameter) for name, parameter in parameters.items()}}
+    if not others:
+        check_options(f"The {kind} {owner!r}", [name for name in given if name not in common], parameters)
+    return {
+        name: _parse(flag, name, value, kinds.get(name, str)) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
 
 
 def _kind(parameter: inspect.Parameter) -> Any:
@@ -67,7 +64,7 @@ def _kind(parameter: inspect.Parameter) -> Any:
     return kind
 
 
-def _parsed(flag: str, name: str, text: str, kind: Any) -> Any:
+def _parse(flag: str, name: str, text: str, kind: Any) -> Any:
     try:
         return read_value(kind, text)
     except ValueError as error:

@@ -1,0 +1,300 @@
+"""The start of a training run: `plan_start` checks a request, `train` does what it asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite import config
+from t2t_lite.data.preparation_bar import preparation_bar
+from t2t_lite.distributed.cluster import Cluster, read_cluster
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
+from t2t_lite.runs.recipe_request import Recipe
+from t2t_lite.signals import Stopped, StopSignals
+
+if TYPE_CHECKING:
+    from t2t_lite.data.store import Store
+    from t2t_lite.distributed.devices import Devices
+    from t2t_lite.runs.run_dir import RunSpec
+    from t2t_lite.runs.start_request import StartRequest
+    from t2t_lite.training.evaluate import Scores
+    from t2t_lite.training.trainer import Trainer
+
+_SHOWN = 10  # translations in the text of a result
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """A request that was checked, and the settings of the run that follow from it."""
+
+    request: StartRequest
+    output_dir: str
+    spec: RunSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Result of a training run.
+
+    Attributes:
+        weights: path of the checkpoint that was scored: of averaged, best or newest weights.
+        split: "test", or "dev" where there is no test set.
+        scores: of that split.
+        store: the run's prepared data.
+    """
+
+    output_dir: str
+    weights: str
+    split: str
+    scores: Scores
+    store: Store
+
+    def text(self) -> str:
+        """Returns some translations, the scores, the files that were written and the next command."""
+        from t2t_lite.data.overlap import overlap_line
+
+        sources, scores, folder = self.store.text(self.split)[0], self.scores, Path(self.output_dir)
+        rows = itertools.islice(zip(sources, scores.hypotheses, scores.references, strict=True), _SHOWN)
+        lines = [
+            f"\n  {source}\n  -> {hypothesis}" + ("" if hypothesis == reference else f"\n     ({reference})")
+            for source, hypothesis, reference in rows
+        ]
+        lines.append(f"\n{self.split} set, weights {self.weights}:\n{scores.score.format()}")
+        seen = overlap_line(self.split, self.store.in_train(self.split), len(self.store.split(self.split)))
+        lines.append(f"{seen}\n" if seen else "")
+        files = {
+            "translations": folder / f"{self.split}.hyp.txt",
+            "scores": folder / f"{self.split}.scores.json",
+            "weights": self.weights,
+            "curves": folder / "metrics.jsonl",
+        }
+        lines += [f"{name + ':':14}{path}" for name, path in files.items()]
+        run = shlex.quote(self.output_dir)
+        return "\n".join([*lines, f"\nNext: t2t-lite-decoder --output_dir={run}   (reads lines, writes translations)"])
+
+
+def plan_start(request: StartRequest) -> Start:
+    """Checks a request before anything is written or long work begins; imports the user's own code.
+
+    Raises:
+        UsageError: wrong names, values or devices; or settings with which the run in the folder cannot resume.
+        DataError: that run is damaged, or has ended and has no checkpoint to resume from.
+    """
+    from t2t_lite.metrics.check import check_metric
+    from t2t_lite.metrics.reference_warnings import tokenizer_note
+    from t2t_lite.runs.named_weights import check_no_weights
+    from t2t_lite.runs.resume import check_ended
+    from t2t_lite.runs.run_dir import check_run_folder
+
+    if request.output_dir is None:
+        raise UsageError("Give --output_dir=DIR, where the run is written.")
+    check_no_weights(request.output_dir)
+    check_run_folder(request.output_dir)
+    spec = make_spec(request)
+    problem = spec.make_problem()
+    check_metric(problem.make_metric(), f"The problem {problem.name!r}")
+    note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
+    if note and not problem.has_own_metric:
+        print(note, flush=True)
+    check_ended(request.output_dir, spec)
+    check_beginning(request, spec.model, spec.hparams)
+    return Start(request, request.output_dir, spec)
+
+
+def make_spec(request: StartRequest) -> RunSpec:
+    """Returns the settings of the run: as asked for and, without a problem, else those of the run in the folder.
+
+    Raises:
+        UsageError, DataError: as `plan_start`.
+    """
+    from t2t_lite.optimizers.choices import check_choices
+    from t2t_lite.runs.resume import check_begun, check_same
+    from t2t_lite.runs.run_data import given_vocabulary_of
+    from t2t_lite.runs.run_dir import RunSpec, absolute, has_run, has_weights, no_run, read_run, relative_data_dir
+
+    data, output_dir = request.data, request.output_dir
+    old = read_run(output_dir, data.usr_dir) if output_dir and has_run(output_dir) else None
+    trained = output_dir is not None and has_weights(output_dir)
+    if data.problem is not None:
+        problem = data.make_problem()
+        recipe = request.recipe.make(problem.default_hparams)
+        new = RunSpec(
+            problem=data.problem,
+            options=problem.all_options(),
+            data_dir=relative_data_dir(data.data_dir, output_dir or "."),
+            usr_dir=absolute(data.usr_dir),
+            **recipe._asdict(),
+        )
+    elif old is not None:
+        check_begun(request)
+        recipe = _recipe_of(request, old)
+        data_dir = relative_data_dir(data.data_dir, output_dir or ".") if data.data_dir else old.data_dir
+        new = dataclasses.replace(old, data_dir=data_dir, **recipe._asdict())
+    elif trained:
+        raise DataError(no_run(str(output_dir)))
+    else:
+        raise UsageError(
+            "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
+            + (f" ({output_dir} holds no run to resume.)" if output_dir else "")
+        )
+    check_choices(new.hparams, load_tensorflow)
+    if data.vocabulary is not None:
+        own = old.vocabulary if old is not None and trained else None
+        new = dataclasses.replace(new, vocabulary=given_vocabulary_of(data.vocabulary, own))
+    if old is None or not trained:
+        return new
+    if data.vocabulary is not None and old.vocabulary is None:
+        old = dataclasses.replace(old, vocabulary=given_vocabulary_of(str(output_dir)))  # it may be the run's own
+    vocabulary = new.vocabulary or old.vocabulary
+    new = dataclasses.replace(new, vocabulary=vocabulary, data_sha256=old.data_sha256, files=old.files)
+    check_same(old, new, str(output_dir), reset_optimizer=request.reset_optimizer)
+    return new
+
+
+def _recipe_of(request: StartRequest, old: RunSpec) -> Recipe:
+    """Returns the recipe of a run that resumes: its own, or another set, with the requested changes."""
+    if request.data.options:
+        name = next(iter(request.data.options))
+        raise UsageError(
+            f"{name}={request.data.options[name]} goes with --problem=NAME. Without that, the run in "
+            f"{request.output_dir} resumes with its own problem and options."
+        )
+    if request.recipe.hparams_set:
+        return request.recipe.make("")
+    return request.recipe.change(Recipe(old.hparams_set, old.model, old.hparams))
+
+
+def check_beginning(request: StartRequest, model: str, hparams: config.HParams) -> None:
+    """Raises T2TError if the devices are not there, or a run without a checkpoint cannot start from what is given."""
+    from t2t_lite.runs.run_dir import has_checkpoint
+
+    if request.with_optimizer and request.warm_start_from is None:
+        raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
+    if request.output_dir is None or not has_checkpoint(request.output_dir):
+        if request.reset_optimizer:
+            raise UsageError(
+                f"{request.output_dir or 'A new run'} has no checkpoint whose optimizer --reset_optimizer could reset. "
+                "Leave the flag out."
+            )
+        if request.warm_start_from is not None:
+            _check_warm_start(request, request.warm_start_from, model, hparams)
+    if request.devices or read_cluster(os.environ) or request.strategy != "auto":
+        load_tensorflow()
+        from t2t_lite.distributed.devices import check_devices
+
+        check_devices(devices_of(request))
+
+
+def _check_warm_start(request: StartRequest, source: str, model: str, hparams: config.HParams) -> None:
+    check_tensorflow_path(f"--warm_start_from={source}", source)
+    load_tensorflow()
+    from t2t_lite.training.recipe import intervals_of
+    from t2t_lite.training.warm_start import check_source, check_steps
+
+    check_source(source, model, hparams, request.with_optimizer)
+    if request.with_optimizer:
+        check_steps(source, intervals_of(hparams).train_steps)
+
+
+def devices_of(request: StartRequest) -> Devices:
+    """Returns what the request trains on; imports TensorFlow."""
+    from t2t_lite.distributed.devices import Devices
+
+    return Devices(request.devices, request.strategy, request.accumulate, request.join_timeout)
+
+
+def train(start: Start) -> Result | None:
+    """Prepares the data if need be, trains to the end of the recipe, averages, and scores the test set.
+
+    Returns:
+        The result; None in a worker that is not the chief.
+
+    Raises:
+        Stopped: a signal has ended it, after a checkpoint was saved; `resume_with` is the command that resumes.
+        T2TError: it cannot be done.
+    """
+    cluster, written = read_cluster(os.environ), False
+    try:
+        with StopSignals() as stop, _only_writer(start.output_dir, cluster):
+            trainer = _make_trainer(start)
+            written = True  # the settings, which are those of an earlier start until then
+            with _recorded(trainer, start) as note:
+                trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note)
+                found = trainer.finish() if trainer.workers.is_chief else None
+                trainer.workers.barrier()
+        return None if found is None else Result(start.output_dir, *found, trainer.store)
+    except Stopped as stopped:
+        from t2t_lite.runs.run_dir import has_checkpoint
+
+        if cluster is not None:
+            stopped.resume_with = "the same command on every worker"
+        elif written and has_checkpoint(start.output_dir):
+            stopped.resume_with = start.request.resume_command()
+        raise
+
+
+def _only_writer(output_dir: str, cluster: Cluster | None) -> contextlib.AbstractContextManager[None]:
+    from t2t_lite.runs.lock import only_trainer
+
+    return only_trainer(output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
+
+
+def _make_trainer(start: Start) -> Trainer:
+    from t2t_lite.runs.run_data import prepare_run_data, write_vocabularies
+    from t2t_lite.runs.run_dir import write_run
+
+    request, output_dir = start.request, start.output_dir
+    with preparation_bar() as show:
+        spec, store = prepare_run_data(
+            start.spec,
+            output_dir,
+            again=request.data.prepare_again,
+            num_workers=request.data.num_workers,
+            progress=show,
+        )
+    load_tensorflow()
+    from t2t_lite.training.last_bits import keep_last_bits
+    from t2t_lite.training.trainer import Trainer
+
+    keep_last_bits(output_dir)
+    trainer = Trainer(output_dir, spec, store, devices_of(request))
+    trainer.begin(
+        warm_start_from=request.warm_start_from,
+        with_optimizer=request.with_optimizer,
+        reset_optimizer=request.reset_optimizer,
+    )
+    if trainer.workers.is_chief:  # only now: a start that fails changes no settings
+        write_vocabularies(output_dir, store)
+        write_run(output_dir, spec)
+    return trainer
+
+
+def _recorded(
+    trainer: Trainer, start: Start
+) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
+    from t2t_lite.runs.run_log import recorded
+    from t2t_lite.training.last_bits import remarks
+    from t2t_lite.training.recipe import intervals_of, recipe_computed_with
+
+    hparams, first = trainer.spec.hparams, trainer.first_step
+    trains = first <= intervals_of(hparams).train_steps
+    accumulate = trainer.accumulate if trains else None
+    computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers, accumulate)
+    if trainer.workers.is_chief and first > 1 and trains:
+        for line in remarks(trainer.output_dir, first, computed):
+            print(line, flush=True)
+    return recorded(
+        trainer.output_dir,
+        request=start.request.as_dict(),
+        devices=trainer.devices,
+        first_step=first,
+        computed=computed,
+        writes=trainer.workers.is_chief,
+    )
