@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli, output, problem_flags
-from t2t_lite.compare.sets import CompareRequest, Entry
+from t2t_lite.compare.sets import CompareRequest, Entry, read_entries
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.ops import threads
@@ -71,7 +71,7 @@ def make_parser() -> cli.Parser:
 
 def _entries(text: str) -> list[Entry]:
     try:
-        return sets.read_entries(text)
+        return read_entries(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -94,15 +94,20 @@ def _number(text: str, limit: float, what: str) -> float:
     return number
 
 
-def _run(args: argparse.Namespace) -> int:
-    interrupts = cli.Interrupts()
-    request = CompareRequest(
+def compare_request(args: argparse.Namespace) -> CompareRequest:
+    """Returns what the flags ask for."""
+    return CompareRequest(
         output_dir=args.output_dir,
         entries=tuple(args.sets),
         data=problem_flags.data_request(args),
         changes=tuple(args.hparams or ()),
         **{name: getattr(args, name) for name in ("train_flops", "train_minutes", "train_steps", "seed", "seeds")},
     )
+
+
+def _run(args: argparse.Namespace) -> int:
+    interrupts = cli.Interrupts()
+    request = compare_request(args)
     _check(request)
     folder = Path(request.output_dir)
     folder.mkdir(parents=True, exist_ok=True)

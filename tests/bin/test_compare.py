@@ -17,11 +17,14 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.bin import compare
+from t2t_lite.compare.runs import Runs
 from t2t_lite.compare.table import Row, table
 from t2t_lite.errors import TrainingError
 from t2t_lite.metrics import bleu
 from t2t_lite.models.transformer_cost import TransformerCost
+from t2t_lite.runs.data_request import DataRequest
 from t2t_lite.runs.lock import only_trainer
+from t2t_lite.runs.start_request import StartRequest
 from tests import commands
 
 SMALL = "--hparams=num_layers=1,d_model=16,d_ff=16,num_heads=2,eval_every=6,save_every=3"
@@ -72,7 +75,7 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert min(one["sentences_per_second"], one["tokens_per_second"], one["peak_mib"]) > 0
 
     done = json.loads((tmp_path / "runs.json").read_text("utf-8"))
-    done["tiny+dropout=0.2-2"].update(flags=[], peak_mib=10**6)  # recorded in other words, as by an earlier release
+    done["tiny+dropout=0.2-2"].update(request={}, peak_mib=10**6)  # as where the run was stopped
     (tmp_path / "runs.json").write_text(json.dumps(done), "utf-8")
     assert compare.main(command) == 0  # nothing is trained again
     said = capfd.readouterr().out
@@ -267,7 +270,9 @@ def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
 
 def test_trainings_do_not_prepare_the_data_again() -> None:
     args = compare.make_parser().parse([*FLAGS, "--sets=tiny", "--output_dir=out", "--prepare_again"])
-    assert compare._flags(args) == [*FLAGS[:2], "--data_dir=out/data"]
+    request = compare.compare_request(args)
+    data = Runs(request)._start(request.entries[0], {"seed": 3}, "tiny-3").data
+    assert data == DataRequest(problem="toy_reverse", options={"train_size": "200"}, data_dir="out/data")
 
 
 def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -282,7 +287,7 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
 @pytest.mark.parametrize(
     "text",
     [
-        *("[]", "null", '{"tiny-1": {}}', '{"tiny-1": {"flags": 1, "peak_mib": 1}}', '{"speeds": {"tiny": {}}}', "{"),
+        *("[]", "null", '{"tiny-1": {}}', '{"tiny-1": {"request": 1, "peak_mib": 1}}', '{"speeds": {"tiny": {}}}', "{"),
         *(f'{{"speeds": {{"tiny": {{"flops_per_second": {value}}}}}}}' for value in ("1e999", "0", "true", '"1"')),
     ],
 )
@@ -310,7 +315,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
 
     run, calls = tmp_path / "out" / "tiny-1", []
 
-    def train(flags: list[str], name: str) -> int:
+    def train(request: StartRequest, name: str) -> int:
         calls.append(name)
         report = {"step": len(calls), "flops": 1e9 * len(calls), "tokens_per_second": 5.0}
         run.mkdir(parents=True, exist_ok=True)
@@ -324,8 +329,8 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
     def trained() -> compare_runs.Run:
         """As a new process of the command."""
         args = compare.make_parser().parse([*FLAGS, "--sets=tiny", f"--output_dir={run.parent}"])
-        runs = compare_runs.Runs(args, [], {})
-        runs._plans["tiny"] = compare_runs._Plan([], 3, 3e9, {})
+        runs = compare_runs.Runs(compare.compare_request(args))
+        runs._plans["tiny"] = compare_runs._Plan({}, 3, 3e9, {})
         [[found]] = runs.trained(args.sets[0])
         return found
 
@@ -338,10 +343,9 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
 
 
 def test_the_memory_of_a_training_is_its_own() -> None:
-    from t2t_lite.compare import process as compare_process
-
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 200 * 2**10  # this process has loaded TensorFlow
-    assert 5 < compare_process.train(["--registry_help"], "help") < 120  # that one has not
+    script = "from t2t_lite.bin.compare_training import peak_mib; print(peak_mib())"
+    assert 5 < int(subprocess.check_output([sys.executable, "-c", script], text=True)) < 120  # that one has not
 
 
 @pytest.mark.nightly

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t2t_lite.bin import compare, problem_flags
+from t2t_lite.bin import compare
 from t2t_lite.compare import runs as compare_runs
 from t2t_lite.compare import speed as compare_speed
 from t2t_lite.data.plan import Plan
 from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.runs.start_request import StartRequest
 
 SETS = "--sets=tiny,tiny+dropout=0.2,tiny*2"
 FLAGS = [
@@ -52,8 +52,9 @@ def test_a_training_makes_the_updates_that_fit(
 def _planned(folder: Path, *flags: str) -> compare_runs.Runs:
     """As a new process of the command, up to its first training."""
     args = compare.make_parser().parse([*FLAGS, SETS, f"--output_dir={folder}", *flags])
-    runs = compare_runs.Runs(args, compare._flags(args), problem_flags.problem_from(args).all_options())
-    runs.plan(args.sets)
+    request = compare.compare_request(args)
+    runs = compare_runs.Runs(request)
+    runs.plan(request.entries)
     return runs
 
 
@@ -62,8 +63,8 @@ def test_a_speed_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     calls: list[str] = []
     speeds = {"tiny": 1e9, "tiny+dropout=0.2": 5e8}
 
-    def measure(flags: Sequence[str], changes: Sequence[str], plan: Plan, folder: Path, variant: str) -> float:
-        assert flags[-1] == "--hparams_set=tiny"
+    def measure(request: StartRequest, plan: Plan, folder: Path, variant: str) -> float:
+        assert request.recipe.hparams_set == "tiny"
         calls.append(variant)
         if len(calls) == 2:
             raise KeyboardInterrupt
@@ -76,7 +77,7 @@ def test_a_speed_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     runs = _planned(tmp_path, "--train_minutes=2", "--seeds=3")
     assert calls == ["tiny", "tiny+dropout=0.2", "tiny+dropout=0.2"]
     fast, slow = (runs._plans[variant] for variant in speeds)
-    assert fast.changes[-1] == f"train_steps={fast.steps}"
+    assert fast.changes["train_steps"] == fast.steps
     assert fast.steps == int(120 * fast.budget["updates_per_second"])
     assert fast.flops == pytest.approx(120e9, rel=0.01)  # at 1e9 FLOP/s
     assert slow.flops == pytest.approx(60e9, rel=0.01)

@@ -127,21 +127,22 @@ def test_describe_refuses_what_no_machine_can_hold() -> None:
 
 
 def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
-    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     hparams = recipe("--model=rnn", "--hparams=attention_score=additive")[1]
     tiny = config.to_dict(registry.hparams("tiny"))
     wanted = {name: tiny[name] for name in config.fields(RnnHParams) if name in tiny}
     own = {"encoder": "uni", "wiring": "top", "input_feeding": True, "softmax_bias": True}
     assert config.to_dict(hparams) == wanted | own | {"attention_score": "additive"}
-    assert capsys.readouterr().err == (
-        "warning: the model rnn does not read d_ff=512, num_heads=4, norm=pre of the hparams set tiny; left out.\n"
-    )
+    assert caplog.messages == [
+        "warning: the model rnn does not read d_ff=512, num_heads=4, norm=pre of the hparams set tiny; left out."
+    ]
+    caplog.clear()
     for flags in (["--model=transformer"], ["--model=rnn", "--hparams_set=luong"], ["--hparams_set=luong"]):
         recipe(*flags)
-        assert capsys.readouterr().err == ""
+        assert caplog.messages == []
     assert recipe("--model=transformer", "--hparams_set=rnn_tiny")[1].d_model == 128
-    assert capsys.readouterr().err == ""  # the settings that only rnn has are at their defaults
+    assert caplog.messages == []  # the settings that only rnn has are at their defaults
 
 
 @pytest.mark.parametrize(
