@@ -208,7 +208,9 @@ class Runs:
 def _read(path: Path) -> dict[str, Any]:
     """Returns what runs.json holds, {} if there is none; DataError if it is not what `Runs` writes."""
     try:
-        found = dict(json.loads(path.read_text("utf-8")))
+        found = json.loads(path.read_text("utf-8"))
+        if not isinstance(found, dict):
+            raise TypeError("it holds no object")
         check_format(path, found.pop("format", None), _FORMAT)
         runs = {name: each for name, each in found.items() if name != _SPEEDS}
         if not all(type(each["request"]) is dict and type(each["peak_mib"]) is int for each in runs.values()):

@@ -287,8 +287,13 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
 @pytest.mark.parametrize(
     "text",
     [
-        *("[]", "null", '{"tiny-1": {}}', '{"tiny-1": {"request": 1, "peak_mib": 1}}', '{"speeds": {"tiny": {}}}', "{"),
-        *(f'{{"speeds": {{"tiny": {{"flops_per_second": {value}}}}}}}' for value in ("1e999", "0", "true", '"1"')),
+        *("[]", "null", "{"),
+        *('{"format": 1, "tiny-1": {}}', '{"format": 1, "tiny-1": {"request": 1, "peak_mib": 1}}'),
+        '{"format": 1, "speeds": {"tiny": {}}}',
+        *(
+            f'{{"format": 1, "speeds": {{"tiny": {{"flops_per_second": {value}}}}}}}'
+            for value in ("1e999", "0", "true", '"1"')
+        ),
     ],
 )
 def test_a_damaged_list_of_runs(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from t2t_lite.compare import runs as compare_runs
 from t2t_lite.compare import speed as compare_speed
 from t2t_lite.data.plan import Plan
 from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.runs.data_request import DataRequest
 from t2t_lite.runs.start_request import StartRequest
 
 SETS = "--sets=tiny,tiny+dropout=0.2,tiny*2"
@@ -143,8 +144,9 @@ def test_first_updates_of_a_shape_do_not_count(
 def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".speed-old" / "run").mkdir(parents=True)  # of a command that was killed
     (tmp_path / "speed-1").mkdir()  # the run of a set that is called speed
+    request = StartRequest(output_dir=None, data=DataRequest(problem="toy_revers"))
     with pytest.raises(TrainingError, match=r"tiny that was to show its speed has ended with status 2. (.|\n)*toy_rev"):
-        compare_speed.measure(["--problem=toy_revers"], ["dropout=0.2"], _Plan(), tmp_path, "tiny")  # type: ignore[arg-type]
+        compare_speed.measure(request, _Plan(), tmp_path, "tiny")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == [tmp_path / "speed-1"]
 
 

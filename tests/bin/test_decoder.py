@@ -19,6 +19,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -103,7 +104,7 @@ def test_options_of_a_sampler_are_read_before_the_run_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in").write_text("a\n")
-    monkeypatch.setattr(cli, "check_runs", lambda args: [args.output_dir])
+    monkeypatch.setattr(OpenRequest, "check", lambda request: [])
     monkeypatch.setattr(cli, "Interrupts", lambda: None)  # it would change how the tests handle signals
     monkeypatch.setattr(decoder, "_open", lambda *_: pytest.fail("the run is opened"))
     flags = ["--output_dir=run", f"--input={tmp_path / 'in'}", "--sampler=top_k"]
@@ -134,7 +135,7 @@ def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
     (tmp_path / "link").symlink_to("in")
     (tmp_path / "in.partial").write_text("b\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "check_runs", lambda args: [args.output_dir])
+    monkeypatch.setattr(OpenRequest, "check", lambda request: [])
     monkeypatch.setattr(cli, "Interrupts", lambda: pytest.fail("it goes on"))
     assert decoder.main(["--output_dir=run", *flags]) == 2
     assert message in capsys.readouterr().err
@@ -171,7 +172,7 @@ def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], 
     def begin(folders: list[Path], *flags: str) -> PartialOutput:
         named = ",".join(map(str, folders))
         args = decoder.make_parser().parse([f"--output_dir={named}", f"--output={out}", *flags])
-        _, identity, search, _ = decoder._open(args, [str(folder) for folder in folders], None)
+        _, identity, search, _ = decoder._open(args, cli.open_request(args), None)
         stream = decoder._output(args, identity, search)
         assert isinstance(stream, PartialOutput)
         return stream
