@@ -69,8 +69,8 @@ def make_parser() -> cli.Parser:
     parser.add_argument(
         "--hparams_set",
         metavar="NAME",
-        help="tensor2tensor's, such as transformer_base, or a model of OpenNMT-tf's catalog, such as TransformerBase, "
-        "where no hparams.json, flags.txt or model_description.py is beside the checkpoint",
+        help="tensor2tensor's, such as transformer_base, where no hparams.json or flags.txt is beside the checkpoint; "
+        "or a model of OpenNMT-tf's catalog, such as TransformerBase: its --model_type",
     )
     parser.add_argument(
         "--hparams",

@@ -15,11 +15,10 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt_catalog, opennmt_settings, tf1_checkpoint
+from t2t_lite.importers import opennmt_settings, tf1_checkpoint
 from t2t_lite.importers.description import Description, check, check_ranks, count_layers
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt_mapping import place, short
@@ -55,9 +54,7 @@ def read(
         raise UsageError(f"target_space_id={target_space_id}: models of OpenNMT-tf have no target space.")
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
     checkpoints = Tf1Checkpoints(prefixes)
-    folder = Path(prefixes[-1]).parent
-    settings = opennmt_settings.read(folder, hparams_set, hparams)
-    file = None if hparams_set else opennmt_settings.find(folder)
+    settings = opennmt_settings.read(hparams_set, hparams)
     variables = _sorted_out(checkpoints.shapes)
     weights = {}
     for name, full in variables.weights.items():
@@ -84,14 +81,13 @@ def read(
         variables,
         settings,
         tuple(prefixes),
-        opennmt_catalog.usual(settings),
-        settings_file=str(file) if file else None,
+        opennmt_settings.usual(settings),
     )
 
 
 def _check_named(hparams_set: str | None, relative: bool) -> None:
     """Raises UsageError if the name is of models with relative positions and the checkpoint has none, or otherwise."""
-    if hparams_set and relative != opennmt_catalog.has_relative_positions(hparams_set):
+    if hparams_set and relative != opennmt_settings.has_relative_positions(hparams_set):
         has, has_not = ("checkpoint", hparams_set) if relative else (hparams_set, "checkpoint")
         raise UsageError(
             f"--hparams_set={hparams_set}: the {has} has relative positions, and the {has_not} has none. Give the "
@@ -179,9 +175,8 @@ def _describe(
     heads = d_model // relative[1] if relative else settings.get("num_heads")
     if heads is None:
         raise DataError(
-            "The checkpoint of OpenNMT-tf does not say how many heads its attention has, and no model_description.py "
-            "that says it is beside it or one folder up. Give --hparams_set=NAME, such as TransformerBase, or "
-            "--hparams=num_heads=N."
+            "The checkpoint of OpenNMT-tf does not say how many heads its attention has; the model_description.py of "
+            "its training does. Give --hparams_set=NAME, such as TransformerBase, or --hparams=num_heads=N."
         )
     if not isinstance(heads, int) or heads < 1 or d_model % heads:
         raise DataError(f"num_heads={heads!r} does not divide the {d_model} columns of the model of OpenNMT-tf.")
@@ -222,10 +217,10 @@ def _position_encoder(learned: bool, relative: bool, settings: Mapping[str, Any]
             "Give --hparams=position_encoder_class=None, as TransformerBaseRelative has it, or "
             "--hparams=position_encoder_class=SinusoidalPositionEncoder, which is the default of its Transformer."
         )
-    found: str | None = settings.get("position_encoder_class", opennmt_catalog.DEFAULTS["position_encoder_class"])
+    found: str | None = settings.get("position_encoder_class", opennmt_settings.DEFAULTS["position_encoder_class"])
     if found == "PositionEmbedder":
         raise DataError(
             "The model of OpenNMT-tf is said to have learned positions, and the checkpoint holds none. Give the "
-            "model_description.py or the --hparams that belong to it."
+            "--hparams_set or the --hparams that belong to it."
         )
     return found

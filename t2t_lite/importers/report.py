@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t2t_lite import config
-from t2t_lite.importers import opennmt_catalog, t2t_precision, t2t_training
+from t2t_lite.importers import opennmt_settings, t2t_precision, t2t_training
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.run_folder import Import
 
@@ -24,8 +24,6 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
     yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
     yield "model", _model(found.written, parameters)
-    if imported.toolkit == "OpenNMT-tf" and imported.settings_file:
-        yield "settings", f"of {imported.settings_file}"
     if imported.toolkit == "tensor2tensor":
         of_training = {
             "precision": t2t_precision.said(imported.hparams),
@@ -46,9 +44,9 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
         why = "" if "source_end" in imported.hparams else " (assumed; if its data had it: --hparams=source_end=true)"
         yield "source", f"{'with' if described.source_end else 'without'} an end symbol{why}"
         if "ffn_activation" not in imported.hparams:
-            yield "activation", "relu (assumed: nothing beside the checkpoint says it, and no other can be imported)"
-        if unsaid := [name for name in opennmt_catalog.DROPOUTS if name not in imported.hparams]:
-            taken = ",".join(f"{name}={opennmt_catalog.DEFAULTS[name]}" for name in unsaid)
+            yield "activation", "relu (assumed; no other can be imported)"
+        if unsaid := [name for name in opennmt_settings.DROPOUTS if name not in imported.hparams]:
+            taken = ",".join(f"{name}={opennmt_settings.DEFAULTS[name]}" for name in unsaid)
             yield "dropout", f"{taken} (assumed; only a training that goes on has it; give others by --hparams)"
     sides = dict.fromkeys(found.vocabulary_files)
     for path, vocabulary in zip(sides, dict.fromkeys(found.vocabularies), strict=False):

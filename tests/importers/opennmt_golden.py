@@ -15,6 +15,12 @@ NAMES = ("shared", "separate", "relative", "learned")
 SOURCE_END = ("separate",)  # models whose data had source_sequence_controls with an end
 SINES = "SinusoidalPositionEncoder"
 ALL_SETTINGS = f"num_heads=2,ffn_activation=relu,position_encoder_class={SINES}"  # all settings that change outputs
+SETTINGS = {
+    "shared": ALL_SETTINGS,
+    "separate": f"{ALL_SETTINGS},source_end=true",
+    "relative": "ffn_activation=relu,position_encoder_class=None",
+    "learned": "num_heads=2,ffn_activation=relu,position_encoder_class=PositionEmbedder",
+}
 
 
 def golden(name: str) -> dict[str, Any]:
@@ -41,7 +47,6 @@ def save(folder: Path, found: dict[str, Any], variables: dict[str, Any] | None =
         shape_and_slices=[""] * len(arrays),
         tensors=[tf.constant(array) for array in arrays.values()],
     )
-    (folder / "model_description.py").write_text(str(found["description"]))
     for side in ("source", "target"):
         (folder / f"{side}.vocab").write_text(str(found[f"{side}_vocabulary"]))
     flags = [f"--checkpoint={folder}", f"--vocabulary={folder}/source.vocab"]

@@ -1,6 +1,5 @@
 """OpenNMT-tf's checkpoints as a `Transformer`; tests/golden/opennmt_transformer.py made the numbers."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, report, run_folder, t2t_model, toolkits
+from t2t_lite.importers import opennmt, opennmt_settings, report, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.vocabularies import ByteVocabulary, OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
 from tests.importers.made_up import variables as t2t_variables
-from tests.importers.opennmt_golden import ALL_SETTINGS, NAMES, SINES, SOURCE_END, golden, save
+from tests.importers.opennmt_golden import NAMES, SETTINGS, SINES, SOURCE_END, golden, save
 from tests.importers.opennmt_search import search
 from tests.searches import search_graph
 
@@ -27,8 +26,7 @@ def _read(folder: Path, found: dict[str, Any], name: str) -> tuple[Imported, tup
     save(folder, found)
     same = str(found["source_vocabulary"]) == str(found["target_vocabulary"])
     files = [OpenNmtVocabulary(str(found[f"{side}_vocabulary"]).encode()) for side in ("source", "target")]
-    given = "source_end=true" if name in SOURCE_END else None
-    return toolkits.read([str(folder)], files[:1] if same else files, [], hparams=given)
+    return toolkits.read([str(folder)], files[:1] if same else files, [], hparams=SETTINGS[name])
 
 
 def _ours(ids: np.ndarray) -> np.ndarray:
@@ -101,12 +99,12 @@ def test_n_best_lists_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
 def test_the_epsilon_of_releases_before_2_3(tmp_path: Path) -> None:
     """2.3.0 made it larger (its CHANGELOG.md); nothing in the folder says which one a model had."""
     save(tmp_path, golden("shared"))
-    for given, wanted in ((None, 1e-3), ("norm_epsilon=1e-6", 1e-6)):
-        imported = opennmt.read([tmp_path], hparams=given)
+    for given, wanted in (("", 1e-3), (",norm_epsilon=1e-6", 1e-6)):
+        imported = opennmt.read([tmp_path], hparams=f"num_heads=2{given}")
         assert imported.description.norm_epsilon == wanted
         assert config.to_dict(run_folder.recipe(imported, {}))["norm_epsilon"] == wanted
     with pytest.raises(UsageError, match="norm_epsilon"):
-        run_folder.recipe(opennmt.read([tmp_path], hparams="norm_epsilon=x"), {})
+        run_folder.recipe(opennmt.read([tmp_path], hparams="num_heads=2,norm_epsilon=x"), {})
 
 
 def test_each_variable_is_used_once(tmp_path: Path) -> None:
@@ -119,98 +117,60 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
     without = {name: array for name, array in found["variables"].items() if name != _KERNEL}
     save(tmp_path / "less", found, without)
     with pytest.raises(DataError, match=r"not complete: nothing in it is transformer/encoder/layer_1/.*/kernel_1"):
-        opennmt.read([tmp_path / "less"])
+        opennmt.read([tmp_path / "less"], hparams=SETTINGS["shared"])
     for name, said in (
         (_KERNEL.replace("inner", "gate"), "encoder/layers/1/ffn/layer/gate/kernel, which nothing here is like"),
         ("other/kernel", "no part of an OpenNMT-tf model: other/kernel"),
     ):
         save(tmp_path / "more", found, found["variables"] | {name: np.ones(2, np.float32)})
         with pytest.raises(DataError, match=said):
-            opennmt.read([tmp_path / "more"])
+            opennmt.read([tmp_path / "more"], hparams=SETTINGS["shared"])
     only = {name: array for name, array in found["variables"].items() if not name.startswith("model/encoder")}
     save(tmp_path / "language_model", found, only)
     with pytest.raises(DataError, match="not of OpenNMT-tf's Transformer, which has encoder/layers/0/"):
-        opennmt.read([tmp_path / "language_model"])
-
-
-def test_arguments_in_a_dictionary(tmp_path: Path) -> None:
-    """Settings that nothing states are not compared with the checkpoint; the report calls such dropouts assumed."""
-    found = golden("shared")
-    save(tmp_path, found)
-    file = tmp_path / "model_description.py"
-    file.write_text("model = lambda: Transformer(dropout=0.3, **settings)\n")
-    with pytest.raises(DataError, match=r"=ffn_activation=NAME\.$"):
-        opennmt.read([tmp_path], hparams=ALL_SETTINGS.replace("ffn_activation=relu,", ""))
-    with pytest.raises(DataError, match="cannot be expressed here: ffn_activation=gelu .only relu"):
-        opennmt.read([tmp_path], hparams=ALL_SETTINGS.replace("relu", "gelu"))
-    for given in (ALL_SETTINGS, f"{ALL_SETTINGS},num_units=16"):
-        imported = opennmt.read([tmp_path], hparams=given)
-        assert (imported.description.d_model, imported.description.num_heads) == (16, 2)
-        assert ("num_units" in imported.hparams) == ("num_units" in given)
-    recipe = run_folder.recipe(imported, {})
-    assert (recipe.dropout, recipe.attention_dropout, recipe.relu_dropout) == (0.3, 0.1, 0.1)
-    vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
-    said = _said(imported, recipe, vocabulary)
-    assert "activation" not in said
-    assert said["dropout"].startswith("attention_dropout=0.1,ffn_dropout=0.1 (assumed; ")
-    with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
-        opennmt.read([tmp_path], hparams=f"{ALL_SETTINGS},num_units=32")
-    file.write_text("model = lambda: Transformer(num_units=32, **settings)\n")
-    with pytest.raises(DataError, match="they say num_units=32, and the checkpoint has 16"):
-        opennmt.read([tmp_path], hparams=ALL_SETTINGS)
+        opennmt.read([tmp_path / "language_model"], hparams=SETTINGS["shared"])
 
 
 def _said(imported: Imported, recipe: Any, vocabulary: OpenNmtVocabulary) -> dict[str, str]:
     return dict(report.lines(run_folder.Import(imported, recipe, (vocabulary, vocabulary), ("a", "a"), {}, {}), 1))
 
 
-def test_an_activation_that_nothing_says_is_assumed_and_said(tmp_path: Path) -> None:
+def test_what_nothing_says_is_assumed_and_reported(tmp_path: Path) -> None:
     found = golden("shared")
     save(tmp_path, found)
     vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
-    described = opennmt.read([tmp_path])
-    (tmp_path / "model_description.py").unlink()
+    given = opennmt.read([tmp_path], hparams=f"{SETTINGS['shared']},num_units=16,dropout=0.3")
+    recipe = run_folder.recipe(given, {})
+    assert (recipe.dropout, recipe.attention_dropout, recipe.relu_dropout) == (0.3, 0.1, 0.1)
+    assert "activation" not in _said(given, recipe, vocabulary)
+    assert _said(given, recipe, vocabulary)["dropout"].startswith("attention_dropout=0.1,ffn_dropout=0.1 (assumed; ")
     alone = opennmt.read([tmp_path], hparams="num_heads=2")
-    recipe = run_folder.recipe(alone, {})
-    assert "activation" not in _said(described, recipe, vocabulary)
-    assert _said(alone, recipe, vocabulary)["activation"].startswith("relu (assumed: nothing ")
-
-
-def test_averages_have_the_description_of_the_folder_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenNMT-tf writes MODEL_DIR/model_description.py, and averaged checkpoints to MODEL_DIR/avg."""
-    found = golden("shared")
-    save(tmp_path / "avg", found)
-    file = (tmp_path / "avg" / "model_description.py").rename(tmp_path / "model_description.py")
-    vocabulary = OpenNmtVocabulary(str(found["source_vocabulary"]).encode())
-    imported = opennmt.read([tmp_path / "avg"])
-    recipe = run_folder.recipe(imported, {})
-    assert imported.description.num_heads == 2
-    assert _said(imported, recipe, vocabulary)["settings"] == f"of {file}"
-    run_folder.write(tmp_path / "run", run_folder.Import(imported, recipe, (vocabulary, vocabulary), (), {}, {}))
-    record = json.loads((tmp_path / "run" / "import.json").read_text())
-    assert record["from_hparams"]["file"] == "../model_description.py"
-    monkeypatch.chdir(tmp_path / "avg")
-    assert opennmt.read(["ckpt-500"]).description.num_heads == 2
-    named = opennmt.read(["ckpt-500"], hparams_set="TransformerBase", hparams="num_units=16")
-    assert named.settings_file is None  # the name replaces what the file says
-    file.rename(tmp_path / "avg" / file.name)
-    assert opennmt.read([tmp_path / "avg"]).settings_file == str(tmp_path / "avg" / file.name)
+    assert _said(alone, run_folder.recipe(alone, {}), vocabulary)["activation"].startswith("relu (assumed; ")
 
 
 def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
-    """OpenNMT-tf adds sinusoids unless position_encoder_class is None; if nothing states it, the user must give it."""
-    found = golden("relative")
-    save(tmp_path, found)
-    assert opennmt.read([tmp_path]).description.positions == "none"
-    file = tmp_path / "model_description.py"
-    file.write_text(file.read_text().replace("position_encoder_class=None, ", ""))
-    described = opennmt.read([tmp_path]).description
-    assert (described.positions, described.relative_positions) == ("opennmt", 3)
-    file.unlink()
+    """OpenNMT-tf adds sinusoids unless position_encoder_class is None; the user must say which."""
+    save(tmp_path, golden("relative"))
     with pytest.raises(DataError, match="does not say whether sinusoids are added, too. Give --hparams=position_enc"):
-        opennmt.read([tmp_path], hparams="num_heads=2")
+        opennmt.read([tmp_path])
     for name, positions in (("None", "none"), (SINES, "opennmt")):
-        assert opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description.positions == positions
+        described = opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description
+        assert (described.positions, described.relative_positions) == (positions, 3)
+
+
+def test_recipes_are_those_of_the_catalog() -> None:
+    """ScalingNmtEnDe and EnFr have an optimizer and dropouts of their own."""
+    names = ("dropout", "attention_dropout", "relu_dropout", "adam_beta2", "adam_epsilon", "schedule", "warmup_steps")
+    wanted = {
+        "TransformerBig": (0.1, 0.1, 0.1, 0.998, 1e-7, None, 8000),
+        "ScalingNmtEnDe": (0.3, 0.1, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
+        "ScalingNmtEnFr": (0.1, 0, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
+    }
+    found = {name: opennmt_settings.usual(opennmt_settings.read(name, None)) for name in wanted}
+    assert {name: tuple(map(recipe.get, names)) for name, recipe in found.items()} == wanted
+    assert [found[name].get("learning_rate") for name in wanted] == [None, 0.001, 0.0007]
+    given = opennmt_settings.read("TransformerBase", "dropout=0.2")
+    assert opennmt_settings.usual(given)["dropout"] == 0.2
 
 
 @pytest.mark.parametrize(("name", "given"), [("relative", "TransformerBase"), ("shared", "TransformerBaseRelative")])
@@ -228,23 +188,25 @@ def test_what_is_refused(tmp_path: Path) -> None:
     def read(**settings: Any) -> Any:
         return opennmt.read([tmp_path], **settings)
 
-    # First the description in the folder, then a name of the catalog that replaces it.
     named = {"hparams_set": "TransformerBase", "hparams": "num_units=16"}
-    assert [read(**given).description.num_heads for given in ({}, named)] == [2, 8]
+    assert [read(**given).description.num_heads for given in ({"hparams": "num_heads=2"}, named)] == [2, 8]
     for settings, error, said in (
         ({"hparams": "num_heads=3"}, DataError, "num_heads=3 does not divide the 16 columns"),
         ({"hparams": "ffn_activation=gelu"}, DataError, "ffn_activation=gelu .only relu"),
         ({"hparams": "head=3"}, UsageError, "head is no setting of an OpenNMT-tf model"),
         ({"hparams_set": "LuongAttention"}, UsageError, "no Transformer of OpenNMT-tf's catalog"),
-        ({"hparams": "position_encoder_class=PositionEmbedder"}, DataError, "learned positions, and the checkpoint"),
+        (
+            {"hparams": "num_heads=2,position_encoder_class=PositionEmbedder"},
+            DataError,
+            "learned positions, and the checkpoint",
+        ),
         ({"hparams": "num_units=32"}, DataError, "they say num_units=32, and the checkpoint has 16"),
         ({"hparams_set": "TransformerTiny"}, DataError, "they say num_units=64, and the checkpoint has 16"),
         ({"target_space_id": 1}, UsageError, "models of OpenNMT-tf have no target space"),
     ):
         with pytest.raises(error, match=said):
             read(**settings)
-    (tmp_path / "model_description.py").unlink()
-    with pytest.raises(DataError, match="does not say how many heads its attention has, and no model_description"):
+    with pytest.raises(DataError, match="does not say how many heads its attention has; the model_description.py of"):
         read()
     with pytest.raises(UsageError, match="--with_optimizer: .*ckpt-500 is of OpenNMT-tf, whose optimizer is not taken"):
         toolkits.read([str(tmp_path)], [vocabulary], [], with_optimizer=True)

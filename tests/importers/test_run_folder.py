@@ -87,14 +87,15 @@ def test_a_vocabulary_given_for_each_side_is_one(tmp_path: Path, toolkit: str) -
     else:
         opennmt_golden.save(tmp_path, opennmt_golden.golden("shared"))
     twice = [vocabulary_kinds.load(tmp_path / "source.vocab") for _ in range(2)]
-    _, (source, target) = toolkits.read([str(tmp_path)], twice, [])
+    given = None if toolkit == "tensor2tensor" else opennmt_golden.SETTINGS["shared"]
+    _, (source, target) = toolkits.read([str(tmp_path)], twice, [], hparams=given)
     assert source is target
 
 
 def test_learned_positions_of_opennmt_are_no_limit(tmp_path: Path) -> None:
     """OpenNMT-tf's last position serves all later ones, as here."""
     opennmt_golden.save(tmp_path, opennmt_golden.golden("learned"))
-    values = config.to_dict(run_folder.recipe(opennmt.read([tmp_path]), {}))
+    values = config.to_dict(run_folder.recipe(opennmt.read([tmp_path], hparams="num_heads=2"), {}))
     names = ("max_positions", "max_length", "max_source_length", "extra_length")
     assert [values[name] for name in names] == [9, 256, 512, 50]
 
