@@ -35,28 +35,6 @@ def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) 
         ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
 
 
-def assert_alone_equals_padded(model: Any, batch: dict[str, np.ndarray], atol: float) -> None:
-    """Asserts that a sentence has the same logits alone and in a padded batch that also has rows of only padding."""
-    spec = tf.TensorSpec([None, None], tf.int32)
-    call = tf.function(lambda s, t: model({"source": s, "target": t}), input_signature=[spec, spec], autograph=False)
-    logits = np.asarray(call(*(np.pad(batch[side], ((0, 2), (0, 3))) for side in ("source", "target"))))
-    assert np.isfinite(logits).all()
-    for row, source, target in zip(logits, batch["source"], batch["target"], strict=False):
-        source, target = source[source > 0], target[target > 0]
-        alone = np.asarray(call(source[None], target[None]))
-        np.testing.assert_allclose(row[: len(target)], alone[0], rtol=0, atol=atol)
-
-
-def assert_later_targets_change_nothing_before(model: Any, batch: dict[str, np.ndarray]) -> None:
-    """Asserts that another third target symbol changes the logits from the fourth position on, and none before."""
-    before = np.asarray(model(batch))
-    changed = batch["target"].copy()
-    changed[:, 2] = 11
-    after = np.asarray(model({**batch, "target": changed}))
-    np.testing.assert_array_equal(after[:, :3], before[:, :3])
-    assert (np.abs(after[:, 3] - before[:, 3]).max(-1) > 1e-4).all()
-
-
 def assert_golden_gradients(model: Any, golden: dict[str, np.ndarray], relative: float) -> None:
     """Asserts the golden gradients of all weights, none of them zeros.
 

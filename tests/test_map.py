@@ -31,6 +31,7 @@ def _arrows() -> list[tuple[str, str]]:
     return [pair for line in lines for names in [line.split(" --> ")] for pair in itertools.pairwise(names)]
 
 
+@pytest.mark.commit
 def test_each_arrow_of_the_picture_is_an_import() -> None:
     arrows = _arrows()
     assert len(arrows) > 15

@@ -74,6 +74,7 @@ def test_registry_help_of_hparams() -> None:
     assert re.findall(r"^(\S.*):$", of_big, re.MULTILINE) == ["Model transformer", *GROUPS]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("kind", "title", "name"),
     [

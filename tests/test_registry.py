@@ -355,6 +355,7 @@ def test_an_installed_package_registers_by_its_entry_point(tmp_path: Path) -> No
     assert _run(missing, tmp_path) == "There is no problem called 'my_rhymes'. \n"
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("code", "why"),
     [

@@ -19,6 +19,8 @@ from t2t_lite import config, registry
 from t2t_lite.export.export_folder import SIGNATURES
 from tests.browser import chromium, opened
 
+pytestmark = pytest.mark.commit
+
 ROOT = Path(__file__).resolve().parent.parent
 
 pytest.importorskip("mkdocs", reason="the extra t2t-lite[docs] is not installed")

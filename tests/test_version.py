@@ -139,6 +139,7 @@ def test_a_source_archive_has_the_version_it_was_made_of(source_archive: tuple[s
     assert subprocess.check_output(command, cwd=unpacked, text=True, timeout=60).split() == [built]
 
 
+@pytest.mark.commit
 def test_an_installation_has_the_version_it_was_built_with(source_archive: tuple[str, Path], tmp_path: Path) -> None:
     """Even at the root of another repository, and with another installation before it on the path."""
     built, unpacked = source_archive

@@ -23,6 +23,8 @@ from t2t_lite.ids import EOS
 from tests import commands
 from tests.api.conftest import LINES, RECIPE
 
+pytestmark = pytest.mark.commit
+
 
 def _decoded(folder: Path, *flags: str) -> list[str]:
     done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
@@ -64,6 +66,7 @@ def test_limits_need_no_graph_of_their_own(run: LoadedRun, caplog: pytest.LogCap
     assert run.translate(LINES) == wanted
 
 
+@pytest.mark.nightly
 def test_runs_in_a_list_are_an_ensemble(run: LoadedRun, folder: Path, export: Path) -> None:
     both = t2t_lite.load([folder / "best", str(folder / "best")])
     one = t2t_lite.load([folder / "best"])
@@ -85,6 +88,7 @@ def test_runs_in_a_list_are_an_ensemble(run: LoadedRun, folder: Path, export: Pa
             t2t_lite.load(paths)  # type: ignore[arg-type]
 
 
+@pytest.mark.nightly
 def test_runs_opened_and_trained_one_after_the_other_bring_no_advice_of_tensorflow(
     folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +100,7 @@ def test_runs_opened_and_trained_one_after_the_other_bring_no_advice_of_tensorfl
     assert "retracing" not in caplog.text
 
 
+@pytest.mark.nightly
 def test_settings_tried_one_after_the_other_bring_no_advice_of_tensorflow(
     run: LoadedRun, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,9 +4,13 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 import t2t_lite
 from t2t_lite.api.load import LoadedRun
 from tests.api.conftest import LINES
+
+pytestmark = pytest.mark.commit
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "keeping.md"
 

@@ -14,6 +14,8 @@ from tests import commands
 from tests.api.conftest import LINES
 from tests.two_threads import Second, SpyLock
 
+pytestmark = pytest.mark.commit
+
 
 @pytest.mark.nightly
 def test_samples_are_the_commands(run: LoadedRun, folder: Path) -> None:
@@ -44,6 +46,7 @@ def test_one_graph_draws_with_all_seeds_and_few_searches_are_kept(
     assert run._made[()] is run._run.translator
 
 
+@pytest.mark.nightly
 def test_a_sampler_that_is_registered_again_draws_by_its_new_code(run: LoadedRun) -> None:
     def register(most_likely: bool) -> None:
         @registry.register_sampler

@@ -51,6 +51,7 @@ raise SystemExit(cli.run(body))
 """
 
 
+@pytest.mark.nightly
 def test_a_users_code_imports_tensorflow_as_the_commands_do(tmp_path: Path) -> None:
     """A model in one file of --usr_dir imports Keras before the command does: no notices, and Keras' one backend."""
     code = "import sys, keras, tensorflow\nprint(keras.backend.backend(), file=sys.stderr)\n"

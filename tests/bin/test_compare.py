@@ -156,6 +156,7 @@ def test_the_table_says_the_budget(budgets: list[dict[str, float]], shown: str) 
     assert f"budget: {shown}" in table(rows, "title").split("\n")
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -214,6 +215,7 @@ def test_a_seed_that_the_test_of_the_scores_does_not_take_is_refused_before_anyt
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.commit
 def test_the_data_are_opened_once_for_all_sets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -383,6 +385,7 @@ def test_a_signal_ends_the_training_too_which_saves(
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.nightly
 def test_a_training_ends_and_saves_when_the_command_is_killed(tmp_path: Path) -> None:
     """Then the same command resumes; before that it names the process that still writes."""
     run, out = tmp_path / "tiny-1", tmp_path / "out"

@@ -95,6 +95,7 @@ def test_a_speed_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert other.flops == pytest.approx(240e9, rel=0.01)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("change", ["jit=off", "remat=true"])
 def test_a_speed_is_that_of_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     calls: list[str] = []
@@ -141,6 +142,7 @@ def test_first_updates_of_a_shape_do_not_count(
     assert (speed.flops, speed.seconds) == pytest.approx((flops, seconds))
 
 
+@pytest.mark.nightly
 def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".speed-old" / "run").mkdir(parents=True)  # of a command that was killed
     (tmp_path / "speed-1").mkdir()  # the run of a set that is called speed

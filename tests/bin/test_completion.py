@@ -48,6 +48,7 @@ def complete(bash: dict[str, str], line: str) -> list[str]:
     return [word.strip() for word in done.stdout.split("\n") if word.strip()]
 
 
+@pytest.mark.commit
 def test_flags_and_names_are_completed(bash: dict[str, str]) -> None:
     assert complete(bash, "t2t-lite-trainer --warm") == ["--warm_start_from"]
     problems = registry.PROBLEMS.names()

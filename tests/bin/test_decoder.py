@@ -166,6 +166,7 @@ def make_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     return make
 
 
+@pytest.mark.commit
 def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], Path], tmp_path: Path) -> None:
     one, other, out = make_run(2), make_run(1), tmp_path / "out"
 
@@ -193,6 +194,7 @@ def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], 
         assert stream.done == 1
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("given", "advice"), [("a file", " with --resume"), ("a pipe", " again")])
 def test_what_a_full_disk_leaves_and_how_to_go_on(
     given: str,

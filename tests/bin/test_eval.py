@@ -63,6 +63,7 @@ def test_json(files: tuple[str, str]) -> None:
     assert chrf["value"] == pytest.approx(80.023061, abs=1e-6)
 
 
+@pytest.mark.commit
 def test_bleu_of_the_paper_beside_sacrebleus(files: tuple[str, str]) -> None:
     """BLEU-paper treats the low quote of the reference as '"'; sacreBLEU's BLEU does not."""
     done = evaluate(*files, "--language=de", "--json")
@@ -167,6 +168,7 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -200,6 +202,7 @@ def test_bad_flags(flags: list[str], message: str) -> None:
     assert "usage: t2t-lite-eval" in done.stderr
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     "flags", [["--help"], ["--hypotheses={f}", "--references={f}", "--baseline={f}", "--language=de"]]
 )

@@ -24,6 +24,7 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("command", "flags", "message"),
     [
@@ -69,6 +70,7 @@ def test_a_parser_can_be_used_again() -> None:
     assert [one.parse([f"--flag={value}"]).flag for value in "ab"] == ["a", "b"]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("command", COMMANDS)
 def test_version(command: str) -> None:
     done = call(command, "--version")
@@ -109,6 +111,7 @@ def test_flags_of_tensor2tensor(command: str, flags: list[str], message: str) ->
     assert message in done.stderr
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -80,6 +80,7 @@ def test_the_model_is_the_flags_or_the_files_or_else_the_sets(tmp_path: Path) ->
         model("--model=rn")
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [
@@ -145,6 +146,7 @@ def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
     assert caplog.messages == []  # the settings that only rnn has are at their defaults
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

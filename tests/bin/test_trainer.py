@@ -54,6 +54,7 @@ def test_describe_takes_the_size_of_a_problems_vocabulary_from_its_flag(
     assert "how many epochs that is depends on the data" in capsys.readouterr().out
 
 
+@pytest.mark.commit
 def test_describe_of_a_problem_prepares_its_data_and_shows_batches(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_describe_of_a_problem_prepares_its_data_and_shows_batches(
     assert "shapes, rows x" not in packed
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("what", [["--vocab_size=500"], ["--problem=toy_reverse"]])
 @pytest.mark.parametrize("asked", ["jit=on", "packing=true"])
 def test_describe_says_what_a_model_cannot_do(

@@ -66,6 +66,7 @@ class _Fragile(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.commit
 def test_a_request_that_ends_its_connection_is_sent_at_most_twice() -> None:
     _Fragile.ended = 0
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Fragile) as fragile:

@@ -67,6 +67,7 @@ FOREIGN_TYPE = (
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("foreign", [FOREIGN_SHAPE, FOREIGN_TYPE], ids=["shape", "type"])
 def test_a_batch_that_another_client_has_spoilt_is_asked_again(
     server: Server, protocol: str, foreign: tuple[str, str]
@@ -126,6 +127,7 @@ def test_a_model_without_the_signature(tmp_path: Path) -> None:
 
 
 # Answers observed from the stock server, and its mapping of codes to HTTP status: code, words, error, advice.
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("code", "words", "error", "advice"),
     [
@@ -177,6 +179,7 @@ def test_every_code_has_a_sentence_and_an_exit_status(
     assert advice in str(caught.value)
 
 
+@pytest.mark.commit
 def test_the_time_limit_of_the_server(toy_base: Path) -> None:
     with (
         serve(toy_base, "toy", rest_timeout=1.0) as server,

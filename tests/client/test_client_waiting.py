@@ -27,6 +27,7 @@ def test_closing_ends_what_is_under_way(server: Server, protocol: str) -> None:
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.commit
 def test_waiting_for_a_server_that_starts_later(toy_base: Path, protocol: str) -> None:
     with serve(toy_base, "toy") as earlier:
         address = earlier.address(protocol)
@@ -71,6 +72,7 @@ def test_waiting_behind_a_proxy_whose_server_starts(status: int) -> None:
     assert asked == [status, status, 200, status]
 
 
+@pytest.mark.commit
 def test_waiting_for_a_model_that_loads(toy_base: Path, tmp_path: Path, protocol: str) -> None:
     (tmp_path / "3").mkdir()  # a version without a SavedModel
     with (

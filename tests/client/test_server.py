@@ -170,6 +170,7 @@ def test_status_and_metadata(server: Server) -> None:
     assert signatures["serving_default"]["inputs"]["inputs"]["tensor_shape"]["dim"] == [{"size": "-1", "name": ""}]
 
 
+@pytest.mark.commit
 def test_a_request_that_takes_too_long_is_cut_off(toy_base: Path) -> None:
     with serve(toy_base, "toy", rest_timeout=1.0) as server:
         status, text = ask(server, "POST", PREDICT, {"instances": ["endless"]})

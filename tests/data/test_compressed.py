@@ -27,6 +27,7 @@ LINES = [f"Zeile {i * i * i:b}" for i in range(6_000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("suffix", PACK)
 def test_whole_files(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a.de{suffix}"
@@ -61,6 +62,7 @@ def test_a_zst_file_that_unpacks_to_much_is_not_copied_at_each_read(tmp_path: Pa
     assert peak < size // 8  # a copy of what is left would be nearly all of it
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-20], lambda data: data[: len(data) // 2], lambda data: b"\0text" * 9]
@@ -124,6 +126,7 @@ def test_packed_files_without_their_suffix(tmp_path: Path, suffix: str) -> None:
         list(read_lines(tmp_path / "b.de.gz"))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize("other", [*PACK, *OTHERS])
 def test_packed_files_with_the_suffix_of_another_format(tmp_path: Path, suffix: str, other: str) -> None:
@@ -172,6 +175,7 @@ def test_text_that_begins_like_a_packed_file(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "a.de")) == ["BZh9 ist ein Name.", "PK"]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
 def test_a_line_that_would_fill_the_memory(tmp_path: Path, suffix: str) -> None:
     """90 kB of .gz hold it; at bbf9e70 it was read into the memory, however long it was."""

@@ -18,6 +18,8 @@ from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
 from t2t_lite.problem import Problem
 
+pytestmark = pytest.mark.commit
+
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:

@@ -50,6 +50,7 @@ def _problem(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **options
     return registry.problem(name, **{key: str(value) for key, value in where.items()}, vocab_size=120, **options)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", ["own", "own_rev", "text2text", "wmt14_ende"])
 def test_what_is_also_in_train_is_counted_and_left_out_if_asked_for(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

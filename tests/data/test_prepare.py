@@ -168,6 +168,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
         assert prepare(Made(), tmp_path / str(force), force=force).splits() == ("train", "dev", "test")
 
 
+@pytest.mark.commit
 def test_any_number_of_processes_gives_the_same_store(tmp_path: Path) -> None:
     one = prepare(Made(pairs=20_000), tmp_path / "1", num_workers=1)
     reports: list[tuple[int, str]] = []
@@ -269,6 +270,7 @@ def test_a_codec_that_is_not_known(tmp_path: Path, codec: object) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.commit
 def test_lines_of_a_megabyte(tmp_path: Path) -> None:
     long = "zwei drei " * 100_000
     store = prepare(Given([("a b c", "drei"), (long, long.upper()), ("a", "b")]), tmp_path)

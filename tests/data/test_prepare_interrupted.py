@@ -12,6 +12,8 @@ import pytest
 
 from t2t_lite.data.store import open_store
 
+pytestmark = pytest.mark.commit
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Arguments: data_dir, and "slow" to hang during encoding, when the vocabulary is already made.
@@ -68,6 +70,7 @@ def slow(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.nightly
 def test_kill_leaves_no_half_store_and_the_next_call_succeeds(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
     data = tmp_path / "data"
     assert len(_leftovers(data)) == 1
@@ -83,6 +86,7 @@ def test_kill_leaves_no_half_store_and_the_next_call_succeeds(tmp_path: Path, sl
     assert len(store.split("train")) == 20_000
 
 
+@pytest.mark.nightly
 def test_ctrl_c_cleans_up(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
     # As a terminal does, this sends the signal to the whole group. The fixture made the group for this process alone.
     assert os.getpgid(slow.pid) == slow.pid

@@ -70,6 +70,7 @@ def searches() -> _Searches:
     return _Searches()
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("beam", [1, 4, 21])
@@ -191,6 +192,7 @@ def of_four() -> _Searches:
     return _Searches(vocab_size=4, seed=2, scale=1.0)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_outputs(of_four: _Searches, alpha: float) -> None:
     searches, source, extra = of_four, (2, 3, EOS), 1

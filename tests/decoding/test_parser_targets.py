@@ -28,6 +28,7 @@ def parser() -> Translator:
     return Translator.from_hparams(model, source, target, HPARAMS, outputs=TreeText(target))
 
 
+@pytest.mark.commit
 def test_a_tree_scores_as_its_symbols(parser: Translator) -> None:
     tree, symbols, other, blank = score(parser, [LINE] * 4, [TREE, SYMBOLS, "(S NN )S", " "])
     assert (tree.tokens, symbols.tokens, other.tokens, blank.tokens) == (11, 11, 4, 1)

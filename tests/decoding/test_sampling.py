@@ -83,6 +83,7 @@ def test_the_most_likely_symbol_alone_is_greedy_search(
     np.testing.assert_allclose(scores, totals, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.commit
 def test_a_score_is_the_log_probability_of_the_output(model: Transformer) -> None:
     ids, scores = _samples(model, SOURCES, 2, sampler="nucleus", top_p=0.8, temperature=1.5)
     for i in range(2):
@@ -108,6 +109,7 @@ def test_a_sentence_has_its_samples_whatever_is_beside_it(model: Transformer) ->
     assert not set(found) & {output for row in again for output in hypotheses(row) if len(output) > 3}
 
 
+@pytest.mark.commit
 def test_many_samples_are_drawn_in_groups(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a group each sample sees the KV cache's slots of all, so a group of all takes the square of their number."""
     number, sizes = 68, []  # five groups, the last of which has two places too many

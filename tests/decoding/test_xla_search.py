@@ -94,6 +94,7 @@ def _sample(number: int, sampler: str = "random", **options: Any) -> Callable[..
     return draw
 
 
+@pytest.mark.commit("transformer")
 @pytest.mark.parametrize("name", MODELS)
 def test_the_n_best_are_those_of_the_plain_graph(name: str) -> None:
     pair = _Pair(name, _beam_search(), IDS, FLAG)
@@ -102,11 +103,13 @@ def test_the_n_best_are_those_of_the_plain_graph(name: str) -> None:
     assert len({len(hypothesis) for hypothesis in found}) > 3  # sentences are done at different steps
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("beam", [1, 21])
 def test_other_sizes_of_beams(beam: int) -> None:
     _Pair("transformer", _beam_search(beam), IDS, FLAG).assert_equal(SOURCES, True)
 
 
+@pytest.mark.nightly
 def test_batches_are_padded_to_few_sizes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "t2t_lite")
     pair = _Pair("transformer", _beam_search(), IDS, FLAG)
@@ -124,17 +127,20 @@ def test_batches_are_padded_to_few_sizes(caplog: pytest.LogCaptureFixture) -> No
     assert compiled == [*batches, "10 x 16"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SAMPLED)
 def test_samples_are_those_of_the_plain_graph(name: str) -> None:
     _, found = _Pair(name, _sample(3), IDS).assert_equal(FEW_ROWS)
     assert len(set(found)) > len(found) / 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sampler", ["top_k", "nucleus"])
 def test_samplers_are_those_of_the_plain_graph(sampler: str) -> None:
     _Pair("transformer", _sample(35, sampler), IDS).assert_equal(SOURCES)  # three groups, in turns
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SAMPLED)
 def test_scores_are_those_of_the_plain_graph(name: str) -> None:
     model = MODELS[name]()

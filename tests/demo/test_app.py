@@ -18,6 +18,8 @@ from t2t_lite.demo.backends import Run
 from t2t_lite.errors import DataError, UsageError
 from tests.demo.conftest import CARD, LINES
 
+pytestmark = pytest.mark.commit
+
 HOST = "127.0.0.1"
 
 

@@ -23,6 +23,8 @@ from tests.demo.conftest import CARD, HPARAMS, LINES
 from tests.serving import server as serving_server
 from tests.serving.served_model import Fault
 
+pytestmark = pytest.mark.commit
+
 
 @pytest.fixture(scope="module")
 def served(export_base: Path) -> Iterator[serving_server.Server]:

@@ -20,6 +20,8 @@ from t2t_lite.demo.app import MAX_CHARACTERS, make_app
 from t2t_lite.demo.backends import Run
 from tests.demo.conftest import CARD, LINES
 
+pytestmark = pytest.mark.commit
+
 # Runs in the page after the page's own script and records what it sees as JSON. Each answer takes at least 0.3 s.
 PROBE = """
 const seen = {blocked: [], most: 0, sent: []};

@@ -18,6 +18,8 @@ import pytest
 from t2t_lite.demo import server
 from tests import commands
 
+pytestmark = pytest.mark.commit
+
 _HALF = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
 
 

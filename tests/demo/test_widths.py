@@ -13,6 +13,8 @@ from t2t_lite.demo.backends import Run
 from tests import browser
 from tests.demo.conftest import CARD
 
+pytestmark = pytest.mark.commit
+
 PARAGRAPH = "The small dog sees the cat. The cat is very big! Mr. Smith runs away from both."
 
 

@@ -91,6 +91,7 @@ def test_a_folder_that_cannot_be_written_is_one_warning(driver: Path, caplog: py
     assert read_flags(found["XLA_FLAGS"]) == OURS
 
 
+@pytest.mark.nightly
 def test_programs_are_compiled_once_and_damaged_ones_are_removed(driver: Path) -> None:
     cache = driver.parent / "a cache"  # with a space, which separates flags
     environment = _set_up(driver, **{**os.environ, "XDG_CACHE_HOME": str(cache)})

@@ -22,6 +22,8 @@ from tests.checkpoints import assert_same_bits, tensors
 from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
 from tests.searches import Searches, hypotheses, random_sources
 
+pytestmark = pytest.mark.commit
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "my_model"
 USR_DIR = EXAMPLE / "gru"
@@ -92,6 +94,7 @@ def test_beam_search_equals_the_slow_one(model: Any, beam: int) -> None:
     assert len(set(found)) > len(found) / 2
 
 
+@pytest.mark.nightly
 def test_xla_compiles_its_search(model: Any) -> None:
     def search(source: Any, jit: bool = False) -> Any:
         return beam_search(model, source, beam_size=4, alpha=0.6, extra_length=9, jit=jit)
@@ -139,6 +142,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bits(trained: Path,
     assert (run / "averaged" / "model-10.index").is_file()
 
 
+@pytest.mark.nightly
 def test_its_export_translates_as_it_does(trained: Path, tmp_path: Path) -> None:
     _run("exporter", f"--output_dir={trained}", f"--export_dir={tmp_path}")
     lines = b"a b c\n1 2 3 4 5 6\n\nz\n"
@@ -158,6 +162,7 @@ def test_it_is_described() -> None:
     assert "6.3 MFLOP per target token in training" in text
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("command", "flags", "message"),
     [

@@ -26,7 +26,8 @@ README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
 NAME = "ende"
 METRICS = "/monitoring/prometheus/metrics"  # the test server lacks this path
 
-pytestmark = pytest.mark.xdist_group("export")  # the tests of this group make the export
+# The tests of this group make the export.
+pytestmark = [pytest.mark.commit, pytest.mark.xdist_group("export")]
 exported = export.exported
 
 # Each call, its status if that is not 200, and its answer.

@@ -17,6 +17,8 @@ import pytest
 from tests.client import conftest as serving
 from tests.serving.server import Server
 
+pytestmark = pytest.mark.commit
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "serving"
 toy_base, _served, server = serving.toy_base, serving._served, serving.server
 PATH = "/v1/models/toy/labels/stable:predict"

@@ -41,6 +41,7 @@ def _same(gold: Sequence[Tree], rows: Sequence[list[str]], known: Sequence[str],
     return count
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("made_up", [False, True])
 def test_damaged_trees_become_those_of_python(made_up: bool) -> None:
     make = slips.trees if made_up else lambda seed, count: itertools.islice(treebank.trees(seed), count)

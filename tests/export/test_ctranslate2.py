@@ -105,6 +105,7 @@ def _engine(version: Path) -> Any:
     return ctranslate2.Translator(str(version), device="cpu", intra_threads=1)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_computes_our_probabilities(text: Text, variant: str, tmp_path: Path) -> None:
     if variant in KINDS:  # without the last line: its "<pad>" is the padding in a vocabulary of tokens

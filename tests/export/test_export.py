@@ -28,6 +28,8 @@ from t2t_lite.text.vocabulary import Vocabulary
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import Version
 
+pytestmark = pytest.mark.commit
+
 # Ops of TensorFlow Text, which the stock server links; all others must be core TensorFlow's.
 TEXT_OPS = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp", "SentencepieceIdToStringOp"}
 # Core ops that the server cannot run, or not in its default configuration.

@@ -16,6 +16,8 @@ from t2t_lite.runs.run_dir import make_model
 from tests import reference
 from tests.export.conftest import Exported
 
+pytestmark = pytest.mark.commit
+
 SIZES = {  # by the hparams set
     "convs2s_tiny": "encoder_layers=2x16x3,decoder_layers=16x3,d_model=16,d_out=16",
     "moe_tiny": "d_model=16,cells=16,d_ff=16",

@@ -21,6 +21,8 @@ from tests import reference
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import Version
 
+pytestmark = pytest.mark.commit
+
 NAMES = ("serving_default", "nbest", "score", "tokens")
 RNN = RnnHParams(num_layers=1, d_model=12, share_embeddings=False)
 

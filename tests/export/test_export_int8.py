@@ -22,7 +22,7 @@ from t2t_lite.ops.int8 import int8_matrices, quantize
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import Version
 
-pytestmark = pytest.mark.usefixtures("int8_machine")
+pytestmark = [pytest.mark.commit, pytest.mark.usefixtures("int8_machine")]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -61,6 +61,7 @@ def _run(version: Version, signature: str, inputs: list[str], *targets: list[str
     return version.run(signature, {k: np.array([t.encode() for t in v], object) for k, v in given.items()}, 60)
 
 
+@pytest.mark.nightly
 def test_it_answers_as_the_translator_does_many_requests_at_once(int8: Exported, exported: Exported) -> None:
     version = Version(int8.version)
     lines = int8.lines
@@ -97,6 +98,7 @@ except tf.errors.InvalidArgumentError as error:
 """
 
 
+@pytest.mark.nightly
 def test_where_it_would_be_wrong_it_says_so(int8: Exported) -> None:
     environment: dict[str, Any] = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as if the processor had nothing newer
     command = [sys.executable, "-c", OPEN, str(int8.version)]

@@ -21,6 +21,8 @@ from tests import reference
 from tests.export.conftest import Exported
 from tests.serving.served_model import Version
 
+pytestmark = pytest.mark.commit
+
 K, WIDTH, EXTRA = 3, 24, 4
 EXPERTS = "d_model=16,d_ff=16,num_experts=4,experts_per_token=2"
 MODELS = {  # hparams set, and its sizes
@@ -57,7 +59,7 @@ def _run(version: Version, signature: str, **inputs: list[str]) -> dict[str, np.
     return version.run(signature, {k: np.array([t.encode() for t in v], object) for k, v in inputs.items()}, 60)
 
 
-@pytest.mark.commit("top")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", [*MODELS, "ensemble"])
 def test_every_signature_answers_as_the_model_does(exported: Exported, tmp_path: Path, name: str) -> None:
     source, target = exported.served.vocabularies

@@ -23,6 +23,8 @@ from t2t_lite.ids import EOS, PAD, UNK
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import RefusalError, Version
 
+pytestmark = pytest.mark.commit
+
 K = EXPORTED.beam_size
 BLANK = ["", " ", "\t \r", "\u3000\u2028\u0085\u00a0"]
 

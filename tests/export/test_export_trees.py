@@ -23,6 +23,8 @@ from tests import reference
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import RefusalError, Version
 
+pytestmark = pytest.mark.commit
+
 HPARAMS = config.replace(EXPORTED, extra_length=20)
 K = HPARAMS.beam_size
 ODD = ["(", "  a ( b )\tc\r", "a\u00a0b c", "naïve 🌍 ?", "\x1c x", ". , ' `` --", "", " \t", "\u3000\u00a0", "\x85"]
@@ -58,6 +60,7 @@ def _decoded(values: np.ndarray) -> Any:
     return [_decoded(v) if isinstance(v, np.ndarray) else v.decode() for v in values]
 
 
+@pytest.mark.nightly
 def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) -> None:
     one, many = (parser.translator.translate(parser.lines, nbest=n) for n in (1, K))
     best, nbest = (_run(loaded, signature, parser.lines) for signature in ("serving_default", "nbest"))

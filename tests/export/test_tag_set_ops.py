@@ -42,6 +42,7 @@ def trees(symbols: Sequence[str], table: TagTable, rows: Sequence[Sequence[str]]
     return [tree.decode() for tree in run(tf.transpose(padded), tf.constant(texts)).numpy()]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_gold_trees_stay_as_they_are(name: str) -> None:
     symbols, table, pairs = learned(name)
@@ -49,6 +50,7 @@ def test_gold_trees_stay_as_they_are(name: str) -> None:
     assert found == [str(normalize(parse(line))) for line in TAG_SETS[name].train + TAG_SETS[name].dev]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_any_symbols_over_any_words_give_the_tree_that_python_gives(name: str) -> None:
     symbols, table, pairs = learned(name)

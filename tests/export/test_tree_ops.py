@@ -115,6 +115,7 @@ def drawn(seed: int, count: int) -> Iterator[tuple[list[int], str]]:
             yield draw_ids(draw, max(size + draw.choice([-2, -1, 0, 0, 0, 0, 1, 2]), 0)), text
 
 
+@pytest.mark.commit
 def test_any_symbols_give_the_tree_of_repair(make: Make) -> None:
     total: Counter[str] = Counter()
     identities = 0
@@ -215,6 +216,7 @@ def test_the_penn_treebank_sample_stays_as_it_is(shared_data: Callable[[str], Pa
     assert making(Module(names).trees)(ids, [" ".join(tree.words) for tree in found]) == [str(tree) for tree in found]
 
 
+@pytest.mark.commit
 def test_it_is_saved_with_core_ops_and_answers_as_before(module: Module, make: Make, tmp_path: Path) -> None:
     tf.saved_model.save(module, str(tmp_path), signatures={"trees": module.trees})
     ids, texts = zip(*drawn(100, 300), strict=True)

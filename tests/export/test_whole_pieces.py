@@ -30,6 +30,7 @@ def _graph_and_python(vocabulary: Vocabulary, text: str) -> tuple[str, str]:
     return graph.decode(encoded).numpy()[0].decode(), vocabulary.decode(python)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
 def test_they_come_back_exactly(kind: str) -> None:
     whole = ["\n", "%s", "<b>", "</b>", "&amp;", "_S"]

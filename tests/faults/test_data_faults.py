@@ -161,6 +161,7 @@ ODD = {
 }
 
 
+@pytest.mark.commit
 def test_a_corpus_with_all_that_text_can_hold(run: Run, tmp_path: Path) -> None:
     """Lines are not split, stay beside their translations, and come back from the store as they are."""
     lines = ["first", *ODD.values(), *SMALL]

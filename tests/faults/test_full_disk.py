@@ -84,6 +84,7 @@ def small(mounted: Path) -> Disk:
     return Disk(mounted, real=True)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("kind", ["small", "limited"])
 def test_a_full_disk_while_preparing(kind: str, request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> None:
     disk: Disk = request.getfixturevalue(kind)
@@ -103,6 +104,7 @@ def test_a_full_disk_while_preparing(kind: str, request: pytest.FixtureRequest, 
     assert len(open_store(data / "text2text").split("train")) == len(LARGE)
 
 
+@pytest.mark.commit
 def test_a_full_disk_while_saving_a_checkpoint(run: Run, limited: Disk, trained: Path) -> None:
     folder = Path(shutil.copytree(trained, limited.folder / "run"))
     before = contents(folder)

@@ -20,6 +20,7 @@ def parsers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Parser]:
     return {parser.name: parser for parser in make_parsers(tmp_path_factory.mktemp("parsers"))}
 
 
+@pytest.mark.nightly
 def test_damaged_input_gives_a_result_or_one_of_our_errors(
     parsers: dict[str, Parser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from t2t_lite.runs.verify import read_record
 from tests import commands
 from tests.faults.hostile_index import cases, write
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., tuple[int, str]]
 
 

@@ -47,6 +47,7 @@ def test_workers_end_when_one_does_not_come(flags: list[str], tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.commit
 def test_signals_are_heeded_while_a_worker_waits(flags: list[str], tmp_path: Path) -> None:
     job = Job(tmp_path / "run", 2, *flags, missing=1)
     job.say("Waiting for worker 2 at ")
@@ -105,6 +106,7 @@ def _listening(address: str) -> socket.socket:
     return socket.create_server(("127.0.0.1", int(address.split(":")[1])))
 
 
+@pytest.mark.commit
 def test_workers_that_have_another_cluster_say_so(tmp_path: Path) -> None:
     addresses = free_addresses(3)
     chief = _Worker(tmp_path, addresses, 0, seconds=2)
@@ -118,6 +120,7 @@ def test_workers_that_have_another_cluster_say_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.commit
 def test_of_two_workers_with_one_index_the_second_says_so_and_one_that_has_gone_can_come_again(tmp_path: Path) -> None:
     addresses = free_addresses(3)
     chief = _Worker(tmp_path, addresses, 0)
@@ -136,6 +139,7 @@ def test_of_two_workers_with_one_index_the_second_says_so_and_one_that_has_gone_
         assert chief.result() == ""
 
 
+@pytest.mark.commit
 def test_workers_that_see_other_folders_say_so(tmp_path: Path) -> None:
     addresses = free_addresses(3)
     (tmp_path / "b").mkdir()
@@ -224,6 +228,7 @@ def _random_lines(draw: random.Random, addresses: list[str]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -267,6 +272,7 @@ def test_many_strangers_who_say_nothing_do_not_keep_a_worker_out(
         assert chief.result() == ""
 
 
+@pytest.mark.commit
 def test_what_a_false_chief_says_ends_no_worker(tmp_path: Path) -> None:
     addresses = free_addresses(2)
     (tmp_path / KEY_FILE).write_text("0" * 64)
@@ -324,6 +330,7 @@ def test_a_seal_fits_one_message_of_one_connection() -> None:
         chief.read(worker.seal({"a": 1}))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("host", "note"), [("no.such.invalid", "unknown here: "), ("198.51.100.7", "none of this ")])
 def test_an_own_address_that_is_not_ours_is_named(host: str, note: str, tmp_path: Path) -> None:
     own, other = free_addresses(2)  # separate ports: the look-up of a name may hold one after its test

@@ -53,6 +53,7 @@ def test_relative_paths(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (named.run.resolve(), named.which) == (trained, "best"), path
 
 
+@pytest.mark.commit
 def test_load_and_the_trainer_take_them(run: Run, trained: Path, tmp_path: Path) -> None:
     for form in ("best", "checkpoints/model-1.index"):
         loaded = t2t_lite.load(trained / form)
@@ -102,6 +103,7 @@ def test_commands_on_a_run_say_which_run_and_which_weights(run: Run, copy: Path,
     assert contents(copy) == before
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_name_that_is_not_utf8_is_named_before_any_work(trained: Path, tmp_path: Path, command: str) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/l\xe4uf")

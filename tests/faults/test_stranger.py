@@ -48,6 +48,7 @@ def test_no_command_runs_the_code_that_a_run_names(
     assert said.count("\n") == 1
 
 
+@pytest.mark.commit
 def test_it_is_imported_where_it_is_given_or_trusted(run: Run, copy: Path, code: Path, tmp_path: Path) -> None:
     flags = [f"--output_dir={copy}", f"--input={tmp_path / 'lines'}", f"--output={tmp_path / 'out'}"]
     (tmp_path / "lines").write_text("line 1 of 1\n")
@@ -61,6 +62,7 @@ def test_it_is_imported_where_it_is_given_or_trusted(run: Run, copy: Path, code:
     )
 
 
+@pytest.mark.commit
 def test_a_run_that_names_no_code_can_be_trusted_too(run: Run, copy: Path, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("line 1 of 1\n")
     output = tmp_path / "out"

@@ -68,6 +68,7 @@ def test_a_job_that_is_hurt_stopped_and_moved_ends_as_one_process_alone(flags: l
     assert sorted(path.name for path in run.iterdir()) == sorted(path.name for path in alone.iterdir())
 
 
+@pytest.mark.commit
 def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> None:
     run = tmp_path / "run"
     job = Job(run, 2, *flags, own=("--train_steps=8", "--train_steps=9"))

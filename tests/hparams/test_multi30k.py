@@ -19,6 +19,7 @@ def test_the_learning_rate_is_fairseqs_inverse_square_root() -> None:
     assert rate(8000) == pytest.approx(0.0025)
 
 
+@pytest.mark.commit
 def test_the_model_has_the_published_size() -> None:
     model = Transformer.from_hparams(RECIPE, SYMBOLS, SYMBOLS, True)
     parameters = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
@@ -26,6 +27,7 @@ def test_the_model_has_the_published_size() -> None:
     assert (parameters, parameters + biases) == (2_562_048, 2_568_192)  # "2.6M"
 
 
+@pytest.mark.commit
 def test_initial_weights_are_fairseqs() -> None:
     """If d_ff = 2 d_model, W_1 (within d_model^-0.5) is 2^-0.5 times Glorot's; W_2 (within d_ff^-0.5) is 0.5 times."""
 

@@ -102,6 +102,7 @@ def test_the_recipes_of_english_french() -> None:
     assert _count(registry.hparams("t2t_big_enfr"), 32768) == 377_664_512
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("name", "overrides", "vocab_size"),
     [

@@ -34,6 +34,7 @@ def _ours(ids: np.ndarray) -> np.ndarray:
     return np.array([0, 2, 1, *range(3, 99)], np.int32)[ids]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", NAMES)
 def test_logits_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
     found = golden(name)
@@ -70,7 +71,7 @@ def test_what_the_models_are(tmp_path: Path) -> None:
     assert (learned.max_positions, learned.num_encoder_layers, learned.num_decoder_layers) == (9, 2, 1)
 
 
-@pytest.mark.commit("shared", "learned")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_n_best_lists_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
     """OpenNMT-tf's search on our model finds the same lists and scores as OpenNMT-tf.

@@ -33,6 +33,7 @@ from tests.subword_files import PIECES, file_of
 RUNS = ("cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v1", "positions_learned")
 
 
+@pytest.mark.commit
 def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     """tensor2tensor has one table for both vocabularies; the outputs are the same."""
     arrays = variables(rows=len(PIECES))
@@ -60,6 +61,7 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     assert not (tmp_path / "more").exists()
 
 
+@pytest.mark.commit
 def test_the_card_says_where_the_model_comes_from(tmp_path: Path) -> None:
     """It names no folder, and its note no command that refuses a run without data."""
     prefix = save(tmp_path / "there" / "model.ckpt-100", variables(rows=len(PIECES)))
@@ -180,6 +182,7 @@ def _tokens(size: int) -> TokenVocabulary:
     return TokenVocabulary("\n".join(["<pad>", "<EOS>", "UNK", *(f"t{i}" for i in range(3, size))]).encode())
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_opened_gives_tensor2tensors_logits(
     shared_data: Callable[[str], Path], tmp_path: Path, name: str

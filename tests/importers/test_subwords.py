@@ -20,6 +20,7 @@ def vocabulary() -> SubwordVocabulary:
     return SubwordVocabulary(file_of(PIECES))
 
 
+@pytest.mark.commit
 def test_letters_and_digits_are_those_of_unicode() -> None:
     """A regular expression and str.isalnum must agree with tensor2tensor's test, the categories L* and N*."""
     word = re.compile(r"[^\W_]")

@@ -28,6 +28,7 @@ def _golden(name: str) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str,
     return golden, arrays, json.loads(str(golden["hparams"]))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", ["post", "pre"])
 def test_logits_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
     golden, arrays, hparams = _golden(name)

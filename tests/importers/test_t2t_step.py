@@ -69,6 +69,7 @@ def _entropy(smoothing: float, vocab_size: int) -> float:
     return -(1 - smoothing) * math.log(1 - smoothing) - smoothing * math.log(others)
 
 
+@pytest.mark.commit
 def test_loss_and_gradients(case: Case) -> None:
     model, loss, gradients = _gradients(case)
     entropy = _entropy(case.before.hparams["label_smoothing"], case.before.description.target_vocab_size)
@@ -82,6 +83,7 @@ def test_loss_and_gradients(case: Case) -> None:
         )
 
 
+@pytest.mark.commit
 def test_the_update_with_its_slots(case: Case) -> None:
     """Weights and slots after the update are tensor2tensor's; with Adafactor, the target space is not compared."""
     model, _, gradients = _gradients(case)

@@ -66,6 +66,7 @@ def both(request: pytest.FixtureRequest) -> tuple[ImportedVocabulary, Module]:
     return request.param, Module(request.param)
 
 
+@pytest.mark.commit
 def test_ids_are_those_outside(both: tuple[ImportedVocabulary, Module]) -> None:
     vocabulary, module = both
     generator = random.Random(3)
@@ -75,6 +76,7 @@ def test_ids_are_those_outside(both: tuple[ImportedVocabulary, Module]) -> None:
     assert [module.ids([text]) for text in HARD] == [[vocabulary.encode(text)] for text in HARD]  # one by one
 
 
+@pytest.mark.commit
 def test_texts_are_those_outside(both: tuple[ImportedVocabulary, Module]) -> None:
     vocabulary, module = both
     generator = random.Random(4)
@@ -83,6 +85,7 @@ def test_texts_are_those_outside(both: tuple[ImportedVocabulary, Module]) -> Non
     assert module.texts(ids) == list(map(vocabulary.text_of, ids))
 
 
+@pytest.mark.commit
 def test_escapes_that_a_model_may_write() -> None:
     vocabulary = _VOCABULARIES[0]
     assert isinstance(vocabulary, SubwordVocabulary)
@@ -126,6 +129,7 @@ def _check_pieces(vocabulary: ImportedVocabulary, module: Module) -> None:
     assert found[0][0] == b"</s>"
 
 
+@pytest.mark.commit
 def test_no_texts_at_all(both: tuple[ImportedVocabulary, Module]) -> None:
     _, module = both
     assert module.tokenize(tf.zeros([0], tf.string)).shape[0] == 0
@@ -212,6 +216,7 @@ def _tables(folder: Path) -> set[str]:
     return {node.attr["shared_name"].s.decode() for node in _nodes(folder) if node.op == "HashTableV2"}
 
 
+@pytest.mark.nightly
 def test_equal_to_tensor2tensor(shared_data: Callable[[str], Path]) -> None:
     folder = shared_data("t2t_golden") / "subwords"
     texts = json.loads((folder / "texts.json").read_text("utf-8"))

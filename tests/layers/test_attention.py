@@ -176,6 +176,7 @@ def test_other_scores_equal_their_equations(score: str) -> None:
     np.testing.assert_allclose(seen[0].sum(-1), 1, atol=1e-6)
 
 
+@pytest.mark.commit
 def test_the_variance_of_a_dot_product_is_d_k() -> None:
     """Footnote 4: components that are independent, with mean 0 and variance 1, have a dot product of variance d_k."""
     for d_k in (4, 64):

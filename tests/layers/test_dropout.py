@@ -54,6 +54,7 @@ def test_the_same_seed_draws_the_same_mask_in_eager_graph_and_xla_mode() -> None
         np.testing.assert_array_equal(np.asarray(drawn) != 0, wanted)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((4, 7), 0), ((3, 4, 5), 1), ((2, 3, 4, 5), 0), ((0, 3), 0)])
 def test_the_bits_are_the_hash_in_graphs_with_unknown_sizes_too(shape: tuple[int, ...], axis: int) -> None:
     seed, like = np.array([3, -4, 9], "int32"), np.zeros(shape, "float32")

@@ -81,6 +81,7 @@ def test_gradients_equal_those_of_masked_full_attention(n: int, r: int, causal: 
         reference.assert_close(got, wanted, 1e-5)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 def test_a_graph_of_open_shapes_serves_all_lengths(jit: bool) -> None:
     rows = [tf.TensorSpec([None, H, None, size]) for size in (K, K, V)]

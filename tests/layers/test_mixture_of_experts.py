@@ -97,6 +97,7 @@ def _kept_bytes(layer: MixtureOfExperts, x: Any, in_blocks: bool) -> int:
         return int(run(tf.constant(x, layer.compute_dtype)))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("in_blocks", [True, False])
 def test_the_memory_that_is_kept_is_that_of_the_graph(in_blocks: bool, dtype: str) -> None:

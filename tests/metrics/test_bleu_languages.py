@@ -28,6 +28,7 @@ def _sacrebleu(folder: Path, hypotheses: list[str], references: list[str], langu
     return float(done.stdout)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("code", "language", "lines", "tokenizer"),
     [
@@ -94,6 +95,7 @@ def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], 
     assert [reference_warnings.text_warning(*asked, lines, "the text of dev") for asked in quiet] == [""] * 4
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("code", "lines"), [("zh", CHINESE), ("zho_Hans", CHINESE), ("ja", JAPANESE)])
 def test_ter_splits_chinese_and_japanese(code: str, lines: tuple[list[str], list[str]], tmp_path: Path) -> None:
     files = [write(tmp_path / name, text) for name, text in zip(("hyp", "ref"), lines, strict=True)]

@@ -97,6 +97,7 @@ def test_the_same_output_twice_is_no_difference() -> None:
     assert (found.difference, found.p_value) == (0, 1)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 @pytest.mark.parametrize("number", [0, 1, 4, 6])
 def test_randomisation_counts_trials_that_differ_as_much(name: str, number: int) -> None:
@@ -166,6 +167,7 @@ def test_the_seed_is_sacrebleus_and_said(monkeypatch: pytest.MonkeyPatch) -> Non
             compare()
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("test", [paired_bootstrap, paired_randomisation])
 def test_without_a_seed_draws_differ_each_time(
     test: Callable[..., Comparison], monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""ByteNet against NumPy; padding, the future and the order of a beam change nothing."""
+"""ByteNet against NumPy; test_contract.py asks what every model must do."""
 
 from typing import Any
 
@@ -8,29 +8,16 @@ import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
-from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
-from tests import bytenet_reference, model_checks, reference
+from tests import bytenet_reference, reference
+from tests.families import SOURCE, V, build, variants
+from tests.families import TINY as ALL
 
-V = 20
-TINY = ByteNetHParams(num_layers=2, d_model=6, dilations=2, dropout=0.3)
-SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")  # 6, 4 and 3 columns
+TINY = ALL["bytenet"]
+
 TARGET = np.array([[4, 8, 1, 0, 0, 0, 0], [6, 5, 4, 3, 12, 9, 1], [2, 7, 7, 1, 0, 0, 0]], "int32")
 BATCH = {"source": SOURCE, "target": TARGET}
-T2T: dict[str, Any] = {"wiring": "tensor2tensor"}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "even": {"kernel_width": 2, "unfold_factor": 1.0, "unfold_extra": 1},
-    "tensor2tensor": {**T2T, "unfold_factor": 1.5},
-    "no_width": {"kernel_width": 1, "num_layers": 1},  # an empty state
-}
-
-
-def _model(hparams: ByteNetHParams = TINY, sizes: tuple[int, int] = (V, V)) -> ByteNet:
-    model = ByteNet.from_hparams(hparams, *sizes, sizes[0] == sizes[1])
-    reference.randomise(model, 1)
-    return model
 
 
 def _plain(model: ByteNet, hparams: ByteNetHParams) -> bytenet_reference.ByteNet:
@@ -39,14 +26,14 @@ def _plain(model: ByteNet, hparams: ByteNetHParams) -> bytenet_reference.ByteNet
     return bytenet_reference.ByteNet(reference.weights_of(model), *sizes, *unfolding, hparams.wiring == "tensor2tensor")
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=variants("bytenet"))
 def hparams(request: Any) -> ByteNetHParams:
-    return config.replace(TINY, **VARIANTS[request.param])
+    return variants("bytenet")[request.param]
 
 
 @pytest.fixture(scope="module")
 def model(hparams: ByteNetHParams) -> ByteNet:
-    return _model(hparams)
+    return build("bytenet", hparams)
 
 
 def _pairs() -> list[tuple[int, np.ndarray, np.ndarray]]:
@@ -61,23 +48,15 @@ def test_logits_equal_the_equations(model: ByteNet, hparams: ByteNetHParams) -> 
 
 
 def test_two_vocabularies() -> None:
-    model = _model(TINY, (31, V))
+    model = build("bytenet", TINY, (31, V))
     wanted = _plain(model, TINY)(np.array([30, 25, 1]), np.array([4, 1]))
     got = model({"source": np.array([[30, 25, 1]]), "target": np.array([[4, 1]])})
     reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
 
 
-def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: ByteNet) -> None:
-    model_checks.assert_alone_equals_padded(model, BATCH, 2e-5)
-
-
-def test_a_later_target_changes_no_earlier_logits(model: ByteNet) -> None:
-    model_checks.assert_later_targets_change_nothing_before(model, BATCH)
-
-
 def test_columns_end_with_those_of_a_sentence() -> None:
     """n symbols have 1.2 n columns, rounded up, in any batch; 5 have 6, not 7 through a rounding error."""
-    model = _model()
+    model = build("bytenet", TINY)
     columns = np.asarray(model.encode({"source": np.pad(SOURCE, ((0, 0), (0, 5)))}))
     assert columns.shape == (3, 12, 12)
     assert [int(np.abs(row).max(-1).nonzero()[0].max()) + 1 for row in columns] == [6, 4, 3]
@@ -87,53 +66,22 @@ def test_columns_end_with_those_of_a_sentence() -> None:
 
 def test_a_decoder_position_reads_the_column_at_it() -> None:
     """With convolutions of width 1, a symbol of the source changes only the logits at its own position."""
-    model = _model(config.replace(TINY, kernel_width=1))
+    model = build("bytenet", config.replace(TINY, kernel_width=1))
     changed = SOURCE.copy()
     changed[0, 2] = 14
     logits, other = (np.asarray(model({"source": source, "target": TARGET})) for source in (SOURCE, changed))
     assert np.flatnonzero(np.abs(logits[0] - other[0]).max(-1)).tolist() == [2]
 
 
-def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: ByteNet) -> None:
-    model_checks.assert_steps_equal_columns(model, SOURCE, V)
+def test_the_state_of_a_search_is_as_wide_as_its_convolutions(model: ByteNet) -> None:
     _, state, _ = model.start(model.encode({"source": SOURCE}), 4, 7)
     spans = [convolution.span for convolution in model.decoder.convolutions() if convolution.span]
     assert [value.shape[:3] for value in state] == [(3, 4, span) for span in spans]
 
 
-@pytest.mark.parametrize("changes", [{"num_layers": 1}, {**T2T, "num_layers": 1}])
-def test_the_count_of_flops_is_that_of_the_products_in_the_graph(changes: dict[str, Any]) -> None:
-    model_checks.assert_cost_is_counted(_model(config.replace(TINY, **changes)), 4, 7)
-
-
 def test_empty_rows_of_a_batch_cost_nothing() -> None:
-    cost = _model(config.replace(TINY, unfold_extra=3)).cost
+    cost = build("bytenet", config.replace(TINY, unfold_extra=3)).cost
     assert cost.forward_flops([2, 0, 0], [2, 0, 0]) == cost.forward_flops([2], [2]) > cost.forward_flops([], []) == 0
-
-
-def test_dropout_depends_on_the_seed_alone() -> None:
-    model = _model()
-    seeds = [np.array([1, n, 0], "int32") for n in (5, 5, 6)]
-    one, again, other = (np.asarray(model(BATCH, seed=seed)) for seed in seeds)
-    np.testing.assert_array_equal(one, again)
-    assert np.abs(one - other).max() > 1e-2
-    none = _model(config.replace(TINY, dropout=0.0))
-    np.testing.assert_array_equal(none(BATCH, seed=seeds[0]), none(BATCH))
-
-
-@pytest.mark.parametrize("changes", [{}, T2T])
-def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
-    hparams = config.replace(TINY, dropout=0.0, **changes)
-    exact, rounded = _model(hparams), _model(config.replace(hparams, precision="bfloat16"))
-    assert {w.dtype for w in rounded.weights} == {"float32"}
-    assert rounded.hidden(BATCH).dtype == tf.bfloat16
-    fixed, state, step = rounded.start(rounded.encode(BATCH), 2, 5)
-    logits, after = step(np.zeros((3, 2), "int32"), 0, fixed, state)
-    assert {value.dtype for value in (*state, *after)} == {tf.bfloat16}
-    assert logits.dtype == tf.float32
-    wanted = np.asarray(exact(BATCH), np.float64)
-    reference.assert_close(np.asarray(rounded(BATCH)), wanted, 2**-4)
-    reference.assert_close(np.asarray(logits[:, 0]), wanted[:, 0], 2**-4)
 
 
 def _body(hparams: ByteNetHParams) -> int:
@@ -176,10 +124,3 @@ def test_sizes_that_cannot_be_are_refused() -> None:
         config.override(TINY, "dilations=20")
     with pytest.raises(UsageError, match="unfold_factor=0.5 must be at least 1"):
         config.override(TINY, "unfold_factor=0.5")
-
-
-def test_it_keeps_the_contract() -> None:
-    check_model("bytenet", registry.MODELS.get("bytenet"))
-    assert issubclass(ByteNet, Model)
-    assert not ByteNet.packs
-    assert ByteNet.attention_kinds == ()

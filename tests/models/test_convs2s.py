@@ -1,4 +1,4 @@
-"""The convolutional encoder-decoder against NumPy; padding, the future and the order of a beam change nothing."""
+"""The convolutional encoder-decoder against NumPy; test_contract.py asks what every model must do."""
 
 from typing import Any
 
@@ -8,39 +8,23 @@ import tensorflow as tf
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
-from t2t_lite.models.base import Model, check_model
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams, parse_layers
-from tests import convs2s_reference, model_checks, reference
+from tests import convs2s_reference, reference
+from tests.families import BATCH, SOURCE, TARGET, V, build, variants
+from tests.families import TINY as ALL
 
-V = 20
-TINY = ConvS2SHParams(
-    encoder_layers="2x8x3", decoder_layers="2x8x3", d_model=10, d_out=7, max_positions=64, dropout=0.3
-)
-SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [2, 1, 0, 0, 0]], "int32")
-TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
-BATCH = {"source": SOURCE, "target": TARGET}
-VARIANTS: dict[str, dict[str, Any]] = {
-    "one_size": {},
-    "sizes": {"encoder_layers": "8x3+12x4+6x1", "decoder_layers": "8x2+12x3+12x1+6x4", "max_positions": 4},
-    "no_width": {"encoder_layers": "4x1", "decoder_layers": "4x1"},  # an empty state
-}
+TINY = ALL["convs2s"]
 
 
-def _model(hparams: ConvS2SHParams = TINY, sizes: tuple[int, int] = (V, V)) -> ConvS2S:
-    model = ConvS2S.from_hparams(hparams, *sizes, sizes[0] == sizes[1])
-    convs2s_reference.randomise(model, 1)
-    return model
-
-
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=variants("convs2s"))
 def name(request: Any) -> str:
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def model(name: str) -> ConvS2S:
-    return _model(config.replace(TINY, **VARIANTS[name]))
+    return build("convs2s", variants("convs2s")[name])
 
 
 def _pairs() -> list[tuple[int, np.ndarray, np.ndarray]]:
@@ -70,29 +54,20 @@ def test_logits_are_the_product_with_the_table_and_the_bias(model: ConvS2S) -> N
 
 
 def test_two_vocabularies() -> None:
-    model = _model(TINY, (31, V))
+    model = build("convs2s", TINY, (31, V))
     wanted, _ = _plain(model)(np.array([30, 25, 1]), np.array([4, 1]))
     got = model({"source": np.array([[30, 25, 1]]), "target": np.array([[4, 1]])})
     reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
 
 
-def test_a_sentence_alone_equals_its_row_in_a_padded_batch(model: ConvS2S) -> None:
-    model_checks.assert_alone_equals_padded(model, BATCH, 2e-5)
-
-
-def test_a_later_target_changes_no_earlier_logits(model: ConvS2S) -> None:
-    model_checks.assert_later_targets_change_nothing_before(model, BATCH)
-
-
-def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: ConvS2S) -> None:
-    model_checks.assert_steps_equal_columns(model, SOURCE, V)
+def test_the_state_of_a_search_is_as_wide_as_its_kernels(model: ConvS2S) -> None:
     _, state, _ = model.start(model.encode({"source": tf.constant(SOURCE)}), 4, 7)
     widths = [layer.width for layer in model.decoder.convolutions if layer.width > 1]
     assert [value.shape[:3] for value in state] == [(3, 4, width - 1) for width in widths]
 
 
 def test_the_gradient_of_the_encoders_output_is_divided_by_twice_the_layers_that_read_it() -> None:
-    model = _model()
+    model = build("convs2s", TINY)
     embedded, there = np.ones((1, 3, 10), "float32"), np.ones((1, 3, 1), "float32")
     bias = model.encoder.output_projection.bias  # a part of z alone
     with tf.GradientTape() as tape:
@@ -100,6 +75,7 @@ def test_the_gradient_of_the_encoders_output_is_divided_by_twice_the_layers_that
     np.testing.assert_allclose(tape.gradient(loss, bias.value), np.full(10, 3 / (2 * 2)), rtol=1e-6)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_initial_outputs_vary_as_the_paper_wants(precision: str) -> None:
     hparams = config.replace(registry.hparams("convs2s_small"), dropout=0.0, precision=precision)
@@ -109,32 +85,6 @@ def test_initial_outputs_vary_as_the_paper_wants(precision: str) -> None:
     logits = np.asarray(model(ids))
     assert np.isfinite(logits).all()
     assert 0.02 < logits.std() < 2
-
-
-def test_dropout_depends_on_the_seed_alone() -> None:
-    model = _model()
-    seeds = [np.array([1, n, 0], "int32") for n in (5, 5, 6)]
-    one, again, other = (np.asarray(model(BATCH, seed=seed)) for seed in seeds)
-    np.testing.assert_array_equal(one, again)
-    assert np.abs(one - other).max() > 1e-2
-    none = _model(config.replace(TINY, dropout=0.0))
-    np.testing.assert_array_equal(none(BATCH, seed=seeds[0]), none(BATCH))
-
-
-def test_bfloat16_is_within_its_rounding() -> None:
-    hparams = config.replace(TINY, dropout=0.0)
-    exact, rounded = _model(hparams), _model(config.replace(hparams, precision="bfloat16"))
-    assert {w.dtype for w in rounded.weights} == {"float32"}
-    assert rounded.hidden(BATCH).dtype == tf.bfloat16
-    assert [array.dtype for array in rounded.output()] == ["float32"] * 2
-    memory = rounded.encode(BATCH)
-    fixed, state, step = rounded.start(memory, 2, 5)
-    assert {value.dtype for value in state} == {tf.bfloat16}
-    logits, after = step(np.zeros((3, 2), "int32"), 0, fixed, state)
-    assert logits.dtype == tf.float32
-    tf.nest.map_structure(lambda a, b: (a.dtype, a.shape) == (b.dtype, b.shape) or pytest.fail("changed"), state, after)
-    reference.assert_close(np.asarray(rounded(BATCH)), np.asarray(exact(BATCH), np.float64), 2**-5)
-    reference.assert_close(np.asarray(logits[:, 0]), np.asarray(exact(BATCH), np.float64)[:, 0], 2**-5)
 
 
 def _count(hparams: ConvS2SHParams, vocab_size: int) -> int:
@@ -156,7 +106,7 @@ def _count(hparams: ConvS2SHParams, vocab_size: int) -> int:
 
 
 def test_the_number_of_parameters_is_the_formulas(name: str, model: ConvS2S) -> None:
-    assert model.count_params() == _count(config.replace(TINY, **VARIANTS[name]), V)
+    assert model.count_params() == _count(variants("convs2s")[name], V)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +123,6 @@ def test_recipes_have_the_published_numbers_of_parameters(name: str, size: int, 
     assert _count(hparams, size) == count
 
 
-def test_the_count_of_flops_is_that_of_the_products_in_the_graph(model: ConvS2S) -> None:
-    model_checks.assert_cost_is_counted(model, 4, 6)
-
-
 @pytest.mark.parametrize("text", ["", "512", "512x", "x3", "0x8x3", "8x0", "8x3+", "8x3,8x3", "-1x8x3", "2x8x3x1"])
 def test_a_list_of_layers_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="encoder_layers=.* is not a list of layers. Give NUMBERxCHANNELSxWIDTH, "):
@@ -189,9 +135,3 @@ def test_lists_of_layers() -> None:
         config.override(TINY, "decoder_layers=300x8x3")
     with pytest.raises(UsageError, match="give a model of 5.1e\\+12 parameters"):
         config.replace(TINY, encoder_layers="200x65000x3")
-
-
-def test_it_keeps_the_contract() -> None:
-    check_model("convs2s", registry.MODELS.get("convs2s"))
-    assert issubclass(ConvS2S, Model)
-    assert not ConvS2S.packs

@@ -92,7 +92,7 @@ def test_members_of_any_kind_have_one_mean_and_its_steps() -> None:
     assert_steps_equal_columns(mixed, SOURCE, V)
 
 
-@pytest.mark.commit("0.6")
+@pytest.mark.nightly
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_a_search_as_wide_as_the_tree_finds_the_best_of_all_outputs(alpha: float) -> None:
     """All outputs of up to 4 symbols; their scores are computed from the members' own logits, in float64."""
@@ -204,6 +204,7 @@ def test_bfloat16_members_keep_their_rounding_and_the_mean_is_exact() -> None:
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("int8_machine")
 def test_int8_members_are_quantized_one_by_one() -> None:
     models = _models()

@@ -47,6 +47,7 @@ def case(request: Any) -> tuple[Rnn, dict[str, np.ndarray]]:
     return model, golden
 
 
+@pytest.mark.commit
 def test_logits_and_attention_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case
     batch = {side: golden[side] for side in ("source", "target")}
@@ -64,6 +65,7 @@ def test_gradients_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]
     model_checks.assert_golden_gradients(*case, 2e-5)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("case", SEARCHED, indirect=True)
 def test_a_greedy_search_finds_what_that_of_the_other_finds(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case

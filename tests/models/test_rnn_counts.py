@@ -12,7 +12,7 @@ from t2t_lite.layers.lstm import Lstm
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_encoder import RnnEncoder
 from t2t_lite.models.rnn_hparams import RnnHParams
-from tests.models.test_rnn import TINY, VARIANTS, V
+from tests.families import V, variants
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -38,9 +38,9 @@ def _count(hparams: RnnHParams, vocabulary: int, tables: int, biases: int = 1) -
     return tables * vocabulary * d + softmax + encoder + decoder + query + combined
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", variants("rnn"))
 def test_the_number_of_parameters_is_the_formulas(name: str) -> None:
-    hparams = config.replace(TINY, **VARIANTS[name])
+    hparams = variants("rnn")[name]
     model = Rnn.from_hparams(hparams, V, V, True)
     assert model.count_params() == _count(hparams, V, 1 if hparams.share_embeddings else 3)
 
@@ -61,6 +61,7 @@ def _second_biases(model: Rnn) -> int:
     return sum(4 * lstm.units for stack in stacks for lstm in stack if isinstance(lstm, Lstm))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", ["luong", "gnmt", "gnmt_nmt4", "gnmt_nmt8"])
 def test_the_number_of_parameters_of_a_whole_recipe_is_the_formulas(name: str) -> None:
     model = _built(_set(name), 32_000)
@@ -77,6 +78,7 @@ def test_luongs_model_has_the_number_of_parameters_of_fairseqs_but_for_a_second_
         assert model.count_params() + _second_biases(model) == int(file["parameters"]) == 221_114_000
 
 
+@pytest.mark.commit
 def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
     """MLPerf's model has torch's second bias, no context in the bottom layer, and one table for both sides."""
     mlperf = _set("gnmt_nmt4", input_feeding=False, softmax_bias=True)

@@ -57,6 +57,7 @@ def test_gradients_are_those_of_tensor2tensor(model: ByteNet, golden: dict[str, 
         reference.assert_close(tf.convert_to_tensor(gradient), wanted, 2e-5)
 
 
+@pytest.mark.commit
 def test_the_recipe_has_as_many_parameters_as_tensor2tensors(golden: dict[str, np.ndarray]) -> None:
     with tf.Graph().as_default():  # in a graph, weights are only shapes
         count = ByteNet.from_hparams(registry.hparams("t2t_bytenet"), 1000, 1000, True).count_params()

@@ -71,6 +71,7 @@ def _sequential_operations(model: Any, length: int) -> int:
     return max(depth.get(tensor.name, 0) for tensor in graph.outputs)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("model", "at_8"),
     [

@@ -1,4 +1,4 @@
-"""The whole model against NumPy; the future, padding, packing and caches change nothing."""
+"""The whole model against NumPy; test_contract.py asks what every model must do."""
 
 import dataclasses
 from typing import Any
@@ -11,12 +11,14 @@ from t2t_lite import config
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
+from tests.families import OPENNMT, RELATIVE, V, variants
+from tests.families import TINY as ALL
 from tests.plain_cache import PlainCache
 
-TINY = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, max_positions=24)
+TINY = ALL["transformer"]
+
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [1, 0, 0, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1], [1, 0, 0, 0, 0, 0]], "int32")
-V = 20
 
 
 def _model(hparams: config.HParams = TINY, source: int = V, target: int = V, shared: bool = True) -> Transformer:
@@ -46,28 +48,9 @@ def _reference(model: Transformer, hparams: config.HParams) -> reference.Transfo
     return _Restricted(reference.weights_of(model), **sizes, **more)
 
 
-RELATIVE = {
-    "norm": "pre",
-    "positions": "none",
-    "max_relative_position": 3,
-    "num_decoder_layers": 1,
-    "source_vector": True,
-    "attention_biases": True,
-}
-OPENNMT = {"positions": "opennmt", "norm_epsilon": 1e-3, "start_vector": True, "output_bias": True}
-MODELS: dict[str, dict[str, Any]] = {
-    "post": {},
-    "pre_learned": {"norm": "pre", "positions": "learned"},
-    "window": {"attention_window": 5},
-    "relative": RELATIVE,
-    "additive": {"attention_score": "additive"},
-    "opennmt": OPENNMT,
-}
-
-
-@pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
+@pytest.fixture(scope="module", params=variants("transformer"))
 def model(request: Any) -> Transformer:
-    return _model(config.replace(TINY, **request.param))
+    return _model(variants("transformer")[request.param])
 
 
 def _logits(model: Transformer, source: np.ndarray, target: np.ndarray, **more: np.ndarray) -> np.ndarray:
@@ -96,6 +79,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
 }
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", VARIANTS)
 def test_equals_the_papers_equations(name: str) -> None:
     changes, target_size, shared = VARIANTS[name]
@@ -118,25 +102,6 @@ def test_bfloat16_is_within_its_rounding(changes: dict[str, Any]) -> None:
     # About 25 successive roundings of up to 2^-9, which mostly cancel.
     reference.assert_close(logits, _reference(model, hparams)(SOURCE, TARGET), 2**-5)
     assert Transformer.from_hparams(TINY, V, V, True).compute_dtype == "float32"  # the policy is put back
-
-
-@pytest.mark.commit("post", "window", "relative")
-def test_a_later_target_changes_no_earlier_logits(model: Transformer) -> None:
-    before = _logits(model, SOURCE, TARGET)
-    for at in range(TARGET.shape[1]):
-        changed = TARGET.copy()
-        changed[:, at] = 11
-        after = _logits(model, SOURCE, changed)
-        np.testing.assert_array_equal(after[:, : at + 1], before[:, : at + 1])
-        if at + 1 < TARGET.shape[1]:
-            assert (np.abs(after[:, at + 1] - before[:, at + 1]).max(-1) > 1e-4).all()
-
-
-def test_more_padding_changes_nothing(model: Transformer) -> None:
-    before = _logits(model, SOURCE, TARGET)
-    more = _logits(model, np.pad(SOURCE, ((0, 2), (0, 7))), np.pad(TARGET, ((0, 2), (0, 4))))
-    assert np.isfinite(more).all()  # also in rows of nothing but padding
-    np.testing.assert_allclose(more[:3, :6], before, rtol=0, atol=1e-5)
 
 
 def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
@@ -176,6 +141,7 @@ def test_an_encoder_that_does_not_see_the_end() -> None:
     np.testing.assert_allclose(found[3:7], wanted[1, :4], rtol=0, atol=1e-4)
 
 
+@pytest.mark.commit
 def test_cached_steps_equal_the_columns_of_a_call(model: Transformer) -> None:
     beams, length = 3, 18
     rows = len(SOURCE)
@@ -196,14 +162,6 @@ def test_cached_steps_equal_the_columns_of_a_call(model: Transformer) -> None:
 
 def test_an_empty_batch_has_empty_logits(model: Transformer) -> None:
     assert _logits(model, SOURCE[:0], TARGET[:0]).shape == (0, TARGET.shape[1], V)
-
-
-def test_dropout_follows_the_seed(model: Transformer) -> None:
-    batch = {"source": SOURCE, "target": TARGET}
-    one, again, other = (np.asarray(model(batch, seed=np.array([1, s, 0], "int32"))) for s in (5, 5, 6))
-    np.testing.assert_array_equal(one, again)
-    assert np.abs(one - other).max() > 1e-2
-    assert np.abs(one - np.asarray(model(batch))).max() > 1e-2
 
 
 def _count(hparams: config.HParams, vocab_size: int) -> int:
@@ -242,6 +200,7 @@ def test_parameter_counts_of_the_papers_models() -> None:
     assert _count(TransformerHParams(d_model=1024, d_ff=4096, num_heads=16), 37000) == 214_171_648
 
 
+@pytest.mark.commit
 def test_paths_of_weights_are_unique_and_stable() -> None:
     hparams = config.replace(TINY, num_layers=1, norm="pre", positions="learned", share_embeddings=False)
     for _ in range(2):  # a second model in the same process has the same names
@@ -333,6 +292,7 @@ target_positions/table
 """
 
 
+@pytest.mark.commit
 def test_a_seed_draws_the_initial_weights_that_it_always_drew() -> None:
     """Commit 6aa19fc drew these; an option that is off must not use up a random number."""
     keras.utils.set_random_seed(1)

@@ -23,6 +23,7 @@ def _cost(vocab_size: int = 23, **changes: Any) -> TransformerCost:
     return TransformerCost(TransformerHParams(**sizes), vocab_size)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -182,7 +182,7 @@ def _transformer_moe(seed: int = 4) -> TransformerMoe:
     return model
 
 
-@pytest.mark.commit("_model-{'precision': 'bfloat16'}", "_convs2s-{'precision': 'bfloat16'}")
+@pytest.mark.commit("_convs2s-{'precision': 'bfloat16'}")
 @pytest.mark.parametrize(
     ("make", "changes"),
     [

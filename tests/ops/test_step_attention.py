@@ -10,6 +10,7 @@ from tests import reference
 B, H, S, K, V = 3, 4, 7, 6, 5
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("queries", "dtype"), [(1, "float32"), (8, "float32"), (9, "float32"), (4, "bfloat16")])
 @pytest.mark.parametrize("rows", [0, 1])  # 0: one row of the bias for all queries; 1: one for each
 @pytest.mark.parametrize("given", [False, True])

@@ -7,6 +7,7 @@ import tensorflow as tf
 from t2t_lite.ops.top_k import top_k
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("k", [1, 3, 9, 43])
 @pytest.mark.parametrize("size", [43, 800, 3989, 8000, 12000, 37000])  # 43 and 3989 are prime: no blocks
 @pytest.mark.parametrize("levels", [2, 50, 10**6])  # from nearly all equal to hardly any

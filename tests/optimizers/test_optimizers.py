@@ -119,6 +119,7 @@ def test_adams_rule_is_what_tensorflows_kernel_makes() -> None:
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", SETTINGS)
 def test_apply_if_makes_the_same_update_with_xla_or_none_at_all(name: str) -> None:
     start, gradients = _start_and_gradients()

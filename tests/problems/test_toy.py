@@ -51,6 +51,7 @@ def test_the_same_pairs_at_each_call_and_for_each_size(problem: Problem) -> None
     assert list(small.samples("dev")) == list(problem.samples("dev"))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_the_same_pairs_in_each_process(name: str) -> None:
     """Python's own hash() differs from process to process; nothing may depend on it."""
@@ -122,6 +123,7 @@ def test_toy_ende_sentences_are_short_and_whole() -> None:
         assert source[-1] == target[-1]
 
 
+@pytest.mark.commit
 def test_toy_ende_translation_is_a_function_of_the_source() -> None:
     translations: dict[str, str] = {}
     for source, target in itertools.islice(ende.pairs("a function"), 60_000):

@@ -207,6 +207,7 @@ def _remove_data(path: str) -> None:
     Path(f"{path}.data-00000-of-00001").unlink()
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("damage", [_truncate, _flip, _spoil_index, _remove_data])
 def test_a_damaged_checkpoint_is_an_error_that_says_what_to_do(setup: Setup, damage: Callable[[str], None]) -> None:
     setup.checkpoints.save(1)
@@ -232,6 +233,7 @@ def test_deleting_a_damaged_checkpoint_trains_on_from_the_one_before(setup: Setu
         np.testing.assert_array_equal(restored, saved)
 
 
+@pytest.mark.commit
 def test_a_checkpoint_of_another_model_names_the_weight_and_both_shapes(
     setup: Setup, make_model: Callable[..., Any], tmp_path: Path
 ) -> None:

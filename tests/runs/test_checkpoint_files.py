@@ -57,6 +57,7 @@ def _put_and_die(folder: Path, calls: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")  # the child runs no TensorFlow
 def test_a_kill_at_any_moment_leaves_whole_checkpoints(tmp_path: Path) -> None:
     one, two, three, four = ((text, text) for text in ("one", "two", "three", "four"))
@@ -85,6 +86,7 @@ def test_a_kill_at_any_moment_leaves_whole_checkpoints(tmp_path: Path) -> None:
     assert 10 < calls < 99
 
 
+@pytest.mark.commit("steps1-5")
 @pytest.mark.parametrize("number", [errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("steps", [[], [1, 2], [1, 3]])  # 3: the mean is made again, of the same step
 def test_a_call_that_fails_at_any_moment_leaves_checkpoints_that_the_next_start_finds_whole(

@@ -85,6 +85,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", DAMAGE)
 def test_it_is_reported_and_the_one_before_is_used(
     name: str, setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -228,6 +228,7 @@ def test_the_code_of_a_run_is_recorded_by_its_whole_path(tmp_path: Path, monkeyp
     assert (absolute("mine"), absolute(None)) == (str(tmp_path / "mine"), None)
 
 
+@pytest.mark.nightly
 def test_a_flipped_bit_is_never_taken_for_a_setting(tmp_path: Path) -> None:
     """Flips each bit of both files: the run is refused, or it is the same run."""
     write_run(tmp_path, _spec(data_sha256="ef" * 32, files={"vocabulary.model": "ab" * 32}))

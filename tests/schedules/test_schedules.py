@@ -31,6 +31,7 @@ def test_the_papers_models_reach_their_peak_at_step_4000(name: str, peak: float)
     assert rates[4000] > max(rates[3999], rates[4001])
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("name", "width"), [("vinyals", 2 * 256), ("multi30k_bytenet", 2 * 128), ("tiny", 128)])
 def test_its_d_model_is_the_width_of_what_the_softmax_layer_is_given(name: str, width: int) -> None:
     hparams = registry.hparams(name)

@@ -16,6 +16,8 @@ from t2t_lite.runs.checkpoint import find
 from t2t_lite.runs.default_weights import write_default
 from tests.checkpoints import default_weights
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TRAINING_FIELDS = (

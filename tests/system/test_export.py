@@ -15,6 +15,8 @@ import pytest
 from tests import commands
 from tests.checkpoints import default_weights
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -63,6 +65,7 @@ def test_an_export_translates_as_the_run_does(
         assert abs(other["score"] - wanted["score"]) <= 1e-4 + 1e-4 * abs(wanted["score"])
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("int8_machine")
 def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(trained[0].with_name("as_trained"), tmp_path / "run")

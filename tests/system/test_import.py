@@ -16,6 +16,8 @@ from t2t_lite.export.exported import ExportedTranslator
 from tests.serving.server import serve
 from tests.system.conftest import Run, write_lines
 
+pytestmark = pytest.mark.commit
+
 EQUAL_IN_8_BITS = 40  # of 64, at least: after 401 updates many decisions are close (46 seen; 54 in bfloat16)
 
 

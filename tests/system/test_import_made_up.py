@@ -25,6 +25,8 @@ from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of
 from tests.system.conftest import Run, write_lines
 
+pytestmark = pytest.mark.commit
+
 LINES = ["the cats, un-catting 10 ä.", "in it's", "a", "unknown 日"]
 EXTRA = 6
 

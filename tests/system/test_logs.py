@@ -20,6 +20,8 @@ from t2t_lite.runs.run_dir import read_run, write_run
 from tests import commands
 from tests.checkpoints import default_weights
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 SMALL = "num_layers=1,d_model=16,d_ff=16,num_heads=2,beam_size=1,extra_length=2,eval_every=1000,log_every=1"

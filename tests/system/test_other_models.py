@@ -14,6 +14,8 @@ import pytest
 from t2t_lite import registry
 from tests.checkpoints import assert_same_bits, tensors
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 RNN, EXPERTS = "d_model=32,num_layers=", "d_model=32,d_ff=32,num_experts=4"

@@ -16,6 +16,8 @@ import pytest
 from t2t_lite.runs.run_dir import read_run, write_run
 from t2t_lite.text.trees import parse
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 _RECIPE = (

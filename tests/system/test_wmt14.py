@@ -19,6 +19,8 @@ from t2t_lite.data.store import open_store
 from tests import commands
 from tests.system.declared import ROOT, link_declared
 
+pytestmark = pytest.mark.commit
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # `big`, but smaller and trained for fewer steps.

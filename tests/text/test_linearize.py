@@ -146,6 +146,7 @@ def test_restore_refuses_what_needs_repair() -> None:
         lin.restore("(S (NP XX XX".split(), ["a"])
 
 
+@pytest.mark.commit
 def test_any_sequence_is_repaired() -> None:
     total: Counter[str] = Counter()
     for symbols, words in sequences(2500, seed=1):
@@ -160,6 +161,7 @@ def test_repair_is_the_identity_on_trees() -> None:
         assert lin.repair(lin.linearize(tree), tree.words) == (tree, Counter())
 
 
+@pytest.mark.commit
 def test_a_sentence_of_5000_words() -> None:
     words = [f"w{i}" for i in range(5000)]
     right = [symbol for _ in words for symbol in ("(NP", "XX")] + [")NP"] * 5000
@@ -170,6 +172,7 @@ def test_a_sentence_of_5000_words() -> None:
         check_repair(symbols, words)
 
 
+@pytest.mark.commit
 def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -> None:
     """All 3,914 trees survive; the symbols of the development trees are tensor2tensor's own."""
     folder = shared_data("wsj")

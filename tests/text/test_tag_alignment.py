@@ -45,6 +45,7 @@ def f1(gold: Sequence[Tree], symbols: Sequence[Sequence[str]], table: TagTable) 
     return found.total.f1
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("make", "kind", "before", "after"),
     [

@@ -218,6 +218,7 @@ def test_no_depth_is_too_much() -> None:
     assert hash(tree) == hash(Tree(tree.nodes))
 
 
+@pytest.mark.commit
 def test_the_penn_treebank_sample(shared_data: Callable[[str], Path]) -> None:
     """The .mrg files and the files with one tree per line hold the same 3,914 trees, with the counts of SOURCES.md."""
     folder = shared_data("wsj")

@@ -83,6 +83,7 @@ def test_decode_stops_at_eos_and_skips_pad(trained: Vocabulary, corpus: list[str
     assert "⁇" in trained.decode([UNK])
 
 
+@pytest.mark.commit
 def test_a_line_of_a_megabyte(trained: Vocabulary, corpus: list[str]) -> None:
     line = " ".join(corpus)
     line = " ".join([line] * (1_000_000 // len(line) + 1))
@@ -267,10 +268,12 @@ def _assert_in_graph_is_the_same(vocabulary: Vocabulary, lines: list[str]) -> No
     assert ids.to_list() == vocabulary.encode_many(lines)
 
 
+@pytest.mark.commit
 def test_the_tokenizer_in_a_graph_equals_encode(trained: Vocabulary) -> None:
     _assert_in_graph_is_the_same(trained, [*_ODD_LINES, *_made_up_lines(10_000 - len(_ODD_LINES), seed=7)])
 
 
+@pytest.mark.commit
 def test_the_tokenizer_in_a_graph_equals_encode_on_real_lines(shared_data: Callable[[str], Path]) -> None:
     folder = shared_data("multi30k")
     sides = [list(itertools.islice(read_lines(folder / f"train.{code}.gz"), 5000)) for code in ("en", "de")]

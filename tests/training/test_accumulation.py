@@ -15,17 +15,21 @@ from t2t_lite.training.split import Split
 SHAPES = [(100, 7, 9), (31, 30, 20), (3, 200, 210)]
 
 
+@pytest.fixture(scope="module", params=[0, 4])
+def model(request: pytest.FixtureRequest, make_model: Callable[..., Any]) -> Any:
+    """A model whose losses are of single rows, and one whose are also of 4 groups of rows."""
+    if not request.param:
+        return make_model()
+    sizes: dict[str, int] = {"num_layers": 2, "d_model": 8, "d_ff": 8, "num_heads": 2, "num_experts": 4}
+    hparams = config.replace(TransformerMoeHParams(**sizes), balance_groups=request.param)
+    return TransformerMoe.from_hparams(hparams, 20, 20, True)
+
+
+@pytest.mark.commit
 @pytest.mark.parametrize("devices", [1, 3, 8])
 @pytest.mark.parametrize("share", [2.0, 0.9, 0.3, 0.02])
-@pytest.mark.parametrize("groups", [0, 4])
-def test_it_is_the_least_that_fits(
-    make_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, devices: int, share: float, groups: int
-) -> None:
-    model = make_model()
-    if groups:
-        sizes: dict[str, int] = {"num_layers": 2, "d_model": 8, "d_ff": 8, "num_heads": 2, "num_experts": 4}
-        hparams = config.replace(TransformerMoeHParams(**sizes), balance_groups=groups)
-        model = TransformerMoe.from_hparams(hparams, 20, 20, True)
+def test_it_is_the_least_that_fits(model: Any, monkeypatch: pytest.MonkeyPatch, devices: int, share: float) -> None:
+    groups = model.balance_groups
     room = share * largest_part(model.cost, SHAPES, Split(1, 1), 4)
     monkeypatch.setattr(accumulation, "_ON_CPU", room)
     monkeypatch.setattr(accumulation, "on_gpus", lambda: False)

@@ -62,6 +62,7 @@ def test_a_reset_is_kept_and_reported(make: Make, tmp_path: Path, capsys: pytest
     assert all((variable.numpy() == 1).all() for variable in trainer.optimizer.variables)
 
 
+@pytest.mark.commit
 def test_a_signal_before_the_first_step_is_not_called_one_in_a_step(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_signal_before_the_first_step_is_not_called_one_in_a_step(
     assert not list(tmp_path.glob("checkpoints/*"))
 
 
+@pytest.mark.commit
 def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     )
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("other", ["runs/a", "~/runs/a", "my runs/a"])
 def test_a_warm_start_that_saved_nothing_is_not_forgotten(
     make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
@@ -161,6 +164,7 @@ def test_a_warm_start_compares_vocabularies(
     assert not all((variable.numpy() == 1).all() for variable in other.optimizer.variables)  # only layer norm has ones
 
 
+@pytest.mark.commit
 def test_a_warm_start_compares_models(
     make: Make, spec: RunSpec, toy_store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +189,7 @@ def test_a_warm_start_compares_models(
         trainer.begin(warm_start_from=path)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [

@@ -21,10 +21,12 @@ from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Updates
 
+pytestmark = pytest.mark.commit
+
 SHAPES = [(6, 3, 4), (6, 3, 4), (5, 3, 5), (6, 3, 4), (5, 3, 5)]  # of batches; the first is tried before
 
 
-@pytest.mark.commit("ahead")
+@pytest.mark.nightly
 @pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "waiting"])
 def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
     make_model: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], ahead: bool
@@ -110,6 +112,7 @@ def test_a_stop_ends_the_rest(report: Report) -> None:
     assert len(begun) < 10
 
 
+@pytest.mark.nightly
 def test_what_was_compiled_ahead_is_not_compiled_again_and_changes_nothing(
     make_model: Callable[..., Any], report: Report
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     ]
 
 
+@pytest.mark.commit
 def test_data_prepared_again_meanwhile_leave_a_models_scores_as_they_were(
     make_model: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_where_all_pairs_are_too_long_there_is_no_loss(
         Evaluator(model, toy_store, translator, names.metric("bleu")).loss_and_accuracy("dev")
 
 
+@pytest.mark.commit
 def test_the_score_is_that_of_the_translations_of_the_whole_split(
     model: Any, translator: Translator, toy_store: Store
 ) -> None:
@@ -176,6 +178,7 @@ def test_a_score_of_ones_own_is_not_taken_for_another_by_its_name(
     assert metrics["test_score"] == 50
 
 
+@pytest.mark.commit
 def test_a_score_of_another_counter_is_found_again_by_a_run_that_goes_on(
     model: Any, translator: Translator, toy_store: Store, tmp_path: Path
 ) -> None:
@@ -245,6 +248,7 @@ def test_empty_lines_stay_in_their_places(translator: Translator, lines: list[st
     assert translator.translate(["", " "]) == [[Hypothesis("", 0.0)]] * 2
 
 
+@pytest.mark.commit
 def test_the_size_of_a_batch_does_not_change_the_results(
     model: Any, toy_store: Store, lines: list[str], translations: list[list[Hypothesis]]
 ) -> None:
@@ -260,6 +264,7 @@ def test_the_size_of_a_batch_does_not_change_the_results(
         np.testing.assert_allclose([h.score for h in now], [h.score for h in before], rtol=1e-4)
 
 
+@pytest.mark.commit
 def test_batches_that_are_under_way_together_share_tokens_and_lines(
     model: Any, toy_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +328,7 @@ def test_nbest_are_different_and_sorted_by_score(
     assert _texts(translator.translate(lines)) == _texts(translations)
 
 
+@pytest.mark.commit
 def test_an_input_that_is_too_long_is_cut_and_counted_in_a_warning(
     model: Any, translator: Translator, toy_store: Store, lines: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

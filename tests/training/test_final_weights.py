@@ -67,6 +67,7 @@ def make_run(tmp_path: Path) -> Callable[[dict[float, tuple[float, float]]], Run
 MakeRun = Callable[[dict[float, tuple[float, float]]], Run]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("averaged", "best", "default"),
     [
@@ -117,6 +118,7 @@ def test_where_there_is_no_best_the_mean_is_taken(make_run: MakeRun) -> None:
     assert find(run.folder) == str(run.folder / path)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("best", [(0.5, 0.5), (2.0, 2.0)])
 def test_the_choice_counts_until_a_new_best_is_found(make_run: MakeRun, best: tuple[float, float]) -> None:
     run = make_run({2.5: (1.0, 1.0), 1.0: best})
@@ -150,6 +152,7 @@ def test_a_mean_of_earlier_steps_than_the_best_is_taken_where_it_was_chosen(make
     assert find(run.folder) == str(run.folder / "averaged" / "model-20")
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("text", ["", "[]", '{"default": "oldest"}', '{"default": ["best"]}', "[" * 100_000, "\0"])
 def test_a_damaged_record_is_named(make_run: MakeRun, text: str) -> None:
     run = make_run({2.5: (1.0, 1.0), 1.0: (2.0, 2.0)})

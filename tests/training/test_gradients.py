@@ -80,6 +80,7 @@ def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * np.abs(other).max())
 
 
+@pytest.mark.commit
 def test_shards_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
     _assert_same(computed(_batch(), 2), computed(_batch(), 1))
 
@@ -201,6 +202,7 @@ def test_the_softmax_may_be_frozen(make_model: Callable[..., Any]) -> None:
     _assert_same(Computed(model)(_batch(), 2), kept)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("shape", [(ROWS, 16), (ROWS, 3, 8), (ROWS, 3, 5), (ROWS, 1)])
 @pytest.mark.parametrize("known", [False, True])
 def test_a_shard_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], known: bool) -> None:
@@ -219,6 +221,7 @@ def test_a_shard_drops_what_the_whole_drops_of_its_rows(shape: tuple[int, ...], 
         start += len(rows)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("remat", [False, True])
 def test_a_weight_on_which_the_loss_does_not_depend_is_named(make_model: Callable[..., Any], remat: bool) -> None:
     model = make_model(V, remat=remat)

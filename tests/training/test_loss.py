@@ -61,6 +61,7 @@ def _both(loss_of: Callable[[], Any], sources: Any, jit: bool = False) -> tuple[
     return found
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("over", ["all", "others"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
@@ -80,6 +81,7 @@ def test_without_smoothing_it_is_the_log_probability_of_the_labels() -> None:
     np.testing.assert_allclose(_loss_and_gradient(LOGITS, 0.0)[0], -(WEIGHTS * logp).sum(), rtol=1e-5)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(
     ("smoothing", "over", "factor"), [(0.0, "all", 1.0), (0.1, "all", -2.5), (0.1, "others", -2.5)]

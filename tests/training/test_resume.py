@@ -22,6 +22,8 @@ from t2t_lite.version import local_version
 from tests import commands
 from tests.checkpoints import assert_same_bits, tensors
 
+pytestmark = pytest.mark.commit
+
 # Dropout is on. The evaluation at step 15 has a new graph, so it takes long enough for a kill during it.
 HPARAMS = (
     "num_layers=1,d_model=32,d_ff=64,num_heads=2,dropout=0.1,batch_tokens=512,train_steps=20,"

@@ -144,6 +144,7 @@ def test_the_flops_are_of_the_runs_own_updates(toy_store: Store, small_hparams: 
     assert [(line["step"], line["flops"]) for line in read_metrics(run) if "flops" in line] == own
 
 
+@pytest.mark.commit
 def test_a_checkpoint_of_another_optimizer_is_refused(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
     _trainer(tmp_path, toy_store, small_hparams).checkpoints.save(4)
     other = _trainer(tmp_path, toy_store, config.override(small_hparams, "optimizer=nesterov"))

@@ -87,6 +87,7 @@ def _by_hand(setup: Setup, pairs: list[tuple[list[int], list[int]]]) -> tuple[fl
     return total, gradients
 
 
+@pytest.mark.commit
 def test_an_update_is_that_of_the_whole_batch_and_of_adam_as_published(plain: Setup) -> None:
     loss, gradients = _by_hand(plain, PAIRS)
     got_loss, got_norm, got = plain.after(_batch(PAIRS, 8, 9, 12))
@@ -106,6 +107,7 @@ def test_an_update_is_that_of_the_whole_batch_and_of_adam_as_published(plain: Se
     assert sum(np.abs(g).max() > 1e-5 for g in gradients) == count  # every weight learns
 
 
+@pytest.mark.commit
 def test_label_smoothing_may_be_shared_by_the_other_symbols(make_model: Callable[..., Any]) -> None:
     others = Setup(make_model(VOCAB), accumulate=1, label_smoothing=0.5, label_smoothing_over="others")
     batch = _batch(PAIRS[:1], 1, 9, 7)
@@ -144,6 +146,7 @@ def test_a_batch_of_nothing_but_padding_is_no_update_and_no_error(plain: Setup) 
         np.testing.assert_array_equal(now, before)
 
 
+@pytest.mark.commit
 def test_packed_rows_give_the_loss_and_gradients_of_separate_rows(plain: Setup, make_model: Callable[..., Any]) -> None:
     loss, norm, state = plain.after(_batch(PAIRS, 8, 9, 12))
     packed = Setup(make_model(VOCAB), packed=True, accumulate=2)
@@ -167,6 +170,7 @@ def test_packed_rows_give_the_loss_and_gradients_of_separate_rows(plain: Setup, 
         np.testing.assert_allclose(now, before, rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.commit
 def test_a_gradient_above_clip_norm_is_scaled_down_to_it(clipped: Setup) -> None:
     _, norm, state = clipped.after(_batch(PAIRS, 8, 9, 12))
     assert norm > 0.5  # before clipping
@@ -187,6 +191,7 @@ def test_dropout_follows_from_seed_step_and_row(clipped: Setup) -> None:
     assert loss == pytest.approx(np.mean(losses), rel=1e-5)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_the_number_of_parts_changes_nothing(make_model: Callable[..., Any], clipped: Setup, accumulate: int) -> None:
     other = Setup(make_model(VOCAB, dropout=0.2), clip_norm=0.05, accumulate=accumulate)
@@ -202,6 +207,7 @@ def test_the_number_of_parts_changes_nothing(make_model: Callable[..., Any], cli
         np.testing.assert_allclose(now, before, rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e38])
 def test_an_update_that_is_not_finite_is_not_applied(plain: Setup, bad: float) -> None:
     batch = _batch(PAIRS, 8, 9, 12)

@@ -130,6 +130,7 @@ def _assert_same(state: list[np.ndarray], other: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.commit
 def test_an_update_is_reported_when_the_next_has_begun_and_the_last_when_asked(
     case: Callable[..., Case], machine: Machine
 ) -> None:
@@ -254,6 +255,7 @@ class _Late:
         return tf.fill([2**45], 1.0)  # more than the memory there is
 
 
+@pytest.mark.commit
 def test_what_goes_wrong_after_an_update_has_begun_is_explained_too(machine: Machine) -> None:
     machine.reset()
     (batch,) = itertools.islice(_batches(), 1)

@@ -26,6 +26,8 @@ from t2t_lite.training.step import TrainStep
 from tests import commands
 from tests.training.xla_worker import PARTS, SHAPES, STEPS
 
+pytestmark = pytest.mark.commit
+
 CLIP_NORM = {1: 0.0, 2: 0.05}  # by the number of devices
 LOSS, WEIGHTS = 1e-5, 1e-5  # relative; absolute: for rounding, 2e-7 and 1.2e-7 were seen
 
