@@ -23,6 +23,7 @@ CTRANSLATE2 = ["ctranslate2>=4.6.3,<5"]  # t2t-lite-exporter --format=ctranslate
 DEMO = ["flask>=2.3.3,<4", "waitress>=3,<4"]  # t2t-lite-demo
 DOCS = ["mkdocs-material>=9.7,<10", "mkdocstrings[python]>=1.0.7,<2"]  # make docs; for pymdown-extensions 13
 GRPC = ["grpcio>=1.74,<2"]  # t2t-lite-query --protocol=grpc; protobuf comes with TensorFlow
+PAPER = ["sacremoses>=0.0.53,<0.3"]  # the Moses tokeniser, for BLEU as the paper's authors computed it
 PLOTS = ["matplotlib>=3.9,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = [  # the WMT problems, unless --raw_dir names the files
     "tensorflow-datasets>=4.9.8,<5",  # 4.9.7 does not end for minutes where there is no network
@@ -73,7 +74,6 @@ setup(
         "keras>=3.13.1,<3.16",  # 3.12 draws on after set_random_seed; 3.13.0 warns of NumPy
         "numpy>=2,<3",  # 1.26 promotes types by other rules
         "sacrebleu>=2.3.1,<2.7",
-        "sacremoses>=0.0.53,<0.3",  # the Moses tokeniser, for BLEU as the paper's authors computed it
         "sentencepiece>=0.2.3,<0.3",  # 0.2.0 and 0.2.1 end the process, 0.2.2 aborts it, on text that 0.2.3 takes
         "tensorboard>=2.20,<2.22",  # tf.summary needs it, and TensorFlow 2.21 no longer brings it
         "tensorflow>=2.21,<2.22",
@@ -86,6 +86,7 @@ setup(
         "demo": DEMO,
         "docs": DOCS,
         "grpc": GRPC,
+        "paper": PAPER,
         "plots": PLOTS,
         "tfds": TFDS,
         "ja": JA,
@@ -98,6 +99,7 @@ setup(
             *DEMO,
             *DOCS,
             *GRPC,
+            *PAPER,
             *PLOTS,
             *TFDS,
             *ZSTD,

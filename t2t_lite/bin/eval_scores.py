@@ -56,7 +56,9 @@ def text_metrics(
     if args.metric == "ter":
         metrics.append(bleu.ter(language))
     paper = metric == "bleu_paper" or base_language(args.language or "") in paper_bleu.LANGUAGES
-    if args.metric == "bleu_paper" or (args.metric == "all" and paper):
+    if args.metric == "all" and metric != "bleu_paper" and paper and not paper_bleu.is_installed():
+        print(f"BLEU-paper is left out; it needs {paper_bleu.NEEDS}.", file=sys.stderr)
+    elif args.metric == "bleu_paper" or (args.metric == "all" and paper):
         metrics.append(paper_bleu.PaperBleu(language))
     return metrics
 

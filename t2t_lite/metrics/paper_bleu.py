@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import re
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -34,8 +35,15 @@ from t2t_lite.metrics.score import Score
 # Moses has.
 LANGUAGES = ("de", "en", "fr")
 
+NEEDS = "the package sacremoses: pip install 't2t-lite[paper]'"
+
 _LOW_QUOTES = str.maketrans({"„": '"', "‟": '"'})  # Moses' table of unicode punctuation has “ and ”, not these
 _COMPOUND = re.compile(r"(\S)-(\S)")
+
+
+def is_installed() -> bool:
+    """Whether the extra t2t-lite[paper] is there; loads nothing."""
+    return importlib.util.find_spec("sacremoses") is not None
 
 
 class PaperBleu(Metric):
@@ -45,7 +53,7 @@ class PaperBleu(Metric):
         language: of the target side, one of LANGUAGES, perhaps with a region, as in "de-AT".
 
     Raises:
-        UsageError: another language.
+        UsageError: another language, or the extra t2t-lite[paper] is not installed.
     """
 
     kind = "bleu_paper"
@@ -57,6 +65,8 @@ class PaperBleu(Metric):
                 f"BLEU-paper is not defined for text in {given!r}, only for the languages of the paper's tasks: "
                 f"{', '.join(LANGUAGES)}. For others there is bleu."
             )
+        if not is_installed():
+            raise UsageError(f"BLEU-paper needs {NEEDS}.")
         super().__init__(BLEU(tokenize="none", smooth_method="none", force=True))
         self._tokenize = _tokenizer(language)
         self._split = language == "de"

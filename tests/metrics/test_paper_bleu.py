@@ -187,6 +187,12 @@ def test_no_smoothing_and_case_matters() -> None:
     assert names.metric("bleu_paper", "de").score(["A B C D"], ["a b c d"]).value == 0
 
 
+def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"BLEU-paper needs the package sacremoses: pip install 't2t-lite\[paper\]'"):
+        PaperBleu("de")
+
+
 @pytest.mark.parametrize(("language", "compounds"), [("de", "split"), ("en", "whole"), ("fr", "whole")])
 def test_name_and_signature_are_not_sacrebleus(language: str, compounds: str) -> None:
     line = ["Eine kleine, rote Katze schläft."]
