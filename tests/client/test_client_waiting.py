@@ -27,7 +27,7 @@ def test_closing_ends_what_is_under_way(server: Server, protocol: str) -> None:
     assert time.monotonic() - start < 5
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_waiting_for_a_server_that_starts_later(toy_base: Path, protocol: str) -> None:
     with serve(toy_base, "toy") as earlier:
         address = earlier.address(protocol)

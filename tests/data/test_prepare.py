@@ -270,7 +270,7 @@ def test_a_codec_that_is_not_known(tmp_path: Path, codec: object) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_lines_of_a_megabyte(tmp_path: Path) -> None:
     long = "zwei drei " * 100_000
     store = prepare(Given([("a b c", "drei"), (long, long.upper()), ("a", "b")]), tmp_path)

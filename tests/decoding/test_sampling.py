@@ -148,7 +148,7 @@ def _chi_square(counts: Counter[tuple[int, ...]], probabilities: dict[tuple[int,
     return float(((seen - wanted) ** 2 / np.maximum(wanted, 1)).sum()), len(often)
 
 
-@pytest.mark.commit("1.0")
+@pytest.mark.nightly
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> None:
     model, source = _rnn(4), (2, 3, EOS)

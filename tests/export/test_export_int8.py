@@ -41,6 +41,7 @@ def int8(exported: Exported, tmp_path_factory: pytest.TempPathFactory) -> Export
     return Exported(translator, served, version, exported.lines)
 
 
+@pytest.mark.nightly
 def test_matrices_are_stored_in_a_quarter_of_the_bytes(int8: Exported, exported: Exported) -> None:
     reader = tf.train.load_checkpoint(str(int8.version / "variables" / "variables"))
     shapes = {n: s for n, s in reader.get_variable_to_shape_map().items() if n.endswith("VARIABLE_VALUE")}

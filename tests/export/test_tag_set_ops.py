@@ -42,7 +42,7 @@ def trees(symbols: Sequence[str], table: TagTable, rows: Sequence[Sequence[str]]
     return [tree.decode() for tree in run(tf.transpose(padded), tf.constant(texts)).numpy()]
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_gold_trees_stay_as_they_are(name: str) -> None:
     symbols, table, pairs = learned(name)

@@ -115,7 +115,7 @@ def drawn(seed: int, count: int) -> Iterator[tuple[list[int], str]]:
             yield draw_ids(draw, max(size + draw.choice([-2, -1, 0, 0, 0, 0, 1, 2]), 0)), text
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_any_symbols_give_the_tree_of_repair(make: Make) -> None:
     total: Counter[str] = Counter()
     identities = 0

@@ -33,7 +33,7 @@ from tests.subword_files import PIECES, file_of
 RUNS = ("cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v1", "positions_learned")
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     """tensor2tensor has one table for both vocabularies; the outputs are the same."""
     arrays = variables(rows=len(PIECES))

@@ -126,7 +126,7 @@ def test_twenty_updates_are_those_of_tensor2tensor(tmp_path: Path, name: str) ->
             np.testing.assert_allclose(variable, array, rtol=0, atol=SLOTS[name] * largest, err_msg=what)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_its_learning_rates_and_ours(tmp_path: Path) -> None:
     """The run's own schedule gives tensor2tensor's learning rates one update earlier.
 

@@ -89,6 +89,7 @@ def test_a_failed_call_leaves_no_watcher(model: Transformer) -> None:
     assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
 
 
+@pytest.mark.commit("post")
 def test_a_graph_of_any_shape_gives_the_same(model: Transformer, maps: dict[str, np.ndarray]) -> None:
     ids = tf.TensorSpec([None, None], tf.int32)
     function = tf.function(
@@ -121,6 +122,7 @@ def test_stacks_of_different_depth_and_relative_positions() -> None:
         np.testing.assert_allclose(value.sum(-1), 1, atol=1e-5)
 
 
+@pytest.mark.commit("top")
 @pytest.mark.parametrize("name", LSTMS)
 def test_a_row_has_the_weights_that_its_target_is_predicted_from(name: str) -> None:
     """With other keys, the logits of a target change if its row does, and only then."""

@@ -58,7 +58,7 @@ def test_logits_and_attention_are_those_of_fairseq(case: tuple[ConvS2S, dict[str
     np.testing.assert_allclose(maps, wanted, rtol=0, atol=5e-6)
 
 
-@pytest.mark.commit
+@pytest.mark.commit("one_size")
 def test_gradients_are_those_of_fairseq(case: tuple[ConvS2S, dict[str, np.ndarray]]) -> None:
     model, golden = case
     # sums in float32 that almost cancel; most differ by 6e-6
@@ -73,7 +73,7 @@ def test_a_greedy_search_finds_what_that_of_fairseq_finds(case: tuple[ConvS2S, d
     assert len(np.unique(golden["greedy"])) >= 6
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "at"), [(name, i) for i, name in enumerate(RECIPES)])
 def test_recipes_have_as_many_parameters_as_fairseqs(name: str, at: int) -> None:
     hparams, size = registry.hparams(name), RECIPES[name]

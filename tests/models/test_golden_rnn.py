@@ -60,12 +60,12 @@ def test_logits_and_attention_are_those_of_the_other(case: tuple[Rnn, dict[str, 
     np.testing.assert_allclose(maps[there], golden["attention"][there], rtol=0, atol=1e-5)
 
 
-@pytest.mark.commit("opennmt_rnn/general", "fairseq_lstm/wiseman", "tensor2tensor_lstm/luong")
+@pytest.mark.commit("tensor2tensor_lstm/luong")
 def test_gradients_are_those_of_the_other(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model_checks.assert_golden_gradients(*case, 2e-5)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", SEARCHED, indirect=True)
 def test_a_greedy_search_finds_what_that_of_the_other_finds(case: tuple[Rnn, dict[str, np.ndarray]]) -> None:
     model, golden = case

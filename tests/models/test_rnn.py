@@ -54,7 +54,7 @@ def test_two_vocabularies() -> None:
     reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_gradients_are_the_slopes() -> None:
     model = build("rnn", TINY["rnn"])
     value = np.random.default_rng(4).standard_normal((3, 6, V))

@@ -61,7 +61,7 @@ def _second_biases(model: Rnn) -> int:
     return sum(4 * lstm.units for stack in stacks for lstm in stack if isinstance(lstm, Lstm))
 
 
-@pytest.mark.commit
+@pytest.mark.commit("luong")
 @pytest.mark.parametrize("name", ["luong", "gnmt", "gnmt_nmt4", "gnmt_nmt8"])
 def test_the_number_of_parameters_of_a_whole_recipe_is_the_formulas(name: str) -> None:
     model = _built(_set(name), 32_000)
@@ -78,7 +78,7 @@ def test_luongs_model_has_the_number_of_parameters_of_fairseqs_but_for_a_second_
         assert model.count_params() + _second_biases(model) == int(file["parameters"]) == 221_114_000
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
     """MLPerf's model has torch's second bias, no context in the bottom layer, and one table for both sides."""
     mlperf = _set("gnmt_nmt4", input_feeding=False, softmax_bias=True)

@@ -19,7 +19,7 @@ CASES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.commit
+@pytest.mark.commit("paper")
 @pytest.mark.parametrize("name", CASES)
 def test_logits_loss_and_gradients_are_those_of_torch(name: str) -> None:
     """Sentences of 1 to 6 symbols, with targets of 2 to 9, in one batch; torch's each have one of their own."""

@@ -32,7 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.commit("parser", "dot")
+@pytest.mark.commit("dot")
 @pytest.mark.parametrize("name", CASES)
 def test_logits_attention_and_gradients_are_those_of_torch(name: str) -> None:
     with np.load(GOLDEN, allow_pickle=False) as file:

@@ -152,6 +152,7 @@ def test_a_page_of_attention(
     assert theirs["batches_of_32"][0] in page.read_text("utf-8")
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("int8_machine")
 def test_eight_bits(run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]]) -> None:
     done = run("decoder", f"--output_dir={imported[0]}", "--precision=int8", input=(golden / "inputs.en").read_bytes())

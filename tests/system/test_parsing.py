@@ -88,6 +88,7 @@ def test_the_best_checkpoint_is_by_f1(parser: Path) -> None:
     assert (parser / "best" / f"model-{best}.index").exists()
 
 
+@pytest.mark.nightly
 def test_sentences_of_any_form_give_a_tree_each(run: Run, parser: Path) -> None:
     text = "a dog likes that woman .\n\n  (  \nthis small bird sees unheard-of \u96ea words\n"
     done = run("decoder", f"--output_dir={parser}", input=text.encode())
@@ -127,6 +128,7 @@ def test_a_run_is_scored_as_its_files_are(run: Run, parser: Path, trees: Path, t
     assert "writes trees: they are scored with --metric=evalb" in refused.stderr
 
 
+@pytest.mark.nightly
 def test_a_run_without_tags_opens_and_what_cannot_be_scored_is_said(run: Run, parser: Path, tmp_path: Path) -> None:
     """Without tags.json the full stop gets the Wall Street Journal's tag: EVALB leaves it out of gold trees only."""
     folder = tmp_path / "untagged"

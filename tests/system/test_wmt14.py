@@ -100,6 +100,7 @@ CORPORA = {
 }
 
 
+@pytest.mark.nightly
 def test_tfds_prepares_what_it_downloaded_with_declared_packages_alone(tmp_path: Path) -> None:
     (tmp_path / "pairs.json").write_text(json.dumps(CORPORA), encoding="utf-8")
     done = commands.run("tests.system.tfds_downloads", tmp_path / "pairs.json", tmp_path)
@@ -122,6 +123,7 @@ def test_tfds_prepares_what_it_downloaded_with_declared_packages_alone(tmp_path:
         assert list((tmp_path / "wmt14_translate" / "de-en" / "1.0.0").glob(f"wmt14_translate-{split}.tfrecord-*"))
 
 
+@pytest.mark.nightly
 def test_without_a_network_it_ends_in_a_sentence_soon(run: Run, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # does not listen: acts as a proxy that refuses each connection

@@ -172,7 +172,7 @@ def test_a_sentence_of_5000_words() -> None:
         check_repair(symbols, words)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_the_penn_treebank_sample_survives(shared_data: Callable[[str], Path]) -> None:
     """All 3,914 trees survive; the symbols of the development trees are tensor2tensor's own."""
     folder = shared_data("wsj")

@@ -259,7 +259,7 @@ def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_p
     assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("*.index")] == ["model-1.index"]
 
 
-@pytest.mark.commit("1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("save_every", [1, 5])
 def test_weights_that_are_not_finite_end_the_run_and_are_never_saved(tmp_path: Path, save_every: int) -> None:
     """Without an epsilon Adam divides 0 by 0 where a gradient is 0, as for a piece that is in no pair."""

@@ -69,7 +69,7 @@ def test_a_perfect_model_scores_100_with_0_in_error(
         assert problem.evalb.delete_label == ("TOP", *TAG_SETS[name].deleted)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_where_a_word_says_whether_it_is_left_out_no_wrong_tag_puts_a_sentence_in_error(
     name: str, tmp_path: Path
@@ -88,7 +88,7 @@ def test_where_a_word_says_whether_it_is_left_out_no_wrong_tag_puts_a_sentence_i
         assert (found.total.f1, found.total.errors) == (100, 0), tag
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_data: Callable[[str], Path]) -> None:
     """Checks outputs with a tenth of their symbols changed: every figure of every sentence is the same.
 

@@ -255,7 +255,7 @@ class _Late:
         return tf.fill([2**45], 1.0)  # more than the memory there is
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_what_goes_wrong_after_an_update_has_begun_is_explained_too(machine: Machine) -> None:
     machine.reset()
     (batch,) = itertools.islice(_batches(), 1)

@@ -47,7 +47,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return {"devices": devices, "programs": programs, **arrays}
 
 
-@pytest.mark.commit("1")
+@pytest.mark.nightly
 def test_updates_are_those_without(run: dict[str, Any]) -> None:
     np.testing.assert_allclose(run["xla/losses"], run["graph/losses"], rtol=LOSS)
     np.testing.assert_allclose(run["xla/norms"], run["graph/norms"], rtol=LOSS)
@@ -58,7 +58,7 @@ def test_updates_are_those_without(run: dict[str, Any]) -> None:
     assert run["xla/losses"][0] != pytest.approx(run["xla/losses"][1], rel=1000 * LOSS)  # the updates differ
 
 
-@pytest.mark.commit("1-graph", "1-xla")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["graph", "xla"])
 def test_an_update_that_is_not_finite_changes_nothing_on_any_device(run: dict[str, Any], name: str) -> None:
     assert run[f"{name}/applied"].tolist() == [1] * STEPS + [0]
@@ -67,7 +67,7 @@ def test_an_update_that_is_not_finite_changes_nothing_on_any_device(run: dict[st
     assert run[f"{name}/copies_equal"]
 
 
-@pytest.mark.commit("1")
+@pytest.mark.nightly
 def test_each_shape_has_one_program_and_several_devices_have_one_more_for_the_update(run: dict[str, Any]) -> None:
     devices = run["devices"]
     compiled = Counter(re.sub(r".*inference__|_\d+__.*", "", name) for name in run["programs"])
@@ -77,7 +77,7 @@ def test_each_shape_has_one_program_and_several_devices_have_one_more_for_the_up
         assert compiled == {"sum_of_parts": devices * len(SHAPES), "clip_and_apply": devices}
 
 
-@pytest.mark.commit("1")
+@pytest.mark.nightly
 def test_no_program_makes_its_way_depend_on_what_it_computes(run: dict[str, Any]) -> None:
     """On a GPU, a program that branches, or loops until a condition holds, waits for the host."""
     for name, text in run["programs"].items():
