@@ -84,7 +84,10 @@ def _describe_with_data(request: StartRequest) -> str:
             "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
             "--vocab_size=N, to do without data."
         )
-    spec = make_spec(request)
+    from t2t_lite.runs.resume import read_folder
+
+    folder = read_folder(request.output_dir, request.data.usr_dir) if request.output_dir else None
+    spec = make_spec(request, folder)
     check_beginning(request, spec.model, spec.hparams)
     load_tensorflow()
     from t2t_lite.training.describe import describe

@@ -22,7 +22,7 @@ from t2t_lite.files import replace_file
 from t2t_lite.runs.lock import only_trainer
 from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
-from t2t_lite.runs.run_changes import check_same
+from t2t_lite.runs.resume import check_settings
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir
 from t2t_lite.runs.start_request import StartRequest
@@ -276,7 +276,7 @@ def _check_run(folder: Path, spec: RunSpec) -> None:
             "cannot be compared. Give another --output_dir."
         )
     new = dataclasses.replace(spec, vocabulary=old.vocabulary)  # the data hold the vocabulary
-    check_same(old, new, folder, fixed=_FIXED)
+    check_settings(old, new, folder, fixed=_FIXED)
     kept, asked = number_to_keep(old.hparams), number_to_average(spec.hparams)
     if asked > kept:
         raise UsageError(

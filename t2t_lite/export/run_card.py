@@ -75,9 +75,9 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     """
     from t2t_lite.export.model_card import signature_of
     from t2t_lite.runs.ranking import SCORES
+    from t2t_lite.runs.record import read_record
     from t2t_lite.runs.report import read_comparable
     from t2t_lite.runs.scores_file import describe_weights, scores_of
-    from t2t_lite.runs.verify import read_record
     from t2t_lite.training.recipe import intervals_of
 
     settings = run.translator.settings

@@ -23,7 +23,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED
-from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.record import make_record
 from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, RunSpec, write_run
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.version import local_version

@@ -61,7 +61,7 @@ class Checkpoints:
         schedule: the run's, if it may have something to remember.
         keep: how many of the newest are kept.
         every: steps between two of them; checkpoints of other steps do not count.
-        record: what each checkpoint records about its run, in JSON (run_changes.py).
+        record: what each checkpoint records about its run, in JSON (record.py).
         writes: whether to save at all; of several workers, only the chief does.
     """
 

@@ -18,12 +18,14 @@ from t2t_lite.errors import DataError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
 from t2t_lite.runs.checkpoint import Checkpoints, find
+from t2t_lite.runs.checkpoint_reader import OTHER_ADVICE, DamagedError
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
-from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.record import make_record, read_record
+from t2t_lite.runs.resume import check_checkpoint
+from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_data import check_vocabulary
 from t2t_lite.runs.run_dir import RunSpec, read_run
 from t2t_lite.runs.scores_file import describe_weights
-from t2t_lite.runs.verify import verify_opened
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _log = logging.getLogger("t2t_lite")
@@ -112,7 +114,11 @@ def open_run(
     """
     spec = read_run(output_dir, usr_dir)
     path = find(output_dir, checkpoint)
-    verify_opened(output_dir, spec, path)
+    check_files(output_dir, spec.files)
+    try:
+        check_checkpoint(read_record(path), spec, path, training=False)
+    except DamagedError as error:
+        raise DamagedError(f"{error} {OTHER_ADVICE}") from error
     decoding["precision"] = "float32" if precision == "int8" else precision
     hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
     record = make_record(spec)

@@ -15,6 +15,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.data.vocabulary_files import by_file, file_names, load_pair
 from t2t_lite.errors import DataError
 from t2t_lite.files import replace_file
+from t2t_lite.runs.resume import check_data
 from t2t_lite.runs.run_checksums import check_files, file_checksums
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
 
@@ -60,18 +61,8 @@ def prepare_run_data(
     known = spec.data_sha256 if trained else None
     folder = spec.data_folder(output_dir)
     store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, known=known, **options)
-    if trained and spec.data_sha256 != store.checksum:
-        if not again:
-            raise DataError(
-                f"{store.folder} does not hold the data that {output_dir} was trained on: they were prepared again "
-                "since, and differ. Train a new run, in another --output_dir (--warm_start_from="
-                f"{output_dir} --vocabulary={output_dir} takes these weights); or let this one go on with other data: "
-                "--prepare_again."
-            )
-        _log.warning(
-            "%s goes on with other data than its checkpoints were trained on; its dev scores so far may be of others.",
-            output_dir,
-        )
+    if trained:
+        check_data(spec, store.checksum, store.folder, output_dir, again=again)
     return dataclasses.replace(spec, data_sha256=store.checksum, files=file_checksums(store)), store
 
 

@@ -22,6 +22,7 @@ from t2t_lite.signals import Stopped, StopSignals
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
     from t2t_lite.distributed.devices import Devices
+    from t2t_lite.runs.resume import Folder
     from t2t_lite.runs.run_dir import RunSpec
     from t2t_lite.runs.start_request import StartRequest
     from t2t_lite.training.evaluate import Scores
@@ -90,38 +91,41 @@ def plan_start(request: StartRequest) -> Start:
     from t2t_lite.metrics.check import check_metric
     from t2t_lite.metrics.reference_warnings import tokenizer_note
     from t2t_lite.runs.named_weights import check_no_weights
-    from t2t_lite.runs.resume import check_ended
+    from t2t_lite.runs.resume import check_state, read_folder
     from t2t_lite.runs.run_dir import check_run_folder
 
     if request.output_dir is None:
         raise UsageError("Give --output_dir=DIR, where the run is written.")
     check_no_weights(request.output_dir)
     check_run_folder(request.output_dir)
-    spec = make_spec(request)
+    folder = read_folder(request.output_dir, request.data.usr_dir)
+    spec = make_spec(request, folder)
     problem = spec.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
         print(note, flush=True)
-    check_ended(request.output_dir, spec)
+    check_state(folder, request, spec)
     check_beginning(request, spec.model, spec.hparams)
     return Start(request, request.output_dir, spec)
 
 
-def make_spec(request: StartRequest) -> RunSpec:
+def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
     """Returns the settings of the run: as asked for and, without a problem, else those of the run in the folder.
+
+    Args:
+        folder: what the run's folder holds; None: there is no folder.
 
     Raises:
         UsageError, DataError: as `plan_start`.
     """
     from t2t_lite.optimizers.choices import check_choices
-    from t2t_lite.runs.resume import check_begun, check_same
+    from t2t_lite.runs.resume import check_settings
     from t2t_lite.runs.run_data import given_vocabulary_of
-    from t2t_lite.runs.run_dir import RunSpec, absolute, has_run, has_weights, no_run, read_run, relative_data_dir
+    from t2t_lite.runs.run_dir import RunSpec, absolute, no_run, relative_data_dir
 
     data, output_dir = request.data, request.output_dir
-    old = read_run(output_dir, data.usr_dir) if output_dir and has_run(output_dir) else None
-    trained = output_dir is not None and has_weights(output_dir)
+    old, trained = (folder.spec, folder.trained) if folder else (None, False)
     if data.problem is not None:
         problem = data.make_problem()
         recipe = request.recipe.make(problem.default_hparams)
@@ -133,7 +137,6 @@ def make_spec(request: StartRequest) -> RunSpec:
             **recipe._asdict(),
         )
     elif old is not None:
-        check_begun(request)
         recipe = _recipe_of(request, old)
         data_dir = relative_data_dir(data.data_dir, output_dir or ".") if data.data_dir else old.data_dir
         new = dataclasses.replace(old, data_dir=data_dir, **recipe._asdict())
@@ -154,7 +157,7 @@ def make_spec(request: StartRequest) -> RunSpec:
         old = dataclasses.replace(old, vocabulary=given_vocabulary_of(str(output_dir)))  # it may be the run's own
     vocabulary = new.vocabulary or old.vocabulary
     new = dataclasses.replace(new, vocabulary=vocabulary, data_sha256=old.data_sha256, files=old.files)
-    check_same(old, new, str(output_dir), reset_optimizer=request.reset_optimizer)
+    check_settings(old, new, str(output_dir), reset_optimizer=request.reset_optimizer)
     return new
 
 
@@ -177,14 +180,9 @@ def check_beginning(request: StartRequest, model: str, hparams: config.HParams) 
 
     if request.with_optimizer and request.warm_start_from is None:
         raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
-    if request.output_dir is None or not has_checkpoint(request.output_dir):
-        if request.reset_optimizer:
-            raise UsageError(
-                f"{request.output_dir or 'A new run'} has no checkpoint whose optimizer --reset_optimizer could reset. "
-                "Leave the flag out."
-            )
-        if request.warm_start_from is not None:
-            _check_warm_start(request, request.warm_start_from, model, hparams)
+    new = request.output_dir is None or not has_checkpoint(request.output_dir)
+    if new and request.warm_start_from is not None:
+        _check_warm_start(request, request.warm_start_from, model, hparams)
     if request.devices or read_cluster(os.environ) or request.strategy != "auto":
         load_tensorflow()
         from t2t_lite.distributed.devices import check_devices

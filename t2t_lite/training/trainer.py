@@ -23,22 +23,22 @@ from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.ranking import past_scores
+from t2t_lite.runs.record import METRIC, make_record, read_record
 from t2t_lite.runs.report import SKIPPED, Report, flops_before, read_metrics
-from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
-from t2t_lite.runs.verify import verify_resumed
 from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.training.accumulation import choose_accumulate, recorded_accumulate
+from t2t_lite.training.comparable_scores import forget_scores
 from t2t_lite.training.compilations import Compilations, compile_threads
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
-from t2t_lite.training.past_evaluations import METRIC, forget_scores
 from t2t_lite.training.recipe import (
     batch_shapes,
     check_recipe,
@@ -125,7 +125,8 @@ class Trainer:
             self.workers.barrier()
         if step:
             newest = list_checkpoints(self.output_dir)[-1]
-            verify_resumed(self.spec, newest, reset_optimizer=reset_optimizer)
+            record = read_record(newest)
+            check_checkpoint(record, self.spec, newest, training=True, reset_optimizer=reset_optimizer)
         manifest = json.dumps(self.store.manifest, sort_keys=True)
         recipe = json.dumps({"model": self.spec.model, **to_dict(self.spec.hparams)}, sort_keys=True)
         self.workers.check_same({"the recipe": recipe, "the prepared data": manifest, "the newest checkpoint": step})

@@ -16,9 +16,9 @@ from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints, variable_key
 from t2t_lite.runs.checkpoint_reader import READ_ERRORS, open_checkpoint, read_step, unreadable
 from t2t_lite.runs.named_weights import named_weights
+from t2t_lite.runs.record import read_record
 from t2t_lite.runs.run_checksums import check_files
 from t2t_lite.runs.run_dir import RunSpec
-from t2t_lite.runs.verify import read_record
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 # Fields of models that do not change what given weights compute: those that only training or fresh weights depend on,

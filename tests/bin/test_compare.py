@@ -261,7 +261,7 @@ def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
     assert f"average_checkpoints={kept + 1}, but {run} has kept only its {kept} newest checkpoints." in said
     said = refused("--hparams=batch_tokens=99")
     assert f"{run} holds a run that was started with other settings:\n  batch_tokens: " in said
-    assert " -> 99\nGo on with the old settings, or give another --output_dir." in said
+    assert " -> 99\nResume with the old settings, or give another --output_dir." in said
     (tmp_path / "train.en").write_text("".join(reversed(lines)), "utf-8")
     for again in (["--prepare_again"], []):  # the second time they are prepared
         assert refused(*again).endswith(

@@ -14,7 +14,7 @@ from t2t_lite.insights.sentence import Sentence, Translation
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
-from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.record import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands

@@ -13,7 +13,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.runs.checkpoint import RECORD, find, variable_key
 from t2t_lite.runs.checkpoint_reader import DamagedError
-from t2t_lite.runs.verify import read_record
+from t2t_lite.runs.record import read_record
 from tests import commands
 from tests.faults.hostile_index import cases, write
 

@@ -20,7 +20,7 @@ from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.importers import t2t_slots, tensor2tensor
 from t2t_lite.optimizers.choices import make_optimizer, make_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
-from t2t_lite.runs.run_changes import make_record
+from t2t_lite.runs.record import make_record
 from t2t_lite.runs.run_dir import read_run
 from t2t_lite.training.step import TrainStep
 from tests import commands

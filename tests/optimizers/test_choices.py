@@ -12,8 +12,9 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import check_choices, make_optimizer, make_schedule
+from t2t_lite.runs.record import make_record
 from t2t_lite.runs.report import read_metrics
-from t2t_lite.runs.run_changes import check_record, check_same, make_record
+from t2t_lite.runs.resume import check_checkpoint, check_settings
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.schedules.cosine import Cosine
 from tests import commands
@@ -188,16 +189,16 @@ def test_what_may_change_when_a_run_goes_on() -> None:
         return RunSpec("toy_ende", {}, "data", None, "base", "transformer", _recipe(text))
 
     plateau = "schedule=plateau,learning_rate=1"
-    check_same(spec(""), spec("eval_every=7"), "run")
+    check_settings(spec(""), spec("eval_every=7"), "run")
     with pytest.raises(UsageError, match="eval_every: 5000 -> 7"):
-        check_same(spec(plateau), spec(f"{plateau},eval_every=7"), "run")
-    check_same(spec(plateau), spec(f"{plateau},eval_every=7"), "run", reset_optimizer=True)
+        check_settings(spec(plateau), spec(f"{plateau},eval_every=7"), "run")
+    check_settings(spec(plateau), spec(f"{plateau},eval_every=7"), "run", reset_optimizer=True)
     with pytest.raises(UsageError, match=r"schedule: 'noam' -> 'plateau'\n.*with --reset_optimizer"):
-        check_same(spec(""), spec(plateau), "run")
-    check_same(spec(""), spec(plateau), "run", reset_optimizer=True)
+        check_settings(spec(""), spec(plateau), "run")
+    check_settings(spec(""), spec(plateau), "run", reset_optimizer=True)
     for reset in (False, True):
         with pytest.raises(UsageError, match="optimizer: 'adam' -> 'sgd'"):
-            check_same(spec(""), spec("optimizer=sgd"), "run", reset_optimizer=reset)
+            check_settings(spec(""), spec("optimizer=sgd"), "run", reset_optimizer=reset)
 
 
 @pytest.mark.parametrize("schedule", ["cosine,learning_rate=0.01", "wsd,learning_rate=0.01,decay_steps=10"])
@@ -210,14 +211,14 @@ def test_what_the_schedule_reads_may_not_change_silently(schedule: str) -> None:
 
     message = (
         rf"  train_steps: 20 -> 40 \(schedule={schedule.partition(',')[0]} reads it: the learning rates so far .*\)\n"
-        r"Go on with the old settings, .*--reset_optimizer .*--warm_start_from=run --with_optimizer continues"
+        r"Resume with the old settings, .*--reset_optimizer .*--warm_start_from=run --with_optimizer continues"
     )
     with pytest.raises(UsageError, match=message):
-        check_same(spec(20), spec(40), "run")
+        check_settings(spec(20), spec(40), "run")
     with pytest.raises(DataError, match="train_steps: 20 -> 40"):
-        check_record(make_record(spec(20)), spec(40), "checkpoint", training=True)
-    check_same(spec(20), spec(40), "run", reset_optimizer=True)
-    check_record(make_record(spec(20)), spec(40), "checkpoint", training=False)
+        check_checkpoint(make_record(spec(20)), spec(40), "checkpoint", training=True)
+    check_settings(spec(20), spec(40), "run", reset_optimizer=True)
+    check_checkpoint(make_record(spec(20)), spec(40), "checkpoint", training=False)
 
 
 @pytest.mark.nightly

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.runs.run_changes import check_same
+from t2t_lite.runs.resume import check_settings
 from t2t_lite.runs.run_checksums import sealed
 from t2t_lite.runs.run_dir import (
     GivenVocabulary,
@@ -165,24 +165,24 @@ def test_a_run_goes_on_only_with_the_settings_that_decide_its_updates(tmp_path: 
     steering = config.replace(
         old.hparams, train_steps=9999, log_every=1, eval_every=7, keep_checkpoints=2, beam_size=1, jit="off"
     )
-    check_same(old, _spec(hparams=steering), tmp_path)
-    check_same(old, _spec(hparams_set="other", data_dir="elsewhere", usr_dir="there"), tmp_path)
+    check_settings(old, _spec(hparams=steering), tmp_path)
+    check_settings(old, _spec(hparams_set="other", data_dir="elsewhere", usr_dir="there"), tmp_path)
     given, moved, other = (GivenVocabulary(*texts) for texts in (("a", "1", "2"), ("b", "1", "2"), ("a", "3", "2")))
-    check_same(_spec(vocabulary=given), _spec(vocabulary=moved), tmp_path)
+    check_settings(_spec(vocabulary=given), _spec(vocabulary=moved), tmp_path)
     with pytest.raises(UsageError, match=r"\n  vocabulary: a \(checksum 1\.\.\.\) -> a \(checksum 3\.\.\.\)\n"):
-        check_same(_spec(vocabulary=given), _spec(vocabulary=other), tmp_path)
+        check_settings(_spec(vocabulary=given), _spec(vocabulary=other), tmp_path)
     changed = _spec(
         problem="toy_ende", options={"train_size": 60}, hparams=config.replace(steering, dropout=0.5, seed=2)
     )
     with pytest.raises(UsageError) as caught:
-        check_same(old, changed, tmp_path)
+        check_settings(old, changed, tmp_path)
     assert str(caught.value).split("\n") == [
         f"{tmp_path} holds a run that was started with other settings:",
         "  problem: 'toy_reverse' -> 'toy_ende'",
         "  options: {'train_size': 50} -> {'train_size': 60}",
         "  dropout: 0.25 -> 0.5",
         "  seed: 1 -> 2",
-        "Go on with the old settings, or give another --output_dir.",
+        "Resume with the old settings, or give another --output_dir.",
     ]
 
 
@@ -190,9 +190,9 @@ def test_the_folders_of_a_problem_may_move(tmp_path: Path) -> None:
     def spec(folder: str, languages: str) -> RunSpec:
         return _spec(problem="text2text", options={"source_dir": folder, "languages": languages})
 
-    check_same(spec("/a", "en-de"), spec("/b", "en-de"), tmp_path)
+    check_settings(spec("/a", "en-de"), spec("/b", "en-de"), tmp_path)
     with pytest.raises(UsageError, match=r"\n  options: \{.*en-de.*\} -> \{.*en-fr.*\}\n"):
-        check_same(spec("/a", "en-de"), spec("/b", "en-fr"), tmp_path)
+        check_settings(spec("/a", "en-de"), spec("/b", "en-fr"), tmp_path)
 
 
 PLUGIN = (

@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
                    "{run}/data/text2text was prepared with other settings:\n  vocab_size: 400 -> 300\nGive another "
                    "--data_dir"),
     "other dropout": (("trainer", "--output_dir={run}", "--hparams=dropout=0.2"), 2, "{run} holds a run that was "
-                      "started with other settings:\n  dropout: 0.0 -> 0.2\nGo on with the old settings, or give"),
+                      "started with other settings:\n  dropout: 0.0 -> 0.2\nResume with the old settings, or give"),
     "describe": (("trainer", "--describe", "--hparams_set=base"), 2, "--describe needs --output_dir=DIR (or "
                  "--data_dir=DIR), where the prepared data is or will be; or --vocab_size=N, to do without data."),
     "describe without pieces": (("trainer", "--describe", "--hparams_set=tiny", "--vocab_size=0"), 2,

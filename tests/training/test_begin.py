@@ -17,8 +17,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
-from t2t_lite.runs.resume import check_ended
-from t2t_lite.runs.run_changes import check_same
+from t2t_lite.runs.resume import check_settings, check_state, read_folder
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.runs.run_log import recorded
@@ -121,8 +120,12 @@ def test_a_run_that_has_ended_never_starts_over_by_itself(
 ) -> None:
     write_run(tmp_path, spec)
     checkpoints = make(tmp_path).checkpoints
+
+    def state() -> None:
+        check_state(read_folder(str(tmp_path), None), StartRequest(output_dir=str(tmp_path)), spec)
+
     checkpoints.save_weights(BEST, 5)
-    check_ended(tmp_path, spec)  # killed between its first evaluation and its first checkpoint
+    state()  # killed between its first evaluation and its first checkpoint
     checkpoints.save_weights(AVERAGED, 7)
     with recorded(tmp_path, request={"warm_start_from": "runs/a"}, devices="", first_step=1):
         pass  # which makes no difference once the run has ended
@@ -134,7 +137,7 @@ def test_a_run_that_has_ended_never_starts_over_by_itself(
     assert f"another folder from these weights: --output_dir=ANOTHER --warm_start_from={tmp_path} --vocab" in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     checkpoints.save(7)
-    check_ended(tmp_path, spec)
+    state()
 
 
 @pytest.mark.commit("False")
@@ -225,8 +228,8 @@ def test_settings_of_the_optimizer_change_with_a_reset_only(spec: RunSpec, chang
     (name,) = change
     message = rf"  {name}: .*\n.*with --reset_optimizer the optimizer's settings may change"
     with pytest.raises(UsageError, match=message):
-        check_same(spec, new, "run")
-    check_same(spec, new, "run", reset_optimizer=True)
+        check_settings(spec, new, "run")
+    check_settings(spec, new, "run", reset_optimizer=True)
     newer = dataclasses.replace(new, hparams=config.replace(new.hparams, dropout=0.5))
-    with pytest.raises(UsageError, match=r"settings:\n  dropout: 0.0 -> 0.5\nGo on"):
-        check_same(spec, newer, "run", reset_optimizer=True)
+    with pytest.raises(UsageError, match=r"settings:\n  dropout: 0.0 -> 0.5\nResume"):
+        check_settings(spec, newer, "run", reset_optimizer=True)

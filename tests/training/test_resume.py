@@ -207,7 +207,7 @@ def test_another_recipe_is_refused_and_changes_nothing(killed: Runs) -> None:
     assert command.errors().split("\n") == [
         f"error: {folder} holds a run that was started with other settings:",
         "  dropout: 0.1 -> 0.2",
-        "Go on with the old settings, or give another --output_dir.",
+        "Resume with the old settings, or give another --output_dir.",
         "",
     ]
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -16,9 +16,9 @@ from t2t_lite.fields import Field
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
-from t2t_lite.runs.run_changes import check_record, check_same, make_record
+from t2t_lite.runs.record import make_record, read_record
+from t2t_lite.runs.resume import check_checkpoint, check_settings
 from t2t_lite.runs.run_dir import RunSpec, make_model, read_run, write_run
-from t2t_lite.runs.verify import verify_opened, verify_resumed
 
 ALWAYS = {
     *("train_steps", "log_every", "eval_every", "eval_lines", "save_every", "save_minutes", "keep_checkpoints"),
@@ -52,7 +52,7 @@ def _taken(cls: type[config.HParams], field: Field, reset: bool) -> bool:
     """Whether a run of the defaults may go on with another value of a field."""
     changed = cls(**{field.name: _another(field)})
     try:
-        check_same(_spec(cls()), _spec(changed), "run", reset_optimizer=reset)
+        check_settings(_spec(cls()), _spec(changed), "run", reset_optimizer=reset)
     except UsageError as error:
         message = str(error)
     else:
@@ -72,8 +72,8 @@ def test_what_may_change_of_every_field(cls: type[config.HParams]) -> None:
 
 def test_another_model_is_said_without_its_settings() -> None:
     with pytest.raises(UsageError) as caught:
-        check_same(_spec(TransformerHParams()), _spec(RnnHParams(seed=2)), "run")
-    assert "settings:\n  model: 'transformer' -> 'rnn'\n  seed: 1 -> 2\nGo on" in str(caught.value)
+        check_settings(_spec(TransformerHParams()), _spec(RnnHParams(seed=2)), "run")
+    assert "settings:\n  model: 'transformer' -> 'rnn'\n  seed: 1 -> 2\nResume" in str(caught.value)
 
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
@@ -84,14 +84,11 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
         for i, each in enumerate((record, record | {"format": 2}))
     )
     tf.train.Checkpoint(step=tf.Variable(3)).write(str(tmp_path / "model-3"))
-    verify_opened(tmp_path, spec, now)
-    verify_resumed(spec, now, reset_optimizer=False)
+    check_checkpoint(read_record(now), spec, now, training=True)
     for path, what in ((later, "the format number 2"), (str(tmp_path / "model-3"), "no format number")):
         said = re.escape(f"The checkpoint {path} has {what}; this version of t2t-lite reads format 1.")
         with pytest.raises(DataError, match=said):
-            verify_opened(tmp_path, spec, path)
-        with pytest.raises(DataError, match=said):
-            verify_resumed(spec, path, reset_optimizer=True)
+            read_record(path)
 
 
 @pytest.mark.parametrize("suffix", sorted(vocabulary_files.suffixes()))
@@ -100,10 +97,10 @@ def test_a_checkpoint_of_another_vocabulary(suffix: str) -> None:
     name = f"vocabulary.source{suffix}"
     spec = dataclasses.replace(_spec(TransformerHParams()), files={name: 64 * "a", "tags.json": 64 * "c"})
     record = make_record(spec)
-    check_record(record | {"files": {name: 64 * "a", "tags.json": 64 * "d"}}, spec, "model-1", training=True)
+    check_checkpoint(record | {"files": {name: 64 * "a", "tags.json": 64 * "d"}}, spec, "model-1", training=True)
     for training in (True, False):
         with pytest.raises(DataError, match=rf"\n  {name}: checksum b{{12}}\.\.\. -> a{{12}}\.\.\.\n"):
-            check_record(record | {"files": {name: 64 * "b"}}, spec, "model-1", training=training)
+            check_checkpoint(record | {"files": {name: 64 * "b"}}, spec, "model-1", training=training)
 
 
 def test_the_class_of_a_runs_recipe_is_that_of_its_model(tmp_path: Path) -> None:

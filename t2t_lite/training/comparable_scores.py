@@ -1,23 +1,18 @@
-"""Past evaluations of a run, ignored once it goes on with other data or another search."""
+"""Scores of dev so far, forgotten once a run resumes with other data or scores dev in another way."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
-from t2t_lite import config
 from t2t_lite.runs.checkpoint_files import step_of
 from t2t_lite.runs.ranking import evaluations_without_progress, past_scores
+from t2t_lite.runs.record import read_record
 from t2t_lite.runs.report import note_other_scores
+from t2t_lite.runs.resume import changed_scores
 from t2t_lite.runs.run_dir import RunSpec
-from t2t_lite.runs.verify import read_record
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.training.recipe import intervals_of
-
-# Settings that decide what a score is of.
-_OF_SCORES = ("eval_lines", "beam_size", "length_penalty", "extra_length", "max_source_length")
-METRIC = "metric"  # the entry of a checkpoint's record for the metric's signature
 
 
 def forget_scores(
@@ -31,41 +26,30 @@ def forget_scores(
     start: int,
     writes: bool,
 ) -> None:
-    """Ignores the evaluations so far if the run goes on with other data, or scores dev in another way.
+    """Forgets the evaluations so far if they do not compare with those to come.
 
     Losses compare as long as the data are the same. A run that has ended keeps its scores: no updates come whose
     weights could be better.
 
     Args:
-        newest: the newest checkpoint, whose record says how the run went on so far.
+        newest: the newest checkpoint, whose record says how the run was trained so far.
         signature: the metric's.
         say: prints a line.
         start: the step at which the optimizer is reset or was last reset, or 0; early stopping counts from there.
         writes: whether to note it in metrics.jsonl; of several workers, only the chief does.
     """
-    record, step, intervals = read_record(newest), step_of(newest), intervals_of(spec.hparams)
-    if step >= intervals.train_steps:
-        return
-    if record["data_sha256"] != spec.data_sha256:
+    step, intervals = step_of(newest), intervals_of(spec.hparams)
+    changes = [] if step >= intervals.train_steps else changed_scores(read_record(newest), spec, signature)
+    if any(change.name == "data" for change in changes):
         schedule.forget_losses()
         what = "The data are others now"
-    elif changed := _changed(record, signature, config.to_dict(spec.hparams)):
+    elif changes:
         if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir), start):
             return
-        what = f"Dev is scored in another way now ({', '.join(changed)})"
+        values = ", ".join(f"{change.name}={change.after}, before {change.before}" for change in changes)
+        what = f"Dev is scored in another way now ({values})"
     else:
         return
     if writes:
         note_other_scores(output_dir, step)
     say(f"{what}: best weights and early stopping go by the scores from here on only.")
-
-
-def _changed(old: dict[str, Any], signature: str, hparams: dict[str, object]) -> list[str]:
-    """What differs from the record `old` of a checkpoint."""
-    new = {**hparams, METRIC: signature}
-    before = {**old["hparams"], METRIC: old.get(METRIC)}
-    return [
-        f"{name}={new[name]}, before {before[name]}"
-        for name in (*_OF_SCORES, METRIC)
-        if name in before and before[name] != new[name]
-    ]

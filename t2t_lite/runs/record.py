@@ -1,18 +1,17 @@
-"""Verification of a run before it is opened or resumed: files by checksums, a checkpoint by its record."""
+"""Record of a run in each of its checkpoints: the settings and the data that its weights were trained with."""
 
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
+from t2t_lite import config
 from t2t_lite.errors import check_format
 from t2t_lite.runs.checkpoint import FORMAT, RECORD, variable_key
-from t2t_lite.runs.checkpoint_reader import OTHER_ADVICE, READ_ERRORS, DamagedError, open_checkpoint, unreadable
-from t2t_lite.runs.run_changes import check_record
-from t2t_lite.runs.run_checksums import check_files
+from t2t_lite.runs.checkpoint_reader import READ_ERRORS, DamagedError, open_checkpoint, unreadable
 from t2t_lite.runs.run_dir import RunSpec
 
+METRIC = "metric"  # the entry for the signature of the dev score, in the checkpoints of a training run
 _KINDS = {
     "problem": str,
     "options": dict,
@@ -23,23 +22,20 @@ _KINDS = {
 }
 
 
-def verify_opened(output_dir: str | os.PathLike[str], spec: RunSpec, path: str) -> None:
-    """Raises DataError unless a run's files are unchanged and the checkpoint `path` was trained with them."""
-    check_files(output_dir, spec.files)
-    try:
-        record = read_record(path)
-    except DamagedError as error:
-        raise DamagedError(f"{error} {OTHER_ADVICE}") from error
-    check_record(record, spec, path, training=False)
-
-
-def verify_resumed(spec: RunSpec, path: str, *, reset_optimizer: bool) -> None:
-    """Raises DataError unless training can resume from the newest checkpoint, `path`, which was trained with `spec`."""
-    check_record(read_record(path), spec, path, training=not reset_optimizer)
+def make_record(spec: RunSpec) -> dict[str, Any]:
+    """Returns what each checkpoint records about its run."""
+    return {
+        "problem": spec.problem,
+        "options": spec.options,
+        "model": spec.model,
+        "hparams": config.to_dict(spec.hparams),
+        "files": spec.files,
+        "data_sha256": spec.data_sha256,
+    }
 
 
 def read_record(path: str) -> dict[str, Any]:
-    """Returns a checkpoint's record of its run (run_changes.py).
+    """Returns the record in the checkpoint `path`.
 
     Raises:
         DamagedError: it cannot be read.

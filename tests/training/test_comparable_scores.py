@@ -12,12 +12,11 @@ from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.ranking import DevScore, past_scores
+from t2t_lite.runs.record import METRIC, make_record, read_record
 from t2t_lite.runs.report import METRICS_FILE
-from t2t_lite.runs.run_changes import make_record
 from t2t_lite.runs.run_dir import RunSpec
-from t2t_lite.runs.verify import read_record
 from t2t_lite.schedules.base import Schedule
-from t2t_lite.training.past_evaluations import METRIC, forget_scores
+from t2t_lite.training.comparable_scores import forget_scores
 from t2t_lite.training.trainer import Trainer
 
 SEARCH = "best weights and early stopping go by the scores from here on only."
