@@ -24,7 +24,7 @@ from t2t_lite.fields import Field
 from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs import default_weights
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, list_traces
-from t2t_lite.runs.run_dir import RunSpec, has_checkpoint, has_run, has_weights, read_run
+from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_checkpoint, has_run, has_weights, read_run
 
 if TYPE_CHECKING:
     from t2t_lite.runs.start_request import StartRequest
@@ -65,7 +65,8 @@ class Change(NamedTuple):
     why: str = ""
 
     def __str__(self) -> str:
-        return f"  {self.name}: {self.before!r} -> {self.after!r}{self.why}"
+        before, after = (str(v) if isinstance(v, GivenVocabulary) else repr(v) for v in (self.before, self.after))
+        return f"  {self.name}: {before} -> {after}{self.why}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +104,7 @@ def check_state(folder: Folder, request: StartRequest, spec: RunSpec) -> None:
 
     Raises:
         DataError: the run has ended and has no checkpoint to resume from: it would start over.
-        UsageError: it has none yet, and would start from random weights instead of another run's; or there is no
-            optimizer to reset.
+        UsageError: it has none yet, and would start from random weights instead of another run's.
     """
     if folder.resumable:
         return
@@ -115,8 +115,6 @@ def check_state(folder: Folder, request: StartRequest, spec: RunSpec) -> None:
             f"overwrite the weights that are in {run}. Put the checkpoints back from a copy; or start a run in another "
             f"folder from these weights: --output_dir=ANOTHER --warm_start_from={run} --vocabulary={run}."
         )
-    if request.reset_optimizer:
-        raise UsageError(f"{run} has no checkpoint whose optimizer --reset_optimizer could reset. Leave the flag out.")
     if request.data.problem is not None or request.warm_start_from is not None or folder.ended:
         return
     from t2t_lite.runs.run_log import read_request

@@ -181,6 +181,11 @@ def check_beginning(request: StartRequest, model: str, hparams: config.HParams) 
     if request.with_optimizer and request.warm_start_from is None:
         raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
     new = request.output_dir is None or not has_checkpoint(request.output_dir)
+    if new and request.reset_optimizer:
+        raise UsageError(
+            f"{request.output_dir or 'A new run'} has no checkpoint whose optimizer --reset_optimizer could reset. "
+            "Leave the flag out."
+        )
     if new and request.warm_start_from is not None:
         _check_warm_start(request, request.warm_start_from, model, hparams)
     if request.devices or read_cluster(os.environ) or request.strategy != "auto":
