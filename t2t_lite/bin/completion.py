@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from t2t_lite import config, registry
+from t2t_lite.bin.parser import ACTIONS
 from t2t_lite.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -41,6 +42,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
         raise SystemExit(1) from None  # during typing: complete nothing and print nothing
     completers: dict[str, Any] = {name: _names(function) for name, function in _NAMES.items()}
     others = _OTHERS.get(parser.prog, ())
+    argcomplete.safe_actions.update(ACTIONS.values())  # so that names may depend on the flags before
     for action in parser._actions:
         if action.dest in completers and action.dest not in others:
             action.completer = completers[action.dest]  # type: ignore[attr-defined]

@@ -31,7 +31,9 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
         self._typed: list[str] = []  # the words of one command line
-        self._given: dict[str, list[str]] = {}  # of one command line: flag -> its values, as they were typed
+        self.given: dict[str, Any] = {}  # of one command line: the values of flags that may be given once
+        for name, action in ACTIONS.items():
+            self.register("action", name, action)
         if version_flag:
             self.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and stop")
 
@@ -41,7 +43,7 @@ class Parser(argparse.ArgumentParser):
             from t2t_lite.bin import completion
 
             completion.answer(self)
-        self._given.clear()
+        self.given.clear()
         self._typed = sys.argv[1:] if argv is None else list(argv)
         args, unknown = self.parse_known_args(self._typed)
         if unknown:
@@ -53,12 +55,13 @@ class Parser(argparse.ArgumentParser):
 
     def check_flag(self, name: str) -> None:
         """Ends the program as `error` does if there is no flag of this name, such as "--problem"."""
-        if name not in self._option_string_actions:
+        flags = self.known_flags()
+        if name not in flags:
             known = other_names.answer("flag", name)
-            holder = next((text for flag, text in _HOLDERS.items() if flag in self._option_string_actions), None)
+            holder = next((text for flag, text in _HOLDERS.items() if flag in flags), None)
             if name in _OF_A_RUN and holder:
                 known = f" Leave it out: {holder} has it."
-            self.error(f"there is no flag {name}.{known or did_you_mean(name, self._option_string_actions)}")
+            self.error(f"there is no flag {name}.{known or did_you_mean(name, flags)}")
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""
@@ -69,36 +72,74 @@ class Parser(argparse.ArgumentParser):
                     self.check_flag(word.partition("=")[0])
         super().error(message)
 
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Rejects a repeated flag: argparse calls this for each use, and a second one would replace the first."""
-        if action.option_strings and not isinstance(action, argparse._AppendAction):
-            flag = action.option_strings[-1]
-            if flag in self._given:
-                values = " and ".join(" ".join(given) for given in (self._given[flag], arg_strings) if given)
-                self.error(f"{flag} is given twice{f': {values}' if values else ''}. Give it once.")
-            self._given[flag] = arg_strings
-        if isinstance(action.metavar, str) and _PATHS.search(action.metavar):
-            arg_strings = [self._path(action, text) for text in arg_strings]
-        return super()._get_values(action, arg_strings)
-
-    def _path(self, action: argparse.Action, text: str) -> str:
-        """Expands ~, as a shell does only at the start of a word, in each of several paths."""
-        flag = action.option_strings[-1]
-        if not text:
-            self.error(f"{flag} is given without a value, as with a shell's variable that is not set. Give a path.")
-        if "://" in text:
-            self.error(f"{flag}={text}: only paths of this machine are taken. Mount what is elsewhere, or copy it.")
-        return ",".join(map(os.path.expanduser, text.split(",")))
+    def known_flags(self) -> list[str]:
+        """Returns the flags of the command, such as "--problem"."""
+        return re.findall(r"^ +(?:-\w, )?(--[\w-]+)", self.format_help(), re.MULTILINE)
 
 
-class ShowVersion(argparse.Action):
+class _Once(argparse.Action):
+    """Stores the value of a flag that may be given once, with ~ expanded in paths."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        assert isinstance(parser, Parser)  # noqa: S101 (a type)
+        flag, value = self.option_strings[-1], self.const if self.nargs == 0 else values
+        if flag in parser.given:
+            both = "" if self.nargs == 0 else f": {parser.given[flag]} and {value}"
+            parser.error(f"{flag} is given twice{both}. Give it once.")
+        parser.given[flag] = value
+        setattr(namespace, self.dest, _expand(parser, self, value))
+
+
+class _Switch(_Once):
+    """Sets a flag that takes no value."""
+
+    const_value = True
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        options.setdefault("default", not self.const_value)
+        super().__init__(option_strings, dest, nargs=0, const=self.const_value, **options)
+
+
+class _SwitchOff(_Switch):
+    """Unsets a flag that takes no value."""
+
+    const_value = False
+
+
+class _Each(argparse.Action):
+    """Collects the values of a flag that may be given several times, with ~ expanded in paths."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), _expand(parser, self, values)])
+
+
+ACTIONS = {None: _Once, "store": _Once, "store_true": _Switch, "store_false": _SwitchOff, "append": _Each}
+
+
+def _expand(parser: argparse.ArgumentParser, action: argparse.Action, value: Any) -> Any:
+    """Expands ~, as a shell does only at the start of a word, in each of several paths; returns what is no path."""
+    if not isinstance(value, str) or not isinstance(action.metavar, str) or not _PATHS.search(action.metavar):
+        return value
+    flag = action.option_strings[-1]
+    if not value:
+        parser.error(f"{flag} is given without a value, as with a shell's variable that is not set. Give a path.")
+    if "://" in value:
+        parser.error(f"{flag}={value}: only paths of this machine are taken. Mount what is elsewhere, or copy it.")
+    return ",".join(map(os.path.expanduser, value.split(",")))
+
+
+class ShowVersion(_Once):
     """Prints the version and ends the program; if a value is allowed (`nargs="?"`) and given, stores it instead."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
         if values not in (None, []):
-            setattr(namespace, self.dest, values)
+            super().__call__(parser, namespace, values, option_string)
             return
         print(version_line())
         parser.exit(0)

@@ -30,7 +30,7 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
     [
         ("trainer", ["--describe", "--describe"], "--describe is given twice. Give it once."),
         ("trainer", ["--usr_dir=a", "--problem=x", "--usr_dir=a"], "--usr_dir is given twice: a and a."),
-        ("trainer", ["--devices=2", "--devices=x"], "--devices is given twice: 2 and x."),
+        ("trainer", ["--devices=2", "--devices=3"], "--devices is given twice: 2 and 3."),
         ("trainer", ["--separate_vocabularies", "--separate_vocabularies"], "--separate_vocabularies is given twice."),
         ("eval", ["--metric=bleu", "--metric=chrf"], "--metric is given twice: bleu and chrf."),
         ("query", ["--version=1", "--version=2"], "--version is given twice: 1 and 2."),

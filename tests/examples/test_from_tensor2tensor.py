@@ -54,7 +54,7 @@ FLAGGED = sorted({span for cell in CELLS for span in _spans(cell) if "--" in spa
 def _flags(command: str) -> set[str]:
     """Returns all flags of one of our commands."""
     module = importlib.import_module(f"t2t_lite.bin.{module_of(command.removeprefix('t2t-lite-'))}")
-    return set(module.make_parser()._option_string_actions)
+    return set(module.make_parser().known_flags())
 
 
 def _commands() -> list[str]:
