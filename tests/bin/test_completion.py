@@ -57,7 +57,7 @@ def test_flags_and_names_are_completed(bash: dict[str, str]) -> None:
     assert complete(bash, "t2t-lite-trainer --problem=x --hparams_set=base_dk") == ["base_dk16", "base_dk32"]
     [last] = complete(bash, "t2t-lite-trainer --hparams=dropout=0.2,label_smoothing_")
     assert last.endswith("label_smoothing_over=")
-    assert complete(bash, "t2t-lite-eval --metric=bleu_") == ["bleu_paper"]
+    assert complete(bash, "t2t-lite-eval --metric=bleu_p") == ["bleu_paper"]
     assert complete(bash, "t2t-lite-import --hparams_set=tin") == []  # it takes tensor2tensor's names
     assert complete(bash, "t2t-lite-import --hparams=d_mo") == []
     assert "--nbest" in complete(bash, "t2t-lite-query --server=a:1 --n")
