@@ -148,7 +148,7 @@ class Store:
         return self._texts[name]
 
     def in_train(self, name: str) -> dict[str, int] | None:
-        """How many pairs and sources of dev or test are also in train (overlap.py); None: not known."""
+        """How many pairs and sources of dev or test are also in train (overlap.py); None for train itself."""
         found: dict[str, int] | None = self._facts(name).get("in_train")
         return found
 

@@ -6,7 +6,7 @@
 
 loss and perplexity are those of the split. dev_loss is that of the same weights in the same precision, or null if it is
 not known. The weights' path is relative to the run's folder. data_sha256 is the checksum of the prepared data. in_train
-is how many pairs and sources of the split are also in train; null: not known. hypotheses names the file with the scored
+is how many pairs and sources of the split are also in train. hypotheses names the file with the scored
 translations; null: no file has them.
 """
 

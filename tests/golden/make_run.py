@@ -1,36 +1,29 @@
-"""Makes the runs and exports of an earlier commit that tests/system/test_golden_run.py opens.
+"""Makes the run and the export of a release that tests/system/test_golden_run.py opens.
 
-    git worktree add --detach ../old 295e56e
-    python tests/golden/make_run.py ../old tests/golden/run_295e56e
+    python tests/golden/make_run.py tests/golden/run_0.1.0
 
-Every command is that commit's own; it runs in today's environment (TensorFlow 2.21, Keras 3.15). The script writes
-`runs.tar.xz` (a corpus, and for each recipe a run and its export) and `expected.json` (what the same commit decodes,
-scores and exports).
+It writes `runs.tar.xz` (a corpus, a run with its data, and its export) and `expected.json` (what the same commands
+decode, score, export and train after a resume). What a release wrote stays; the next format adds a folder.
 """
 
 import json
-import os
 import random
+import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-STEPS = 300  # updates of a run
-# Common to both recipes: some 5,000 parameters, dropout, two checkpoints to average.
-COMMON = (
+ROOT = Path("/tmp/golden")  # its name is in the run
+STEPS, MORE = 200, 3  # updates of the run, and of its resume
+# Some 3,000 parameters, dropout, two checkpoints to average.
+RECIPE = (
     "num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.05,label_smoothing=0.05,batch_tokens=512,max_length=16,"
-    f"warmup_steps=60,learning_rate_factor=1,train_steps={STEPS},log_every=1,eval_every=150,save_every=50,"
+    f"warmup_steps=60,learning_rate_factor=1,train_steps={STEPS},log_every=20,eval_every=100,save_every=50,"
     "keep_checkpoints=2,average_checkpoints=2,extra_length=5"
 )
-RECIPES = {
-    "post": f"{COMMON},norm=post",
-    "window": f"{COMMON},norm=pre,positions=learned,max_positions=64,attention_window=6,d_k=4",
-}
-FLAGS = {"post": [], "window": ["--separate_vocabularies"]}
 ENGLISH = "one two three four five six seven eight nine ten".split()
 GERMAN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()
 # Prints the scores as computed, in float32; the commands print only four decimals.
@@ -42,32 +35,58 @@ print(json.dumps({"outputs": [[text.decode() for text in row] for row in found["
                   "scores": found["scores"].numpy().tolist()}))
 """
 
-Run = Callable[..., str]
 
-
-def main(tree: str, out: str) -> None:
-    """Makes the files of `out` with the code in `tree`; prints each command."""
-    # -m and -c look in the working folder first, so the working folder has to be the tree.
-    where: Any = {"cwd": tree, "env": {**os.environ, "PYTHONPATH": str(Path(tree).resolve())}}
-
-    def run(*arguments: object, input: str = "") -> str:
-        print("$", *arguments, flush=True)
-        command = [sys.executable, *map(str, arguments)]
-        return subprocess.run(command, **where, input=input, stdout=-1, check=True, text=True).stdout
-
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder, "golden")
-        (root / "corpus").mkdir(parents=True)
-        _write_corpus(root / "corpus")
-        expected = {name: _make(run, root, name) for name in RECIPES}
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, stdout=-1, check=True, text=True).stdout
-        text = json.dumps({"commit": commit.strip(), **expected}, indent=1, ensure_ascii=False)
-        Path(out, "expected.json").write_text(f"{text}\n", encoding="utf-8")
-        with tarfile.open(Path(out, "runs.tar.xz"), "w:xz", preset=9) as archive:
-            for path in sorted(path for path in root.rglob("*") if path.is_file()):
-                if "tensorboard" not in path.parts and path.suffix != ".lock":
-                    archive.add(path, path.relative_to(root), filter=_plain)
+def main(out: str) -> None:
+    """Makes the files of `out`; prints each command."""
+    shutil.rmtree(ROOT, ignore_errors=True)
+    (ROOT / "corpus").mkdir(parents=True)
+    _write_corpus(ROOT / "corpus")
+    expected = _make(ROOT / "run", ROOT / "export")
+    Path(out).mkdir(exist_ok=True)
+    text = json.dumps(expected, indent=1, ensure_ascii=False)
+    Path(out, "expected.json").write_text(f"{text}\n", encoding="utf-8")
+    with tarfile.open(Path(out, "runs.tar.xz"), "w:xz", preset=9) as archive:
+        for path in sorted(path for folder in ("corpus", "run", "export") for path in (ROOT / folder).rglob("*")):
+            if path.is_file() and "tensorboard" not in path.parts and path.suffix != ".lock":
+                archive.add(path, path.relative_to(ROOT), filter=_plain)
     print({path.name: path.stat().st_size for path in Path(out).iterdir()})
+
+
+def _run(*arguments: object, input: str = "") -> str:
+    print("$", *arguments, flush=True)
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, input=input, stdout=-1, check=True, text=True).stdout
+
+
+def _make(run: Path, export: Path) -> dict[str, Any]:
+    """Makes a run and its export; returns what to expect of them."""
+    corpus, command = run.parent / "corpus", "t2t_lite.bin."
+    _run(
+        *("-m", f"{command}trainer", "--problem=text2text", f"--source_dir={corpus}", "--languages=en-de"),
+        *("--vocab_size=50", "--hparams_set=tiny", f"--hparams={RECIPE}", "--num_workers=1", f"--output_dir={run}"),
+    )
+    path = run / "run.json"
+    starts = json.loads(path.read_text("utf-8"))
+    starts["starts"][0]["host"] = "golden"
+    path.write_text(json.dumps(starts, indent=2) + "\n", "utf-8")
+    _run("-m", f"{command}exporter", f"--output_dir={run}", f"--export_dir={export}")
+    sources = (corpus / "test.en").read_text("utf-8")
+    decoded = _run("-m", f"{command}decoder", "--json", f"--output_dir={run}", "--nbest=2", input=sources)
+    evaluation = ("-m", f"{command}eval", f"--output_dir={run}", "--split=dev", "--json")
+    evaluated = {kind: json.loads(_run(*evaluation, f"--checkpoint={kind}")) for kind in ("averaged", "newest")}
+    exported = json.loads(_run("-c", SCORES, export / "1", input=json.dumps(sources.splitlines())))
+    resumed = Path(shutil.copytree(run, run.parent / "resumed"))
+    _run("-m", f"{command}trainer", f"--output_dir={resumed}", f"--train_steps={STEPS + MORE}", "--hparams=log_every=1")
+    lines = [json.loads(line) for line in (resumed / "metrics.jsonl").read_text("utf-8").split("\n")[:-1]]
+    return {
+        "decoded": [json.loads(line) for line in decoded.split("\n")[:-1]],
+        "exported": exported,
+        "evaluated": {
+            kind: {"loss": found["loss"], "scores": [[score["name"], score["value"]] for score in found["scores"]]}
+            for kind, found in evaluated.items()
+        },
+        "resumed": [line["loss"] for line in lines if line["step"] > STEPS and "loss" in line],
+    }
 
 
 def _write_corpus(folder: Path) -> None:
@@ -77,29 +96,6 @@ def _write_corpus(folder: Path) -> None:
         rows = [draw.choices(ENGLISH, k=draw.randint(2, 6)) for _ in range(count)]
         _write_lines(folder / f"{split}.en", [" ".join(row) for row in rows])
         _write_lines(folder / f"{split}.de", [" ".join(german[word] for word in row) for row in rows])
-
-
-def _make(run: Run, root: Path, name: str) -> dict[str, Any]:
-    """Makes a run and its export in `root`; returns what to expect of them."""
-    folder, export, command = root / name / "run", root / name / "export", "t2t_lite.bin."
-    run(
-        *("-m", f"{command}trainer", "--problem=text2text", f"--source_dir={root / 'corpus'}", "--languages=en-de"),
-        *("--vocab_size=50", *FLAGS[name], "--hparams_set=tiny", f"--hparams={RECIPES[name]}"),
-        *("--num_workers=1", f"--output_dir={folder}"),
-    )
-    run("-m", f"{command}exporter", f"--output_dir={folder}", f"--export_dir={export}")
-    sources = (root / "corpus" / "test.en").read_text()
-    decoded = run("-m", f"{command}decoder", "--json", f"--output_dir={folder}", "--nbest=2", input=sources)
-    evaluation = ("-m", f"{command}eval", f"--output_dir={folder}", "--split=dev", "--json")
-    evaluated = {kind: json.loads(run(*evaluation, f"--checkpoint={kind}")) for kind in ("averaged", "newest")}
-    return {
-        "decoded": [json.loads(line) for line in decoded.removesuffix("\n").split("\n")],
-        "exported": json.loads(run("-c", SCORES, export / "1", input=json.dumps(sources.splitlines()))),
-        "evaluated": {
-            kind: {"loss": found["loss"], "scores": [[score["name"], score["value"]] for score in found["scores"]]}
-            for kind, found in evaluated.items()
-        },
-    }
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
@@ -113,4 +109,4 @@ def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])
