@@ -25,6 +25,10 @@ class DataError(T2TError):
     """Missing, damaged or ill-formed data or checkpoints: exit status 1."""
 
 
+class DamagedError(DataError):
+    """A file that t2t-lite wrote and that is no longer what it wrote."""
+
+
 class TrainingError(T2TError):
     """A run that cannot go on, such as a loss that is not a number: exit status 1."""
 

@@ -14,11 +14,11 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from t2t_lite.errors import UsageError, check_tensorflow_path
+from t2t_lite.errors import DamagedError, DataError, UsageError, check_format, check_tensorflow_path
 
 _log = logging.getLogger("t2t_lite")
 # Names of temporary folders, and in each: of what is written, of the file whose lock says "alive", and of it before.
@@ -93,6 +93,44 @@ def json_text(values: Any, indent: int) -> str:
     """JSON that people can read and that UTF-8 can hold: of a path that is not UTF-8, the bytes are escaped."""
     text = json.dumps(values, indent=indent, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
+
+
+def read_json(
+    path: str | os.PathLike[str],
+    number: int,
+    check: Callable[[dict[str, Any]], object] | Mapping[str, Any],
+    remedy: str = "",
+) -> dict[str, Any]:
+    """Reads a JSON object that t2t-lite wrote.
+
+    Args:
+        number: the format number that its entry "format" must have.
+        check: the types of entries that must be there; or a function that raises ValueError, KeyError, TypeError or
+            AttributeError unless all entries are as they are read.
+        remedy: what to do about a damaged file, in a sentence.
+
+    Raises:
+        OSError: the file is missing or cannot be read.
+        DamagedError: it holds no JSON object, or `check` failed.
+        DataError: another format number.
+    """
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise TypeError("it holds no JSON object")
+        check_format(path, values.get("format"), number, remedy)
+        if callable(check):
+            check(values)
+        else:
+            for name, kind in check.items():
+                if not isinstance(values[name], kind):
+                    raise TypeError(f"{name} cannot be {values[name]!r:.80}")
+    except DataError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = f"it has no entry {error}" if isinstance(error, KeyError) else error
+        raise DamagedError(f"{os.fspath(path)} is damaged ({why}). {remedy}".rstrip()) from error
+    return values
 
 
 def replace_file(path: Path, content: str | bytes) -> None:

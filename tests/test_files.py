@@ -15,7 +15,8 @@ from typing import IO, Any
 import pytest
 
 from t2t_lite import files
-from t2t_lite.files import asides, file_lock, replace_file, sha256_of, staging_dir, temporary_folder
+from t2t_lite.errors import DamagedError, DataError
+from t2t_lite.files import asides, file_lock, read_json, replace_file, sha256_of, staging_dir, temporary_folder
 from t2t_lite.runs import lock
 
 
@@ -167,3 +168,27 @@ def test_a_lock_that_cannot_be_closed_spoils_no_work(
     with locked(folder):
         assert len(opened) == 1
     assert [path.name for path in folder.iterdir() if path.name != lock.LOCK_FILE] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", r"a\.json is damaged \(Expecting .*\)\. Make it again\."),
+        ("[" * 100_000, r"a\.json is damaged \(maximum recursion depth"),
+        ("[1]", r"a\.json is damaged \(it holds no JSON object\)\. Make"),
+        ('{"format": 1}', r"is damaged \(it has no entry 'name'\)\. Make"),
+        ('{"format": 1, "name": 3}', r"is damaged \(name cannot be 3\)\. Make"),
+    ],
+)
+def test_json_that_is_damaged(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(DamagedError, match=said):
+        read_json(tmp_path / "a.json", 1, {"name": str}, "Make it again.")
+
+
+def test_json_of_another_format_is_not_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"format": 2, "name": "x"}')
+    with pytest.raises(DataError, match="has the format number 2; this version of t2t-lite reads format 1") as caught:
+        read_json(tmp_path / "a.json", 1, {"name": str})
+    assert not isinstance(caught.value, DamagedError)
+    assert read_json(tmp_path / "a.json", 2, lambda values: values["name"])["name"] == "x"

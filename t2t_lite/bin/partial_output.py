@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import DataError, UsageError, check_format
-from t2t_lite.files import lock_or_warn, named, open_own, replace_file, sync, sync_open
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import lock_or_warn, named, open_own, read_json, replace_file, sync, sync_open
 
 _FORMAT = 1  # of FILE.partial.json
 
@@ -120,7 +120,7 @@ class PartialOutput:
     def _read_state(self) -> None:
         try:
             state = _read(self._state)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise DataError(f"{self._state} cannot be used ({error}); leave out --resume to begin again.") from error
         self.done, self._bytes, self._digest, settings = state.lines, state.bytes, state.input_sha256, state.settings
         self._check_written(state.output_sha256)
@@ -168,15 +168,13 @@ class _State:
 
 
 def _read(path: Path) -> _State:
-    """Reads what `write` has written; ValueError for anything else."""
-    if not path.is_file():
-        raise ValueError("it is no file")
-    try:
-        values = dict(json.loads(path.read_text(encoding="utf-8")))
-        check_format(path, values.get("format"), _FORMAT)
-        state = _State(**values)
-    except (TypeError, RecursionError) as error:
-        raise ValueError("it has another form") from error
+    """Reads what `write` has written; errors as those of `read_json`."""
+    return _state(read_json(path, _FORMAT, _state, "Leave out --resume to begin again."))
+
+
+def _state(values: dict[str, Any]) -> _State:
+    """Returns what `write` has written; TypeError or ValueError for anything else."""
+    state = _State(**values)
     numbers, texts = (state.lines, state.bytes), (state.input_sha256, state.output_sha256)
     are_right = all(type(number) is int and number >= 0 for number in numbers) and type(state.settings) is dict
     if not are_right or not all(type(text) is str for text in texts):

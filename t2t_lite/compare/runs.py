@@ -17,8 +17,8 @@ from t2t_lite.compare.process import train
 from t2t_lite.compare.sets import CompareRequest, Entry
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
-from t2t_lite.errors import DataError, UsageError, check_format
-from t2t_lite.files import replace_file
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import read_json, replace_file
 from t2t_lite.runs.lock import only_trainer
 from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
@@ -207,27 +207,24 @@ class Runs:
 
 def _read(path: Path) -> dict[str, Any]:
     """Returns what runs.json holds, {} if there is none; DataError if it is not what `Runs` writes."""
+    remedy = (
+        "Delete it: the trainer sees what is done, and only how much memory that took and the speeds for "
+        "--train_minutes are lost."
+    )
     try:
-        found = json.loads(path.read_text("utf-8"))
-        if not isinstance(found, dict):
-            raise TypeError("it holds no object")
-        check_format(path, found.pop("format", None), _FORMAT)
-        runs = {name: each for name, each in found.items() if name != _SPEEDS}
-        if not all(type(each["request"]) is dict and type(each["peak_mib"]) is int for each in runs.values()):
-            raise TypeError("a run has no request or no memory")
-        if not all(_is_speed(each["flops_per_second"]) for each in found.get(_SPEEDS, {}).values()):
-            raise TypeError("a speed has no number")
+        found = read_json(path, _FORMAT, _check_form, remedy)
     except FileNotFoundError:
         return {}
-    except DataError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{path} is damaged ({error}). Delete it: the trainer sees what is done, and only how much memory that "
-            "took and the speeds for --train_minutes are lost."
-        ) from None
-    else:
-        return found
+    del found["format"]
+    return found
+
+
+def _check_form(found: dict[str, Any]) -> None:
+    runs = {name: each for name, each in found.items() if name not in (_SPEEDS, "format")}
+    if not all(type(each["request"]) is dict and type(each["peak_mib"]) is int for each in runs.values()):
+        raise TypeError("a run has no request or no memory")
+    if not all(_is_speed(each["flops_per_second"]) for each in found.get(_SPEEDS, {}).values()):
+        raise TypeError("a speed has no number")
 
 
 def _is_speed(value: object) -> bool:

@@ -24,8 +24,8 @@ from typing import Any
 
 from t2t_lite.data.samples import OnPairs, read_pairs, reported, text_checksum
 from t2t_lite.data.store import ORIGIN, Store
-from t2t_lite.errors import DataError, check_format
-from t2t_lite.files import json_text, replace_file, sha256_of
+from t2t_lite.errors import DamagedError, DataError
+from t2t_lite.files import json_text, read_json, replace_file, sha256_of
 from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
@@ -199,19 +199,18 @@ def _read_origin(folder: Path) -> Origin | None:
     """Reads origin.json; None if it is damaged or missing; DataError if it has another format."""
     path = folder / ORIGIN
     try:
-        values = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError):
+        return _origin(read_json(path, FORMAT, _origin, f"Remove {path}: all of the text is then compared."))
+    except (OSError, DamagedError):
         return None
-    check_format(path, values.pop("format", None), FORMAT, f"Remove {path}: all of the text is then compared.")
-    try:
-        texts = [values["prepared"], values["code"] or "", *values["paths"].values()]
-        entries = [file for named in (values["files"] or {}).values() for file in named]
-        if not all(type(text) is str for text in texts) or any(_kinds(entry) != _KINDS for entry in entries):
-            return None
-        files = values["files"] and {s: [SourceFile(**file) for file in named] for s, named in values["files"].items()}
-        return Origin(**{**values, "files": files})
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+
+
+def _origin(values: dict[str, Any]) -> Origin:
+    texts = [values["prepared"], values["code"] or "", *values["paths"].values()]
+    entries = [file for named in (values["files"] or {}).values() for file in named]
+    if not all(type(text) is str for text in texts) or any(_kinds(entry) != _KINDS for entry in entries):
+        raise TypeError("an entry is of another type")
+    files = values["files"] and {s: [SourceFile(**file) for file in named] for s, named in values["files"].items()}
+    return Origin(**{**{name: value for name, value in values.items() if name != "format"}, "files": files})
 
 
 def _kinds(entry: dict[str, Any]) -> dict[str, type]:

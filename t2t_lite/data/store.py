@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.data import vocabulary_files
-from t2t_lite.errors import DataError, check_format
-from t2t_lite.files import odd_file, sha256_of
+from t2t_lite.errors import DataError
+from t2t_lite.files import odd_file, read_json, sha256_of
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of
@@ -216,17 +216,11 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
     if folder.is_dir() and (odd := odd_file(folder)):
         raise DataError(f"{odd} is not a regular file; no prepared data have such. {_remedy(folder)}")
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        check_format(folder / MANIFEST, manifest.get("format"), FORMAT, _remedy(folder))
-        _check_form(manifest)
+        manifest = read_json(folder / MANIFEST, FORMAT, _check_form, _remedy(folder))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no prepared data (no {MANIFEST}). Make it with t2t-lite-datagen, or look at --data_dir."
         ) from None
-    except DataError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{folder / MANIFEST} is not a manifest of prepared data. {_remedy(folder)}") from error
     for name, facts in manifest["files"].items():
         path = folder / name
         if not path.is_file():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import DataError, check_format, check_tensorflow_path
+from t2t_lite.errors import DataError, check_tensorflow_path
+from t2t_lite.files import read_json
 
 CARD_FILE, FORMAT = "model_card.json", 1  # in assets; of the export
 
@@ -42,10 +42,8 @@ def read_card(version: Path) -> dict[str, Any]:
     """Reads a version's model card; DataError where there is none, or one of another format."""
     path = version / "assets" / CARD_FILE
     try:
-        card: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+        return read_json(path, FORMAT, {}, "Export the model again.")
+    except OSError as error:
         raise DataError(
             f"{path} cannot be read ({error}); t2t-lite needs an export of its own, as t2t-lite-exporter writes it."
         ) from error
-    check_format(path, card.get("format"), FORMAT)
-    return card

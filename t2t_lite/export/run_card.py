@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.errors import DataError, check_format
+from t2t_lite.errors import DamagedError, DataError
+from t2t_lite.files import read_json
 
 if TYPE_CHECKING:
     from t2t_lite.problem import Problem
@@ -53,18 +53,18 @@ def _origin(folder: Path) -> dict[str, Any] | None:
     """
     from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE
 
-    path = folder / IMPORT_FILE
     try:
-        record = dict(json.loads(path.read_bytes()))
-        checkpoints = [
-            {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
-            for checkpoint in record["checkpoints"]
-        ]
-    # Absent, or damaged, which hinders no command.
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        record = read_json(folder / IMPORT_FILE, FORMAT, _checkpoints)
+    except (OSError, DamagedError):  # absent, or damaged, which hinders no command
         return None
-    check_format(path, record.get("format"), FORMAT)
-    return {"toolkit": record.get("toolkit"), "checkpoints": checkpoints}
+    return {"toolkit": record.get("toolkit"), "checkpoints": _checkpoints(record)}
+
+
+def _checkpoints(record: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
+        for checkpoint in record["checkpoints"]
+    ]
 
 
 def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:

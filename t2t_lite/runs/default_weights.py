@@ -17,13 +17,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from t2t_lite.errors import DataError, check_format
-from t2t_lite.files import replace_file
+from t2t_lite.files import read_json, replace_file
 from t2t_lite.runs.checkpoint_files import BEST, step_of
 
 FILE, FORMAT = "default_weights.json", 1
-_REMEDY = "Remove it, or choose the weights with --checkpoint."
 
 
 def write_default(
@@ -56,15 +55,9 @@ def read_default(output_dir: str | os.PathLike[str], averaged: str | None, best:
     newer = best is not None and (averaged is None or step_of(best) > step_of(averaged))
     otherwise = BEST if newer else None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path, FORMAT, _check_form, "Remove it, or choose the weights with --checkpoint.")
     except FileNotFoundError:
         return otherwise
-    except (ValueError, RecursionError) as error:
-        raise _damaged(path, f"is not JSON: {error}") from error
-    if isinstance(record, dict):
-        check_format(path, record.get("format"), FORMAT, _REMEDY)
-    if not isinstance(record, dict) or record.get("default") not in ("averaged", "best", "newest"):
-        raise _damaged(path, "does not name the default weights")
     counts = (record.get("averaged"), record.get("best")) == (_name(averaged), _name(best))
     return record["default"] if counts else otherwise
 
@@ -73,5 +66,6 @@ def _name(path: str | None) -> str | None:
     return path and os.path.basename(path)
 
 
-def _damaged(path: Path, what: str) -> DataError:
-    return DataError(f"{path} {what}. {_REMEDY}")
+def _check_form(record: dict[str, Any]) -> None:
+    if record["default"] not in ("averaged", "best", "newest"):
+        raise ValueError("it does not name the default weights")

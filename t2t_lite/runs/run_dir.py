@@ -19,7 +19,6 @@ bad_step_N.json  what is known of a step whose loss or gradient was not finite (
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,8 +26,8 @@ from typing import Any
 
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
-from t2t_lite.errors import DataError, UsageError, check_format
-from t2t_lite.files import check_folder, check_tensorflow_folder, json_text, odd_file, replace_file
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
@@ -293,24 +292,14 @@ def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
         DataError: no file, another format or form, or a checksum that differs.
     """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path, FORMAT, kinds)
     except FileNotFoundError:
         raise DataError(
             f"{path} is missing; this run cannot be opened without it. Put it back from a copy; or remove "
             f"{HPARAMS_FILE}, too, and run t2t-lite-trainer with the flags that the run was started with."
         ) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(values, dict):
-        raise DataError(f"{path} does not hold a JSON object.")
-    check_format(path, values.get("format"), FORMAT)
     for name in values:
         if name not in kinds:
             raise DataError(f"{path} has an entry {name!r:.80}, which this t2t-lite does not know; it may be damaged.")
-    for name, kind in kinds.items():
-        if name not in values:
-            raise DataError(f"{path} has no entry {name!r}; it is not of this t2t-lite.")
-        if not isinstance(values[name], kind):
-            raise DataError(f"{path}: {name} cannot be {values[name]!r:.80}; the file is damaged.")
     check_seal(path, values)
     return values

@@ -9,7 +9,6 @@ signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import platform
@@ -19,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import T2TError, check_format
-from t2t_lite.files import json_text, replace_file
+from t2t_lite.errors import DamagedError, T2TError
+from t2t_lite.files import json_text, read_json, replace_file
 from t2t_lite.signals import Stopped
 from t2t_lite.version import local_version
 
@@ -102,15 +101,11 @@ def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Raises:
         DataError: the file has another format.
     """
-    path = Path(output_dir) / RUN_FILE
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        starts: list[dict[str, Any]] = read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"]
+    except (OSError, DamagedError):
         return []
-    if isinstance(values, dict):
-        check_format(path, values.get("format"), FORMAT)
-    starts = values.get("starts") if isinstance(values, dict) else None
-    return starts if isinstance(starts, list) and all(isinstance(entry, dict) for entry in starts) else []
+    return starts if all(isinstance(entry, dict) for entry in starts) else []
 
 
 def read_request(output_dir: str | os.PathLike[str]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.errors import check_format
-from t2t_lite.files import replace_file, sha256_of
+from t2t_lite.errors import DamagedError
+from t2t_lite.files import read_json, replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
 from t2t_lite.runs.record import read_record
 from t2t_lite.runs.report import read_metrics
@@ -83,15 +83,11 @@ def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any
     Raises:
         DataError: the file has another format.
     """
-    path = scores_path(output_dir, split)
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        record = read_json(scores_path(output_dir, split), FORMAT, {"weights": dict, "decoding": dict, "scores": list})
+    except (OSError, DamagedError):
         return None
-    if isinstance(record, dict):
-        check_format(path, record.get("format"), FORMAT)
-    whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in ("weights", "decoding"))
-    return record if whole and _are_scores(record.get("scores")) else None
+    return record if _are_scores(record["scores"]) else None
 
 
 def scores_of(
@@ -164,10 +160,10 @@ def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float
     return losses[-1] if losses else None
 
 
-def _are_scores(value: object) -> bool:
-    return isinstance(value, list) and all(
+def _are_scores(scores: list[object]) -> bool:
+    return all(
         isinstance(score, dict)
         and {"name", "value", "signature"} <= score.keys()
         and isinstance(score["value"], int | float)
-        for score in value
+        for score in scores
     )

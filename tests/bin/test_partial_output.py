@@ -71,7 +71,7 @@ def test_other_settings_another_input_and_damage_are_refused(tmp_path: Path) -> 
     _resume(path, [*LINES[:4], "a later line may change"])
     for damage in ("{", "[]", "{}", json.dumps({**json.loads(state), "lines": "x"})):
         (tmp_path / "out.partial.json").write_text(damage)
-        with pytest.raises(DataError, match="cannot be used .*; leave out --resume to begin again"):
+        with pytest.raises(DataError, match="Leave out --resume to begin again"):
             _resume(path, LINES)
     (tmp_path / "out.partial.json").write_text(state)
     (tmp_path / "out.partial").write_text("LI")
@@ -101,7 +101,7 @@ def test_numbers_that_are_none_are_refused(tmp_path: Path, entry: str, number: s
         state.read_text().replace(f'"{entry}": {json.loads(state.read_text())[entry]}', f'"{entry}": {number}')
     )
     assert PartialOutput.left(str(path)) is None
-    with pytest.raises(DataError, match="cannot be used .*; leave out --resume to begin again"):
+    with pytest.raises(DataError, match="Leave out --resume to begin again"):
         _resume(path, LINES)
 
 

@@ -145,7 +145,7 @@ def test_another_format(store: Store) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}'])
 def test_a_damaged_manifest(store: Store, text: str) -> None:
     (store.folder / "manifest.json").write_text(text)
-    with pytest.raises(DataError, match=r"manifest\.json is not a manifest of prepared data\. Delete"):
+    with pytest.raises(DataError, match=r"manifest\.json is damaged \(.*\)\. Delete"):
         open_store(store.folder)
 
 

@@ -58,7 +58,7 @@ def outside(folder: Path) -> None:
     edit(files={**manifest["files"], "../precious": facts})(folder)
 
 
-FORM = "manifest.json is not a manifest of prepared data. Delete"
+FORM = "manifest.json is damaged ("
 DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a bit of the ids": (flip("train.source.ids"), "--verify", "train.source.ids is damaged: its checksum is "),
     "a bit of the vocabulary": (

@@ -141,9 +141,9 @@ def _rename_entry(path: Path) -> None:
     ("damage", "message"),
     [
         (_remove, "problem.json is missing; this run cannot be opened without it"),
-        (_cut, "problem.json is not JSON: "),
-        (_list, "problem.json does not hold a JSON object"),
-        (_rename_entry, "has an entry 'choices', which this t2t-lite does not know; it may be damaged"),
+        (_cut, r"problem.json is damaged \("),
+        (_list, r"problem.json is damaged \(it holds no JSON object\)"),
+        (_rename_entry, r"problem.json is damaged \(it has no entry 'options'\)"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, damage: object, message: str) -> None:
