@@ -201,8 +201,8 @@ def _pairs(count: int) -> tuple[str, str]:
     draw = random.Random(count)
     syllables = [first + second for first in "bdfgklmnprst" for second in "aeiou"]
     lines = [[_word(draw, syllables) for _ in range(draw.randint(3, 12))] for _ in range(count)]
-    sources = (" ".join(words) + " ." for words in lines)
-    targets = (" ".join(reversed(words)) + " ." for words in lines)
+    sources = (" ".join(words) + "." for words in lines)
+    targets = (" ".join(reversed(words)) + "." for words in lines)
     return "\n".join(sources), "\n".join(targets)
 
 
