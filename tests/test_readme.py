@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", dict.fromkeys(filter(None, map(_described, COMMANDS))))
 def test_what_takes_seconds_runs(folder: Path, command: str) -> None:
     ((name, flags),) = OURS.findall(command)

@@ -61,6 +61,7 @@ def test_a_sampler_that_is_registered_again_draws_by_its_new_code(run: LoadedRun
     assert run.translate(LINES, sampler="mine", temperature=3.0) == run.translate(LINES, beam_size=1) != drawn
 
 
+@pytest.mark.nightly
 def test_each_thread_draws_with_its_own_seed(run: LoadedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(seed: int) -> list[str]:
         return run.translate(LINES, sampler="random", temperature=2.0, seed=seed)

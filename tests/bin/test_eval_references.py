@@ -67,7 +67,7 @@ def test_a_reference_of_another_length_is_named(paths: dict[str, Path], tmp_path
     assert done.stderr.startswith(f"error: {short} has 3 lines but {paths['ref']} has 4;")
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize(("ours", "theirs"), [([], "--paired-bs"), (["--paired_ar"], "--paired-ar")])
 def test_two_baselines_are_compared_as_sacrebleu_does(paths: dict[str, Path], ours: list[str], theirs: str) -> None:
     flags = [f"--hypotheses={paths['hyp']}", f"--references={paths['ref']}", f"--references={paths['ref2']}"]

@@ -159,7 +159,7 @@ def test_buckets_hold_all_pairs_each_in_the_smallest_that_fits() -> None:
         assert above > i
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_multi30k_wastes_little(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
     folder = shared_data("multi30k") / "tok"
     problem = registry.problem("text2text", source_dir=str(folder), languages="en-de")

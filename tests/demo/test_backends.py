@@ -72,6 +72,7 @@ def test_a_server_gets_no_more_lines_at_once_than_it_takes(
     assert len(server.translate(["a"] * 9)) == 9
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["export", "server"])
 @pytest.mark.parametrize("line", LINES)
 def test_all_show_the_same_attention_over_the_best_output(

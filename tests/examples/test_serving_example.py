@@ -119,6 +119,7 @@ def _shape(value: Any) -> Any:
     return str if isinstance(value, str) else float
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("command", "status", "answer"), CALLS)
 def test_a_call_of_the_page_is_answered_as_shown(server: Server, command: str, status: str, answer: str) -> None:
     program, silent, url, *data = shlex.split(command.replace("\\\n", ""))

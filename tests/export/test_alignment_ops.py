@@ -53,6 +53,7 @@ def test_damaged_trees_become_those_of_python(made_up: bool) -> None:
     assert _same(gold, [_damaged(draw, row, known) for row in symbols], known, table) > 300
 
 
+@pytest.mark.nightly
 def test_sentences_of_hundreds_of_words() -> None:
     table = learned(list(itertools.islice(treebank.trees("to learn from"), 300)))
     parts = [list(itertools.islice(treebank.trees(seed), 40)) for seed in ("a", "b", "c")]

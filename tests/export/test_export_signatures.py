@@ -272,6 +272,7 @@ def test_lines_through_an_export_are_lines_through_the_run(exported: Exported) -
         np.testing.assert_allclose(*scores, rtol=1e-4)
 
 
+@pytest.mark.nightly
 def test_an_output_goes_on_with_an_export_of_the_same_search_alone(exported: Exported, tmp_path: Path) -> None:
     """The weights of both exports are equal; only the model card tells their searches apart."""
     out, other = tmp_path / "out", Path(shutil.copytree(exported.version, tmp_path / "2"))

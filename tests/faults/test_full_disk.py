@@ -104,7 +104,7 @@ def test_a_full_disk_while_preparing(kind: str, request: pytest.FixtureRequest, 
     assert len(open_store(data / "text2text").split("train")) == len(LARGE)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_a_full_disk_while_saving_a_checkpoint(run: Run, limited: Disk, trained: Path) -> None:
     folder = Path(shutil.copytree(trained, limited.folder / "run"))
     before = contents(folder)

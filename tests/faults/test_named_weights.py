@@ -53,7 +53,7 @@ def test_relative_paths(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert (named.run.resolve(), named.which) == (trained, "best"), path
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_load_and_the_trainer_take_them(run: Run, trained: Path, tmp_path: Path) -> None:
     for form in ("best", "checkpoints/model-1.index"):
         loaded = t2t_lite.load(trained / form)

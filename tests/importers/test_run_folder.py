@@ -61,7 +61,7 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     assert not (tmp_path / "more").exists()
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_the_card_says_where_the_model_comes_from(tmp_path: Path) -> None:
     """It names no folder, and its note no command that refuses a run without data."""
     prefix = save(tmp_path / "there" / "model.ckpt-100", variables(rows=len(PIECES)))
@@ -182,7 +182,7 @@ def _tokens(size: int) -> TokenVocabulary:
     return TokenVocabulary("\n".join(["<pad>", "<EOS>", "UNK", *(f"t{i}" for i in range(3, size))]).encode())
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_opened_gives_tensor2tensors_logits(
     shared_data: Callable[[str], Path], tmp_path: Path, name: str

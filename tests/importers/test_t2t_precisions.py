@@ -56,7 +56,7 @@ def _read(prefix: str, **given: Any) -> Imported:
     return tensor2tensor.read([prefix], target_space_id=SPACE, **given)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_logits_are_those_of_tensor2tensor(tmp_path: Path, name: str) -> None:
     golden, prefix = _save(tmp_path, name)

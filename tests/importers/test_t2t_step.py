@@ -83,7 +83,7 @@ def test_loss_and_gradients(case: Case) -> None:
         )
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_the_update_with_its_slots(case: Case) -> None:
     """Weights and slots after the update are tensor2tensor's; with Adafactor, the target space is not compared."""
     model, _, gradients = _gradients(case)

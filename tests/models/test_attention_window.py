@@ -63,6 +63,7 @@ def test_it_trains_on_packed_rows() -> None:
     assert np.mean(losses[-5:]) < 1.7  # a model that ignores the source gets 2.2, the entropy of the symbols
 
 
+@pytest.mark.nightly
 def test_greedy_search_follows_the_whole_decoder(model: Transformer) -> None:
     reference.randomise(model, 3, 2.0)
     source = np.random.default_rng(5).integers(2, V, (3, 9), "int32")

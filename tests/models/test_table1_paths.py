@@ -95,6 +95,7 @@ def test_so_has_a_dilated_convolution() -> None:
     assert [_sequential_operations(_bytenet(20, 3, 2), n) for n in (8, 16, 64)] == [9] * 3
 
 
+@pytest.mark.nightly
 def test_a_recurrent_layer_has_one_more_for_each_position() -> None:
     assert [_sequential_operations(_rnn(20), n) for n in (8, 16, 64)] == [8, 16, 64]
 
@@ -117,6 +118,7 @@ def test_one_layer_of_self_attention_connects_all_positions() -> None:
     assert _reached(_transformer(60, 1), 50, 25) == list(range(50))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
 def test_restricted_self_attention_reaches_half_of_r_to_each_side_with_each_layer(num_layers: int) -> None:
     reached = _reached(_transformer(60, num_layers, window=6), 50, 25)

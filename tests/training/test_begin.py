@@ -99,7 +99,7 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     )
 
 
-@pytest.mark.commit
+@pytest.mark.commit("my runs/a")
 @pytest.mark.parametrize("other", ["runs/a", "~/runs/a", "my runs/a"])
 def test_a_warm_start_that_saved_nothing_is_not_forgotten(
     make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str

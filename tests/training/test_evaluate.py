@@ -117,7 +117,7 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     ]
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_data_prepared_again_meanwhile_leave_a_models_scores_as_they_were(
     make_model: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -182,6 +182,7 @@ def _again(case: Case, tolerated: int) -> None:
     case.trainer.run(skip_bad_batches=tolerated)
 
 
+@pytest.mark.nightly
 def test_the_largest_batch_is_tried_first_and_leaves_no_trace(case: Case) -> None:
     trainer = case.trainer
     variables = [*trainer.optimizer.variables, *trainer.optimizer.m, *trainer.optimizer.v]
@@ -194,6 +195,7 @@ def test_the_largest_batch_is_tried_first_and_leaves_no_trace(case: Case) -> Non
         np.testing.assert_array_equal(variable.numpy(), old)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "hparams",
     [

@@ -191,7 +191,7 @@ def test_dropout_follows_from_seed_step_and_row(clipped: Setup) -> None:
     assert loss == pytest.approx(np.mean(losses), rel=1e-5)
 
 
-@pytest.mark.commit
+@pytest.mark.commit("3")
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_the_number_of_parts_changes_nothing(make_model: Callable[..., Any], clipped: Setup, accumulate: int) -> None:
     other = Setup(make_model(VOCAB, dropout=0.2), clip_norm=0.05, accumulate=accumulate)
