@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from t2t_lite import config, registry
-from t2t_lite.bin.parser import ACTIONS
 from t2t_lite.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -34,15 +33,19 @@ def shell_code(shell: str) -> str:
     return argcomplete.shellcode(COMMANDS, shell=shell)
 
 
-def answer(parser: argparse.ArgumentParser) -> None:
-    """Writes the completions of the line that the shell asks about, and ends the process."""
+def answer(parser: argparse.ArgumentParser, actions: Iterable[type[argparse.Action]]) -> None:
+    """Writes the completions of the line that the shell asks about, and ends the process.
+
+    Args:
+        actions: classes of the parser's actions that argcomplete does not know.
+    """
     try:
         import argcomplete
     except ImportError:
         raise SystemExit(1) from None  # during typing: complete nothing and print nothing
     completers: dict[str, Any] = {name: _names(function) for name, function in _NAMES.items()}
     others = _OTHERS.get(parser.prog, ())
-    argcomplete.safe_actions.update(ACTIONS.values())  # so that names may depend on the flags before
+    argcomplete.safe_actions.update(actions)  # so that names may depend on the flags before
     for action in parser._actions:
         if action.dest in completers and action.dest not in others:
             action.completer = completers[action.dest]  # type: ignore[attr-defined]

@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import importlib.util
-import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from t2t_lite.bin import cli
-from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
-from t2t_lite.errors import UsageError, did_you_mean
-from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
-from t2t_lite.files import check_tensorflow_folder
-
-if TYPE_CHECKING:
-    from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
-
-
-# For each format: the folder in OUTPUT_DIR, a file that each of its versions holds, and its precisions.
-FORMATS = {
-    "saved_model": ("export", "saved_model.pb", cli.PRECISIONS),
-    "ctranslate2": ("export_ctranslate2", "model.bin", ("float32", "int8")),
-}
-
-_OTHER_SEARCH = (
-    "not scored: CTranslate2 searches, and rounds to int8, in its own way; t2t-lite-eval --hypotheses=FILE "
-    "--references=FILE scores what it writes"
-)
+from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -76,79 +55,19 @@ def make_parser() -> cli.Parser:
 
 def _run(args: argparse.Namespace) -> int:
     interrupts = cli.Interrupts()
-    # Before TensorFlow and the model, so that mistakes show at once.
-    request = cli.open_request(args)
-    if len(request.folders) > 1:
-        _check_ensemble(args)
-    base = args.export_dir or os.path.join(args.output_dir, FORMATS[args.format][0])
-    _check_format(args, base)
-    request.check()
-    check_tensorflow_folder("export_dir", base)
-    load_tensorflow()
-    from t2t_lite.export.run_card import make_card
-
-    if args.format == "ctranslate2":
-        request = dataclasses.replace(request, precision="float32")
-    run = request.open()
-    card = make_card(run)
-    if args.format == "ctranslate2":
-        card |= {"scores": [], "scores_note": _OTHER_SEARCH}
-    interrupts.check()
-    with quiet():
-        version = _write(run, args, base, card)
+    signatures = None if args.signatures is None else [name.strip() for name in args.signatures.split(",")]
+    request = ExportRequest(
+        runs=cli.open_request(args),
+        format=args.format,
+        export_dir=args.export_dir,
+        signatures=None if signatures is None else tuple(filter(None, signatures)),
+        warmup_batch_size=args.warmup_batch_size,
+    )
+    version, card = export_runs(request, interrupts.check)
     _report(version, args.format, card)
     if args.precision == "int8" and args.format == "saved_model":
         _warn_of_processors()
     return 0
-
-
-def _check_ensemble(args: argparse.Namespace) -> None:
-    if args.format == "ctranslate2":
-        raise UsageError("CTranslate2 runs one model, not an ensemble; export it with --format=saved_model.")
-    if args.export_dir is None:
-        raise UsageError("An ensemble belongs to none of its runs' folders: say where it goes, with --export_dir=DIR.")
-
-
-def _check_format(args: argparse.Namespace, base: str) -> None:
-    name, precision = args.format, args.precision
-    precisions = FORMATS[name][2]
-    _signatures(args.signatures)
-    for flag in ("signatures", "warmup_batch_size"):
-        if name != "saved_model" and getattr(args, flag) is not None:
-            raise UsageError(f"--{flag} is for TensorFlow Serving; --format={name} has no signatures.")
-    if precision not in (None, *precisions):
-        raise UsageError(f"--format={name} has --precision={' or '.join(precisions)}, not {precision}.")
-    if name == "ctranslate2" and importlib.util.find_spec(name) is None:
-        raise UsageError("--format=ctranslate2 needs the package ctranslate2: pip install 't2t-lite[ctranslate2]'.")
-    for other in FORMATS.keys() - {name}:
-        # A program that takes the newest version would find one that it cannot read.
-        if any((version / FORMATS[other][1]).exists() for version in versions(base).values()):
-            raise UsageError(f"{base} has versions with --format={other}; give another --export_dir.")
-
-
-def _signatures(text: str | None) -> tuple[str, ...]:
-    """Returns the signatures that --signatures asks for, serving_default first."""
-    if text is None:
-        return DEFAULT_SIGNATURES
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in SIGNATURES:
-            known = ", ".join(SIGNATURES)
-            raise UsageError(f"--signatures: there is no {name!r}, only {known}.{did_you_mean(name, SIGNATURES)}")
-    return tuple(dict.fromkeys(("serving_default", *names)))
-
-
-def _write(run: OpenRun | OpenEnsemble, args: argparse.Namespace, base: str, card: dict[str, Any]) -> Path:
-    if args.format == "ctranslate2":
-        from t2t_lite.export import ctranslate2_export
-
-        return ctranslate2_export.export_ctranslate2(run.translator, base, card, precision=args.precision or "float32")
-    from t2t_lite.export.export import export
-    from t2t_lite.export.saved_model import ServedModel
-    from t2t_lite.export.warmup import BATCH_SIZE
-
-    served = ServedModel(run.translator, _signatures(args.signatures))
-    return export(served, base, card, args.warmup_batch_size or BATCH_SIZE)
 
 
 def _warn_of_processors() -> None:

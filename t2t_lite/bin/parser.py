@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions of the line
             from t2t_lite.bin import completion
 
-            completion.answer(self)
+            completion.answer(self, ACTIONS.values())
         self.given.clear()
         self._typed = sys.argv[1:] if argv is None else list(argv)
         args, unknown = self.parse_known_args(self._typed)

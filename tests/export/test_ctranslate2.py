@@ -178,7 +178,7 @@ def test_a_version_has_all_it_takes(text: Text, tmp_path: Path) -> None:
     assert f"max_decoding_length={longest}," in words
     assert f"here {longest} pieces for every input. t2t-lite stops {SMALL.extra_length} pieces after" in words
     card = json.loads((tmp_path / "1" / "model_card.json").read_text())
-    assert card == {"step": 7, "ctranslate2": {"version": ctranslate2.__version__, "precision": "float32"}}
+    assert card == {"format": 1, "step": 7, "ctranslate2": {"version": ctranslate2.__version__, "precision": "float32"}}
     assert _engine(tmp_path / "2").compute_type.startswith("int8")
     for weight, value in zip(shared.model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.value, value)  # the export changed no weight
