@@ -22,15 +22,17 @@ class Progress:
     tracing a graph. If items take unequal time, also pass what those of the call weigh; all weights together are
     `total`.
 
+    Where nobody knows how much there is to do, `total` is None, and `reach` says what is done.
+
     Args:
-        total: items to do.
+        total: items to do; None: not known.
         unit: what an item is, with a space before it: " lines".
         task: what is being done, at the beginning of the line or bar.
         quiet: show nothing.
     """
 
-    def __init__(self, total: int, unit: str, task: str = "", *, quiet: bool = False) -> None:
-        self._total, self._unit, self._task, self._quiet = total, unit, task, quiet
+    def __init__(self, total: int | None, unit: str, task: str = "", *, quiet: bool = False) -> None:
+        self._total, self._unit, self._task, self._quiet = total or 0, unit, task, quiet
         self._done, self._weight, self._start = 0, 0.0, time.monotonic()
         self._first: tuple[float, float] | None = None  # the time of the first call, and the weight of its items
         self._next_line, self._lines = self._start + _QUIET_SECONDS, 0
@@ -48,6 +50,17 @@ class Progress:
             self._line()
         if self._done >= self._total:
             self.close()
+
+    def reach(self, done: int, stage: str) -> None:
+        """Shows how many items of a stage are done; another `stage`, or a smaller number, begins the next one."""
+        if self._bar is not None:
+            if stage != self._bar.desc or done < self._bar.n:
+                self._bar.reset()
+                self._bar.set_description_str(stage)
+            self._bar.update(done - self._bar.n)
+        elif not self._quiet and time.monotonic() >= self._start + _SECONDS_BETWEEN:
+            self._print(f"{stage}: {done:,}{self._unit}")
+            self._start = time.monotonic()
 
     def __enter__(self) -> Progress:
         return self
@@ -83,9 +96,11 @@ class Progress:
         print(f"{self._task}: {text}" if self._task else text, file=sys.stderr, flush=True)
 
 
-def _bar(total: int, unit: str, task: str) -> Any:
+def _bar(total: int | None, unit: str, task: str) -> Any:
     import tqdm
 
+    if total is None:
+        return tqdm.tqdm(unit=unit, unit_scale=True, leave=False)
     # tqdm's own estimate knows neither the start of the work nor weights.
     shape = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
     return tqdm.tqdm(total=total, unit=unit, desc=task or None, leave=False, bar_format=shape)

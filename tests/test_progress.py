@@ -130,3 +130,11 @@ def test_the_time_of_day_has_a_day_or_a_date_where_it_is_not_today(clock: list[f
         ", until Tue 14:00",
         ", until 2026-12-03 14:00",
     ]
+
+
+def test_work_of_unknown_size_gets_a_line_every_half_minute(clock: list[float]) -> None:
+    with contextlib.redirect_stderr(io.StringIO()) as err, Progress(None, " pairs", "preparing the data") as work:
+        for done, stage in ((1000, "train"), (2000, "train"), (10, "dev")):
+            clock[0] += 20
+            work.reach(done, stage)
+    assert err.getvalue() == "preparing the data: train: 2,000 pairs\n"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
 from t2t_lite.bin import cli, problem_flags, recipe_flags
-from t2t_lite.data.preparation_bar import preparation_bar
 from t2t_lite.errors import UsageError
 from t2t_lite.files import check_folder
+from t2t_lite.progress import Progress
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -54,7 +54,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.data.prepare import prepare
 
     vocabularies = None if args.vocabulary is None else given_vocabulary.load(args.vocabulary)
-    with preparation_bar() as show:
+    with Progress(None, " pairs", "preparing the data") as bar:
         store = prepare(
             problem,
             args.data_dir,
@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
             num_workers=args.num_workers,
             force=args.force,
             again=args.prepare_again,
-            progress=show,
+            progress=bar.reach,
         )
     if args.verify:
         store.verify()

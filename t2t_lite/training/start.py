@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite import config
-from t2t_lite.data.preparation_bar import preparation_bar
 from t2t_lite.distributed.cluster import Cluster, read_cluster
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
+from t2t_lite.progress import Progress
 from t2t_lite.runs.recipe_request import Recipe
 from t2t_lite.signals import Stopped, StopSignals
 
@@ -254,13 +254,13 @@ def _make_trainer(start: Start) -> Trainer:
     from t2t_lite.runs.run_dir import write_run
 
     request, output_dir = start.request, start.output_dir
-    with preparation_bar() as show:
+    with Progress(None, " pairs", "preparing the data") as bar:
         spec, store = prepare_run_data(
             start.spec,
             output_dir,
             again=request.data.prepare_again,
             num_workers=request.data.num_workers,
-            progress=show,
+            progress=bar.reach,
         )
     load_tensorflow()
     from t2t_lite.training.last_bits import keep_last_bits
