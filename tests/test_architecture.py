@@ -80,6 +80,7 @@ def _load_nothing_heavy(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.commit
 def test_importing_and_listing_names_loads_no_tensorflow() -> None:
     _load_nothing_heavy(
         "import t2t_lite\nfrom t2t_lite import registry\n"

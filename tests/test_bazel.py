@@ -41,11 +41,13 @@ def _labels(file: str) -> set[str]:
     return {text for text in _texts(file) if text.startswith("@pypi//")}
 
 
+@pytest.mark.commit
 def test_the_library_names_what_it_imports() -> None:
     assert _labels("BUILD") == _imported(*OURS)
     assert {"@pypi//grpcio", "@pypi//keras"} <= _labels("BUILD")
 
 
+@pytest.mark.commit
 def test_the_tests_name_what_they_import_besides() -> None:
     assert _imported("tests") - _labels("BUILD") <= _labels("tests/BUILD")
 

@@ -99,6 +99,7 @@ def test_what_killed_processes_have_left_goes_and_what_others_write_stays(tmp_pa
         assert left == {"a.json", ".a.json.99999", ".a.json.part", ".ab.json.7", "a.json.7"}
 
 
+@pytest.mark.commit
 def test_many_writers_of_one_file_never_lose_it(tmp_path: Path) -> None:
     """Each writer cleans up after the others, and takes no active writer for a dead one."""
     with concurrent.futures.ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("fork")) as pool:

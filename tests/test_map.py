@@ -38,6 +38,7 @@ def test_each_arrow_of_the_picture_is_an_import() -> None:
     assert [(a, b) for a, b in arrows if b not in _packages_imported(a)] == []
 
 
+@pytest.mark.commit
 def test_each_import_of_a_package_is_on_a_path_of_arrows() -> None:
     arrows, packages = _arrows(), {path.parent.name for path in (ROOT / "t2t_lite").glob("*/__init__.py")}
 

@@ -50,6 +50,7 @@ def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
     assert shipped == tree | pages | tables | {"t2t_lite/py.typed"}
 
 
+@pytest.mark.commit
 def test_a_source_archive_builds_the_same(built: Path, tmp_path: Path) -> None:
     _setup(ROOT, "egg_info", "--egg-base", str(tmp_path), "sdist", "--dist-dir", str(tmp_path))
     (archive,) = tmp_path.glob("*.tar.gz")

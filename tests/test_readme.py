@@ -13,6 +13,8 @@ import pytest
 
 from tests import commands, readme
 
+pytestmark = pytest.mark.commit
+
 TEXT = readme.read_pages()
 COMMANDS = [changed for changed, _ in map(readme.apply_rules, readme.shell_commands(TEXT)) if changed]
 OURS = re.compile(r"(?:^|\| )t2t-lite-([\w-]+)([^|]*)")

@@ -130,6 +130,7 @@ def test_what_setup_declares_is_locked_within_its_ranges(monkeypatch: pytest.Mon
         assert entry.version in wanted.specifier, f"{wanted} but {entry.version} is locked: run make lock"
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("python", PYTHONS)
 def test_what_is_locked_needs_nothing_that_is_not(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Follows each installed package's metadata: an unlocked requirement would stop `pip install --require-hashes`."""

@@ -18,7 +18,7 @@ from t2t_lite.runs.run_log import read_starts, recorded
 
 ROOT = Path(__file__).resolve().parent.parent
 UNKNOWN = f"{version.RELEASE}+unknown"
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+pytestmark = [pytest.mark.commit, pytest.mark.skipif(shutil.which("git") is None, reason="needs git")]
 
 
 def _git(folder: Path, *command: str) -> str:

@@ -48,6 +48,7 @@ def test_a_run_keeps_the_number_of_parts_unless_another_is_given(
     np.testing.assert_allclose(_losses(run), _losses(tmp_path / "whole"), rtol=1e-5)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("number", ["0", "-1", "abc", "1.5", ""])
 def test_what_is_no_number_of_parts_is_refused(number: str) -> None:
     done = call("trainer", "--problem=toy_ende", f"--accumulate={number}", "--output_dir=run")

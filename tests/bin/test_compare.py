@@ -277,6 +277,7 @@ def test_trainings_do_not_prepare_the_data_again() -> None:
     assert data == DataRequest(problem="toy_reverse", options={"train_size": "200"}, data_dir="out/data")
 
 
+@pytest.mark.commit
 def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tiny-1").mkdir()
     (tmp_path / "tiny-1" / "hparams.json").write_text("{", "utf-8")
@@ -304,6 +305,7 @@ def test_a_damaged_list_of_runs(text: str, tmp_path: Path, capsys: pytest.Captur
     assert f"error: {tmp_path / 'runs.json'} is damaged (" in capsys.readouterr().err
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("budget", ["--train_minutes=1", "--train_steps=2"])
 def test_a_model_that_counts_no_flops_is_refused_before_anything_is_trained(
     budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -349,6 +351,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
     assert capsys.readouterr().out.count("tiny-1: 3 updates") == 3
 
 
+@pytest.mark.commit
 def test_the_memory_of_a_training_is_its_own() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 200 * 2**10  # this process has loaded TensorFlow
     script = "from t2t_lite.bin.compare_training import peak_mib; print(peak_mib())"

@@ -59,6 +59,7 @@ def _planned(folder: Path, *flags: str) -> compare_runs.Runs:
     return runs
 
 
+@pytest.mark.commit
 def test_a_speed_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by other seeds, nor again after an interruption or with another budget; but for other recipes."""
     calls: list[str] = []

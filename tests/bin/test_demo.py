@@ -46,6 +46,7 @@ def _ask(url: str, data: object) -> tuple[int, dict]:
         return error.code, json.load(error)
 
 
+@pytest.mark.commit
 def test_a_page_over_a_server(served: Server) -> None:
     command = [sys.executable, "-m", "t2t_lite.bin.demo", f"--server={served.rest}", "--model=toy", "--port=0"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -79,6 +80,7 @@ def test_a_page_over_a_server(served: Server) -> None:
         assert process.stdout.read() == "\nNext: open this address in a browser. Ctrl-C ends the page.\n"
 
 
+@pytest.mark.commit
 def test_a_run(tmp_path: Path) -> None:
     vocabulary = train_vocabulary(["a small dog sees the big cat", "ein kleiner Hund sieht die Katze"] * 2, size=60)
     spec = RunSpec("toy_ende", {}, "data", None, "base", "transformer", HPARAMS)

@@ -83,6 +83,7 @@ def test_bleu_of_the_paper_beside_sacrebleus(files: tuple[str, str]) -> None:
     assert other.stderr.startswith("error: BLEU-paper is not defined for text in 'fi', only for")
 
 
+@pytest.mark.commit
 def test_a_baseline_is_compared_under_every_metric(tmp_path: Path, files: tuple[str, str]) -> None:
     baseline = write(tmp_path / "old", ["A cat was on a mat.", "Dogs run.", "Hello!", "Hallo, sagte sie."])
     flags = (*files, f"--baseline={baseline}", "--language=de")
@@ -241,6 +242,7 @@ def test_a_flag_changes_only_its_part_of_the_problems_bleu(
     assert f"|{computed}|" in bleu.signature
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("flags", [[], ["--metric=bleu"], ["--metric=chrf++"], ["--metric=ter"], ["--metric=accuracy"]])
 def test_text_cut_by_subword_nmt_has_one_warning(tmp_path: Path, flags: list[str]) -> None:
     cut = write(tmp_path / "cut", ["ein Leh@@ rer fin@@ det das Haus .", "die Kat@@ ze sah den Hund heute ."])
@@ -257,6 +259,7 @@ def test_text_cut_by_subword_nmt_has_one_warning(tmp_path: Path, flags: list[str
     assert done.stdout == plain.read_text(encoding="utf-8")
 
 
+@pytest.mark.commit
 def test_tokenised_text_has_one_sentence_that_names_flags_of_this_command(tmp_path: Path) -> None:
     lines = write(tmp_path / "lines", ["der Hund sieht ein Auto ."] * 120)
     done = evaluate(f"--hypotheses={lines}", f"--references={lines}", f"--baseline={lines}")

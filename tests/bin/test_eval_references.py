@@ -26,6 +26,7 @@ def paths(tmp_path: Path) -> dict[str, Path]:
     return {name: write(tmp_path / name, text) for name, text in lines.items()}
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
 def test_two_references_are_sacrebleus(paths: dict[str, Path], metric: str) -> None:
     flags = [f"--hypotheses={paths['hyp']}", f"--references={paths['ref']}", f"--references={paths['ref2']}"]
@@ -42,6 +43,7 @@ def test_two_references_are_sacrebleus(paths: dict[str, Path], metric: str) -> N
     assert one["value"] != ours["value"]
 
 
+@pytest.mark.commit
 def test_bleu_of_the_paper_counts_its_references(paths: dict[str, Path]) -> None:
     flags = [f"--hypotheses={paths['hyp']}", f"--references={paths['ref']}", f"--references={paths['ref2']}"]
     one, two = (evaluate(*given, "--language=de", "--metric=bleu_paper").stdout for given in (flags[:2], flags))
@@ -101,6 +103,7 @@ def test_two_baselines_are_compared_as_sacrebleu_does(paths: dict[str, Path], ou
     assert ("95% intervals" in lines[1]) is not bool(ours)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -83,6 +83,7 @@ def test_columns_are_evalbs(shared_data: Callable[[str], Path]) -> None:
     assert done.stderr == "1 : Length unmatch (32|34)\n2 : Length unmatch (18|20)\n"
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_the_trees_of_a_perfect_model_score_100_with_0_in_error(name: str, tmp_path: Path) -> None:
     folder = TAG_SETS[name].write(tmp_path)

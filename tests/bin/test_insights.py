@@ -19,6 +19,8 @@ from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
 
+pytestmark = pytest.mark.commit
+
 HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=16, num_heads=2, beam_size=2, extra_length=3)
 PLUGIN = """
 from t2t_lite import problem, registry

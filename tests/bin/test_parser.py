@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(p.stem for p in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef main(" in p.read_text("utf-8"))
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_flag_given_twice_is_an_error(command: str) -> None:
     """One flag that takes a value is tested for all: the parser does not look at which flag it is."""
@@ -88,6 +89,7 @@ def test_version_of_query_still_names_the_models() -> None:
     assert query.make_parser().parse(flags).version is None
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("command", "flags", "message"),
     [

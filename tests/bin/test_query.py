@@ -56,6 +56,7 @@ def ask(server: Server, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
     return run
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
 @pytest.mark.parametrize(
     ("flags", "text", "expected"),

@@ -177,6 +177,7 @@ def test_a_setting_that_the_model_does_not_read_ends_the_command(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.commit
 def test_the_settings_of_a_model_of_ones_own_are_those_of_the_contributors_page(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text("utf-8")
     [code] = re.findall(r"^## Add a model's settings\n.*?```python\n(.*?)```", page, re.MULTILINE | re.DOTALL)

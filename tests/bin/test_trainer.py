@@ -10,6 +10,7 @@ from t2t_lite.bin import trainer
 from t2t_lite.runs.run_dir import RunSpec, write_run
 
 
+@pytest.mark.commit
 def test_describe_with_vocab_size_needs_no_data(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,7 @@ def test_flags_of_a_problem_without_its_name_are_refused(
     assert refused in capsys.readouterr().err
 
 
+@pytest.mark.commit
 def test_a_run_alone_takes_another_set_and_another_folder_of_data(
     started: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_lines_come_back_in_order_and_blank_ones_are_not_sent(server: Server, tr
     assert len(server.model.requests) == 3
 
 
+@pytest.mark.commit
 def test_scores_and_the_n_best(translator: ServerTranslator) -> None:
     assert translator.translate(["a b", ""]) == [[ServedHypothesis("b a!", -0.25)], [ServedHypothesis("", 0.0)]]
     two = [ServedHypothesis("b a! 1", -0.25), ServedHypothesis("b a! 2", -1.25)]
@@ -69,6 +70,7 @@ def test_a_name_of_any_characters(server: Server, protocol: str, monkeypatch: py
         assert texts(translator, ["a b"]) == ["b a"]
 
 
+@pytest.mark.commit
 def test_answers_may_be_large(server: Server, protocol: str) -> None:
     """Answers above 4 MB, gRPC's own limit, arrive."""
     lines = [f"{i:0999d}" for i in range(2000)]
@@ -77,6 +79,7 @@ def test_answers_may_be_large(server: Server, protocol: str) -> None:
     assert [best.text for best, _, _ in answers] == [f"{line}! 1" for line in lines]
 
 
+@pytest.mark.commit
 def test_order_is_kept_whatever_the_delays(server: Server, translator: ServerTranslator) -> None:
     drawn = random.Random(1)
     server.model.delay = lambda: drawn.random() / 20
@@ -86,6 +89,7 @@ def test_order_is_kept_whatever_the_delays(server: Server, translator: ServerTra
     assert max(rows for rows in server.model.requests if rows is not None) <= 3
 
 
+@pytest.mark.commit
 def test_many_lines_are_read_only_as_they_are_needed(server: Server, protocol: str) -> None:
     read = 0
 

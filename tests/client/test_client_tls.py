@@ -20,6 +20,7 @@ from tests.serving import grpc_front, rest_front
 from tests.serving.served_model import ServedModel
 
 
+@pytest.mark.commit
 def test_tls(toy_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make a certificate with")

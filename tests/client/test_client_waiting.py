@@ -92,6 +92,7 @@ def test_waiting_for_a_model_that_loads(toy_base: Path, tmp_path: Path, protocol
         loading.join()
 
 
+@pytest.mark.commit
 def test_waiting_for_a_model_that_never_comes(server: Server, protocol: str) -> None:
     for which, words in (({}, "any versions of model none"), ({"version": 7}, "version 7 of model none")):
         with (

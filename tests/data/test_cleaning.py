@@ -128,6 +128,7 @@ def test_no_pairs() -> None:
     assert _cleaned([]) == ([], {})
 
 
+@pytest.mark.commit
 def test_memory_does_not_grow_with_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleaning, "_BLOCK", 500)
     monkeypatch.setattr(cleaning, "_PARTITION", 2000)

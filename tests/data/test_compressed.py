@@ -162,6 +162,7 @@ def test_archives_that_are_not_read(tmp_path: Path, other: str) -> None:
         list(read_lines(tmp_path / "a.de"))
 
 
+@pytest.mark.commit
 def test_a_tar_archive(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(TEXT)
     with tarfile.open(tmp_path / "a.de.gz", "w:gz") as archive:

@@ -47,6 +47,7 @@ def test_text_is_read_only_a_little_ahead_of_the_processes() -> None:
     chunks.close()
 
 
+@pytest.mark.commit
 def test_processes_encode_as_this_one_does_with_vocabularies_of_two_kinds() -> None:
     """Worker processes give the same ids as this process.
 
@@ -75,6 +76,7 @@ def test_processes_that_encode_load_no_tensorflow() -> None:
     assert done.stdout == "False\n"
 
 
+@pytest.mark.commit
 def test_a_script_that_its_own_processes_import_again_gets_advice(tmp_path: Path) -> None:
     script = (
         "from t2t_lite.data import encode\n"

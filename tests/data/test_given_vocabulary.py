@@ -64,6 +64,7 @@ def test_one_for_each_side_from_a_folder_like_a_runs(tmp_path: Path) -> None:
     assert store.target_vocabulary.decode(store.split("dev").target[1]) == _LINES[1].upper()
 
 
+@pytest.mark.commit
 def test_the_vocabulary_that_was_trained_is_the_same_when_it_is_given(tmp_path: Path) -> None:
     store = prepare(Counted(), tmp_path)
     given = store.source_vocabulary, store.target_vocabulary

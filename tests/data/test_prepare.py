@@ -139,6 +139,7 @@ def test_force_makes_it_again_with_the_new_settings(tmp_path: Path) -> None:
     assert _leftovers(tmp_path) == []
 
 
+@pytest.mark.commit
 def test_a_store_behind_a_link_is_replaced_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "made").symlink_to(tmp_path / "disk" / "made")

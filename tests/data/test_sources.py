@@ -57,6 +57,7 @@ def test_lines_that_end_in_cr_alone(tmp_path: Path, suffix: str, data: bytes, fo
             list(read_pairs(*pair))
 
 
+@pytest.mark.commit
 def test_a_large_file_that_ends_its_lines_in_cr_alone(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.en", b"x" * 1_000_000 + b"\r" + b"x\r" * 32_000_000)  # more than a line may have
     with pytest.raises(

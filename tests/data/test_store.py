@@ -14,6 +14,8 @@ from t2t_lite.data.store_writer import SequenceWriter, StoreWriter
 from t2t_lite.errors import DataError
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
+pytestmark = pytest.mark.commit
+
 _SEQUENCES = [[5, 6, 7, 1], [1], [9, 1], [8] * 300 + [1]]
 _TEXT = ["a b\u2028c", "", "d\u0085", "e\r"]
 

@@ -37,6 +37,7 @@ def _changed(change: str) -> list[Pair]:
     return [(getattr(source, change)(), target) for source, target in PLAIN]
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("train", "dev", "characters", "advice"),
     [

@@ -25,6 +25,7 @@ def _graph(jit: bool) -> SizedGraph:
     return SizedGraph(_sums, SIGNATURE, jit=jit, what="sums")
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("rows", "length", "tokens", "padded"),
     [
@@ -92,6 +93,7 @@ def test_memory_that_runs_out_is_no_reason_to_do_without_xla() -> None:
     assert graph.jit
 
 
+@pytest.mark.commit
 def test_a_model_whose_state_grows_is_searched_without_xla(caplog: pytest.LogCaptureFixture) -> None:
     class Growing(Transformer):
         """As a model of one's own that has `renewed`, and does not know of searches of fixed sizes."""

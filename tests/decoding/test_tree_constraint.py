@@ -85,6 +85,7 @@ def _assert_trees(ids: np.ndarray, scores: np.ndarray) -> None:
             assert len(tree.words) == size
 
 
+@pytest.mark.commit("_transformer-None")
 @pytest.mark.parametrize(
     ("make", "sampler"),
     [
@@ -99,6 +100,7 @@ def test_every_output_is_a_tree_over_its_words(make: Any, sampler: str | None) -
     _assert_trees(*_searched(make(), 4, 24, early=False, sampler=sampler))
 
 
+@pytest.mark.commit
 def test_a_short_budget_closes_in_time() -> None:
     """A source's length, its end symbol included, and 2: one phrase around the words, and the end."""
     ids, scores = _searched(_transformer(), 1, 2)
@@ -147,6 +149,7 @@ def _allowed(prefix: Sequence[str], symbol: int, words: int, longest: int) -> bo
     return name in ("NN", "VB", "DT", "XX") and bool(stack) and tags < words
 
 
+@pytest.mark.commit("4-True")
 @pytest.mark.parametrize(("beam", "early"), [(1, True), (4, True), (4, False)])
 def test_fast_equals_slow(beam: int, early: bool) -> None:
     model, extra = _transformer(), 9
@@ -201,6 +204,7 @@ def test_symbols_that_can_write_no_tree_have_no_grammar(symbols: str) -> None:
     assert TreeGrammar.of(["<pad>", "</s>", "<unk>", *symbols.split()]) is None
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("sampler", [None, "random"])
 def test_a_program_of_xla_writes_the_same_trees(sampler: str | None) -> None:
     (ids, scores), (wanted, wanted_scores) = (

@@ -16,6 +16,8 @@ from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 from tests.two_threads import Second, SpyLock
 
+pytestmark = pytest.mark.commit
+
 HPARAMS = TransformerHParams(num_layers=1, d_model=16, d_ff=24, num_heads=2, beam_size=2, extra_length=3)
 LINE = "a line of words"
 LOCKED = ("ops.replaced", "decoding.beam_search", "decoding.sampling", "decoding.score", "insights.sentence")

@@ -131,6 +131,7 @@ def _named(version: Path, side: str, rows: list[list[int]]) -> list[list[str]]:
     return [[names[i] for i in row] for row in rows]
 
 
+@pytest.mark.commit
 def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
     translator = _translator(text, "d_k < d_v, three matrices", seed=5, scale=1.0)
     _be_sure_and_never_end(translator.model)

@@ -189,6 +189,7 @@ def test_sentences_are_as_a_parser_reads_them(module: Module, make: Make, text: 
     assert make([[]], [text]) == [f"(TOP {leaves})" if sentence else ""]
 
 
+@pytest.mark.commit
 def test_long_sentences(make: Make) -> None:
     """Checks trees that are flat, as deep as long, never closed, closed at once, or nothing but brackets."""
     size = 2000
@@ -206,6 +207,7 @@ def test_long_sentences(make: Make) -> None:
     assert make(rows, [words] * len(rows)) == [repaired(row, words)[0] for row in rows]
 
 
+@pytest.mark.commit
 def test_the_penn_treebank_sample_stays_as_it_is(shared_data: Callable[[str], Path]) -> None:
     path = shared_data("wsj") / "wsj_sample.dev.trees.gz"
     found = [tree for tree in map(trees.normalize, trees.read_trees(read_lines(path), path)) if tree is not None]

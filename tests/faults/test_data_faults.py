@@ -82,6 +82,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str, str]] = {
 }
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_store_that_is_damaged(name: str, run: Run, tmp_path: Path) -> None:
     flags = [*write_corpus(tmp_path / "corpus", SMALL, SMALL[:20]), f"--data_dir={tmp_path / 'data'}"]

@@ -116,6 +116,7 @@ def test_a_folder_name_that_is_not_utf8_is_named_before_any_work(trained: Path, 
     assert contents(Path(folder)) == before
 
 
+@pytest.mark.commit
 def test_other_flags_whose_names_are_not_utf8(tmp_path: Path) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/l\xe4uf")
     (tmp_path / "vocabulary").write_text("'a'\n")

@@ -62,7 +62,7 @@ def test_it_is_imported_where_it_is_given_or_trusted(run: Run, copy: Path, code:
     )
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_a_run_that_names_no_code_can_be_trusted_too(run: Run, copy: Path, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("line 1 of 1\n")
     output = tmp_path / "out"

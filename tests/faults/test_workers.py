@@ -78,6 +78,7 @@ def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> N
     assert not (run / "hparams.json").exists()
 
 
+@pytest.mark.commit
 def test_workers_with_different_numbers_of_devices_say_so(flags: list[str], tmp_path: Path) -> None:
     """Sums over such workers would wait for ever, so the workers must stop before that."""
     job = Job(tmp_path / "run", 2, *flags, own=("--devices=1", "--devices=2"))

@@ -43,6 +43,7 @@ def test_initial_weights_are_fairseqs() -> None:
     np.testing.assert_allclose(spreads("fairseq012") / glorot, [0.5**0.5, 1, 0.5**0.5, 0.5], rtol=0.04)
 
 
+@pytest.mark.commit
 def test_the_set_with_experts_differs_in_its_experts_alone() -> None:
     plain, experts = (config.to_dict(registry.hparams(name)) for name in ("multi30k", "multi30k_transformer_moe"))
     assert {name: plain[name] for name in experts if name in plain} == {n: v for n, v in experts.items() if n in plain}

@@ -111,6 +111,7 @@ def test_the_recipe_of_a_model_says_what_it_is(shared_data: Callable[[str], Path
     assert "adam_beta2" not in tpu
 
 
+@pytest.mark.commit
 def test_zeros_follow_its_learned_positions(shared_data: Callable[[str], Path]) -> None:
     """Its tables, of 40 rows, are padded with zeros; a model here repeats its last row."""
     imported = _import(shared_data("t2t_golden") / "positions_learned")
@@ -160,6 +161,7 @@ def test_models_have_as_many_parameters_as_there_but_for_31_target_spaces(shared
         assert t2t_model.build(imported).count_params() == theirs - spaces + zeros, name
 
 
+@pytest.mark.commit
 def test_a_recipe_of_another_model_is_refused(tmp_path: Path) -> None:
     imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), HPARAMS)])
     recipe = t2t_model.recipe(imported.description, imported.hparams)

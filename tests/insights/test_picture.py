@@ -13,6 +13,7 @@ from t2t_lite.insights.sentence import Sentence
 START = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("kind", START)
 def test_files_begin_as_their_kind_does(sentence: Sentence, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """A warning names characters that the font lacks (emoji); dollar signs do not start a formula."""

@@ -96,6 +96,7 @@ def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:
         attend(short, [LINE])
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     "vocabulary",
     [

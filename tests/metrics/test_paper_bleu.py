@@ -87,6 +87,7 @@ def split_compounds(line: str) -> str:
     return " ".join([*out, line[start:]])
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("language", "tokens"), [("de", 63_078), ("fr", 81_194)])
 def test_the_tokens_are_those_of_moses_line_by_line(shared_data: Data, language: str, tokens: int) -> None:
     """All 3,003 lines have Moses' tokens, without exception; many lines have German low quotes."""
@@ -105,6 +106,7 @@ def test_the_tokens_are_those_of_moses_line_by_line(shared_data: Data, language:
     assert [metric.hypothesis(line) for line, _ in plain] == [split(tok) for _, tok in plain]
 
 
+@pytest.mark.commit
 def test_the_published_token_counts_of_newstest2014(shared_data: Data) -> None:
     """62,688 with sacreBLEU's tokeniser, 64,496 with Moses' and compounds split (fairseq's scaling_nmt prints both)."""
     lines = raw(shared_data, "de")
@@ -113,6 +115,7 @@ def test_the_published_token_counts_of_newstest2014(shared_data: Data) -> None:
     assert names.metric("bleu_paper", "de").score(nothing, lines).detail.endswith("hyp_len = 0 ref_len = 64496)")
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     ("language", "value", "detail"),
     [
@@ -128,6 +131,7 @@ def test_the_score_is_what_multi_bleu_prints(shared_data: Data, language: str, v
     assert score.detail == detail
 
 
+@pytest.mark.commit
 def test_the_score_is_that_of_an_independent_count_on_moses_own_tokens(shared_data: Data) -> None:
     tokens = moses(shared_data, "de")
     references = [split_compounds(line.translate({ord(c): "&quot;" for c in "„“”"})) for line in tokens]

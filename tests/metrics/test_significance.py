@@ -42,6 +42,7 @@ def usual_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", ["bleu", "chrf", "bleu_paper"])
 def test_a_clear_difference_is_significant_and_noise_is_not(name: str) -> None:
     metric = names.metric(name, "de")
@@ -108,6 +109,7 @@ def test_randomisation_counts_trials_that_differ_as_much(name: str, number: int)
     assert (found.p_value == 1) is (number < 2)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_the_trials_are_sacrebleus(name: str) -> None:
     """In larger files, hardly any trial differs by exactly as much."""
@@ -127,6 +129,7 @@ def test_trials_in_blocks_are_those_of_one_draw(lines: int) -> None:
     assert np.array_equal(np.concatenate([*significance._trials(lines, 5)]), whole)
 
 
+@pytest.mark.commit
 def test_randomisation_holds_few_trials_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(significance, "TRIALS", 1000)
     tracemalloc.start()
@@ -150,6 +153,7 @@ def test_format_and_dict_hold_all() -> None:
     assert (paired["interval"], paired["resamples"], paired["seed"]) == (list(found.interval), 1000, 12345)
 
 
+@pytest.mark.commit
 def test_the_seed_is_sacrebleus_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def compare() -> Comparison:
         return compared(paired_bootstrap, bleu.bleu(), BETTER, PEER)

@@ -15,6 +15,8 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.run_dir import make_model
 from tests import reference
 
+pytestmark = pytest.mark.commit
+
 HPARAMS = TransformerHParams(num_layers=2, d_model=16, d_ff=24, num_heads=2, dropout=0.3, attention_dropout=0.3)
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0]], "int32")
 TARGET = np.array([[4, 8, 1, 0], [6, 5, 4, 1]], "int32")
@@ -76,6 +78,7 @@ def test_rows_are_distributions_that_leave_out_padding_and_the_future(maps: dict
     assert np.ptp(maps["encoder"][0], axis=-1).mean() > 0.2  # not merely uniform
 
 
+@pytest.mark.commit("post")
 def test_looking_changes_nothing(model: Transformer) -> None:
     before = np.asarray(model(BATCH))
     model.attention_maps(BATCH)

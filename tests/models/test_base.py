@@ -49,6 +49,7 @@ def transformer() -> Transformer:
     return Transformer.from_hparams(hparams, 30, 30, True)
 
 
+@pytest.mark.commit
 def test_a_call_for_training_draws_a_seed(transformer: Transformer) -> None:
     keras.utils.set_random_seed(1)
     one, other = (transformer(BATCH, training=True).numpy() for _ in range(2))
@@ -77,6 +78,7 @@ def test_what_keras_would_do_wrong_names_the_way(transformer: Transformer, call:
         call(transformer)
 
 
+@pytest.mark.commit
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # in Keras' save_weights
 def test_what_keras_does_right(transformer: Transformer, tmp_path: Path) -> None:
     np.testing.assert_allclose(transformer.predict(BATCH, verbose=0), transformer(BATCH), atol=1e-5)

@@ -14,6 +14,8 @@ from tests import bytenet_reference, reference
 from tests.families import SOURCE, V, build, variants
 from tests.families import TINY as ALL
 
+pytestmark = pytest.mark.commit
+
 TINY = ALL["bytenet"]
 
 TARGET = np.array([[4, 8, 1, 0, 0, 0, 0], [6, 5, 4, 3, 12, 9, 1], [2, 7, 7, 1, 0, 0, 0]], "int32")

@@ -14,6 +14,8 @@ from tests import convs2s_reference, reference
 from tests.families import BATCH, SOURCE, TARGET, V, build, variants
 from tests.families import TINY as ALL
 
+pytestmark = pytest.mark.commit
+
 TINY = ALL["convs2s"]
 
 

@@ -30,6 +30,8 @@ from tests import reference
 from tests.model_checks import assert_steps_equal_columns
 from tests.searches import EOS, hypotheses, penalty, search_graph
 
+pytestmark = pytest.mark.commit
+
 V = 20
 NARROW = TransformerHParams(num_layers=2, d_model=8, d_ff=16, num_heads=2, dropout=0.0)
 WIDE = TransformerHParams(num_layers=1, d_model=24, d_ff=16, num_heads=4, norm="pre", dropout=0.0)

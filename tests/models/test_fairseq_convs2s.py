@@ -16,6 +16,8 @@ from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from tests import model_checks, reference
 from tests.searches import search_graph
 
+pytestmark = pytest.mark.commit
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "fairseq_convs2s.npz"
 CASES = {
     "one_size": {"encoder_layers": "2x8x3", "decoder_layers": "2x8x3"},

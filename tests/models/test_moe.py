@@ -17,6 +17,8 @@ from t2t_lite.training.gradients import loss_and_gradients
 from tests import moe_reference, reference
 from tests.families import BATCH, SOURCE, TARGET, TINY, V, build
 
+pytestmark = pytest.mark.commit
+
 SEED = np.array([3, -4, 0], "int32")
 
 

@@ -32,6 +32,7 @@ def _pairs() -> list[tuple[int, np.ndarray, np.ndarray]]:
     return [(i, s[s > 0], t[t > 0]) for i, (s, t) in enumerate(zip(SOURCE, TARGET, strict=True))]
 
 
+@pytest.mark.commit
 def test_logits_and_weights_equal_the_equations(model: Rnn) -> None:
     logits, maps = np.asarray(model(BATCH)), np.asarray(model.attention_maps(BATCH)["memory"])
     assert logits.dtype == maps.dtype == np.float32

@@ -94,6 +94,7 @@ def test_gnmts_number_of_parameters_and_products_are_those_published() -> None:
     assert round((of_encoder + of_decoder + 32_000 * 1024 + 1024**2) / 1e6, 1) == 214.2  # the same paper: 214M a step
 
 
+@pytest.mark.commit
 def test_tensor2tensors_lstms_have_its_numbers_of_parameters() -> None:
     """Those of 1,000 symbols: lstm_attention both ways, and lstm_luong_attention."""
     both_ways = _set("t2t_lstm")

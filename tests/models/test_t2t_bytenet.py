@@ -14,6 +14,8 @@ from t2t_lite import config, registry
 from t2t_lite.models.bytenet import ByteNet
 from tests import reference
 
+pytestmark = pytest.mark.commit
+
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tensor2tensor_bytenet.npz"
 COLUMNS = 50  # of every sentence in that file
 

@@ -85,11 +85,13 @@ def test_self_attention_has_as_many_sequential_operations_at_any_length(model: A
     assert [_sequential_operations(model, n) for n in (8, 16, 64)] == [at_8] * 3
 
 
+@pytest.mark.commit
 def test_a_convolution_has_so_too() -> None:
     """Three layers of a product each, and the projections before and after them."""
     assert [_sequential_operations(_convs2s(20, "3x8x3"), n) for n in (8, 16, 64)] == [5] * 3
 
 
+@pytest.mark.commit
 def test_so_has_a_dilated_convolution() -> None:
     """Three blocks: in each, the wide convolution is between two products of single positions."""
     assert [_sequential_operations(_bytenet(20, 3, 2), n) for n in (8, 16, 64)] == [9] * 3
@@ -114,6 +116,7 @@ def _reached(model: Any, length: int, position: int) -> list[int]:
     return np.flatnonzero(np.abs(gradient).max(-1)).tolist()
 
 
+@pytest.mark.commit
 def test_one_layer_of_self_attention_connects_all_positions() -> None:
     assert _reached(_transformer(60, 1), 50, 25) == list(range(50))
 
@@ -131,6 +134,7 @@ def test_so_a_path_has_n_by_half_of_r_layers() -> None:
     assert [25 in _reached(_transformer(60, num_layers, window=6), 50, 1) for num_layers in (7, 8)] == [False, True]
 
 
+@pytest.mark.commit
 def test_convolutions_of_convs2s_ende_reach_13_positions_to_each_side() -> None:
     """13 of its 15 layers have width 3, the others 1: a field of 27."""
     assert _reached(_convs2s(60, "9x8x3+4x8x3+2x8x1"), 50, 25) == list(range(12, 39))
@@ -147,6 +151,7 @@ def test_the_30_blocks_of_bytenet_have_a_field_of_373() -> None:
     assert _reached(_bytenet(402, 30, 5, size=16), 400, 200) == list(range(14, 387))
 
 
+@pytest.mark.commit
 def test_a_recurrent_layer_reaches_all_that_was_read_before() -> None:
     assert _reached(_rnn(60), 50, 25) == list(range(26))
     assert _reached(_rnn(60, "bi"), 50, 25) == list(range(50))

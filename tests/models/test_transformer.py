@@ -15,6 +15,8 @@ from tests.families import OPENNMT, RELATIVE, V, variants
 from tests.families import TINY as ALL
 from tests.plain_cache import PlainCache
 
+pytestmark = pytest.mark.commit
+
 TINY = ALL["transformer"]
 
 SOURCE = np.array([[5, 9, 3, 17, 1], [7, 7, 1, 0, 0], [1, 0, 0, 0, 0]], "int32")

@@ -22,6 +22,8 @@ from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.training.evaluate import Evaluator
 from t2t_lite.training.gradients import loss_and_gradients
 
+pytestmark = pytest.mark.commit
+
 LINES = ("a man rides a horse", "two dogs run in the park")
 IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -128,6 +128,7 @@ def _logits(model: Transformer, source: np.ndarray, target: np.ndarray) -> np.nd
     return run(tf.constant(source), tf.constant(target)).numpy()
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(
     "changes",
     [
@@ -153,6 +154,7 @@ def test_a_model_makes_the_sums_that_it_should(changes: dict[str, Any]) -> None:
         np.testing.assert_allclose(theirs, scores, rtol=2e-3)
 
 
+@pytest.mark.commit
 def test_no_sentence_depends_on_its_neighbours_nor_a_model_on_another() -> None:
     models = [_search(_quantized(seed)) for seed in (4, 5)]
     together = [search(SOURCES) for search in models]

@@ -78,6 +78,7 @@ def _adafactor(weights: Arrays, gradients: list[Arrays]) -> None:
             weights[i] -= _rate(t) * max(1e-3, rms(weights[i])) * u / max(1.0, rms(u) / 1.0)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("name", "expected"), [("sgd", _sgd), ("nesterov", _fairseq_nag), ("adafactor", _adafactor)])
 def test_equals_float64_over_20_steps(name: str, expected: Callable[[Arrays, list[Arrays]], None]) -> None:
     start, gradients = _start_and_gradients()

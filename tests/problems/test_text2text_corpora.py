@@ -232,6 +232,7 @@ def test_options_of_old_runs_are_read_and_written_as_they_were() -> None:
     assert problem.settings()["options"] == {}
 
 
+@pytest.mark.commit
 def test_datagen_on_a_tsv_file_alone(tmp_path: Path) -> None:
     path = _tsv(tmp_path / "corpus" / "train.tsv", PAIRS)
     flags = ["--problem=text2text", f"--source_dir={path.parent}", "--languages=en-de", "--vocab_size=60"]

@@ -167,6 +167,7 @@ def _last_noun(phrase: Phrase) -> str:
 ATTACHMENTS = _attachments()
 
 
+@pytest.mark.commit
 def test_the_same_trees_in_each_process() -> None:
     """Python's own hash() differs from process to process; nothing may depend on it."""
     digests = {

@@ -16,6 +16,8 @@ from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 from t2t_lite.runs.run_dir import HPARAMS_FILE
 
+pytestmark = pytest.mark.commit
+
 # Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
 OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}
 

@@ -14,6 +14,8 @@ from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST
 
+pytestmark = pytest.mark.commit
+
 DATA = "data-00000-of-00001"
 
 
@@ -85,7 +87,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.commit
+@pytest.mark.commit("data cut", "a bit of a weight")
 @pytest.mark.parametrize("name", DAMAGE)
 def test_it_is_reported_and_the_one_before_is_used(
     name: str, setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture

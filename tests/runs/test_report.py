@@ -63,6 +63,7 @@ def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_pa
     assert [line["learning_rate"] for line in lines[:2]] == [0.004, 0.008]
 
 
+@pytest.mark.commit
 def test_the_speed_counts_real_target_tokens_and_leaves_out_pauses(tmp_path: Path) -> None:
     report = _report(tmp_path)
     start = time.perf_counter()

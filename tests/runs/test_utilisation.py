@@ -77,6 +77,7 @@ def test_the_devices_speed_is_that_of_matrix_products() -> None:
     assert 0.02 < speed / numpys < 50
 
 
+@pytest.mark.commit
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="a GPU takes one product after the other")
 def test_on_cpus_the_reference_is_the_sum_of_products_that_run_at_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
@@ -116,6 +117,7 @@ def test_on_cpus_each_machine_of_a_cluster_counts_once(
     assert device_flops_per_second(tf.distribute.get_strategy(), "float32") == 7  # as --describe asks
 
 
+@pytest.mark.commit
 def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_hparams: HParams) -> None:
     split = toy_store.split("train")
     plan = make_plan(split, packing=False, **RECIPE)

@@ -26,6 +26,8 @@ from t2t_lite.runs.run_dir import read_run
 from t2t_lite.runs.run_log import read_starts
 from t2t_lite.runs.scores_file import read_scores
 
+pytestmark = pytest.mark.commit
+
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "run_0.1.0"
 STEPS, MORE = 200, 3
 

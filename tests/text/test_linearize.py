@@ -161,7 +161,7 @@ def test_repair_is_the_identity_on_trees() -> None:
         assert lin.repair(lin.linearize(tree), tree.words) == (tree, Counter())
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_a_sentence_of_5000_words() -> None:
     words = [f"w{i}" for i in range(5000)]
     right = [symbol for _ in words for symbol in ("(NP", "XX")] + [")NP"] * 5000

@@ -120,6 +120,7 @@ def test_a_model_with_other_special_ids_is_refused(corpus: list[str]) -> None:
         Vocabulary(model.getvalue())
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_training_twice_gives_the_same(corpus: list[str], kind: str) -> None:
     first, second = (train_vocabulary(corpus, size=300, kind=kind, max_lines=500) for _ in range(2))

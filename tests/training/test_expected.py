@@ -94,7 +94,7 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
     assert "\n  too little: raise --accumulate, or take a smaller recipe" in capsys.readouterr().out
 
 
-@pytest.mark.commit
+@pytest.mark.commit("moe_tiny-moe")
 @pytest.mark.parametrize(("hparams_set", "model"), [("moe_tiny", "moe"), ("transformer_moe_tiny", "transformer_moe")])
 def test_a_model_that_derives_from_another_has_its_own_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, hparams_set: str, model: str

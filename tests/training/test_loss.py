@@ -114,6 +114,7 @@ def test_gradients_of_both_sides_of_the_product(jit: bool, over: str, dtype: str
         reference.assert_close(np.float32(tf.cast(gradient, tf.float32)), wanted, relative)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("bfloat16", 2**-6)])
 @pytest.mark.parametrize("over", ["all", "others"])
 @pytest.mark.parametrize("shape", [(1, 2, 1), (7, 11, 5), (40, 300, 16)])  # N, V, D
@@ -173,6 +174,7 @@ def test_the_smoothed_minimum_is_the_entropy_of_the_target_distribution(over: st
     np.testing.assert_allclose(gradient, 0, atol=1e-6)
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("shift", [1e4, -1e4, 0.0])
 def test_large_logits_overflow_nothing(shift: float, jit: bool) -> None:
@@ -182,6 +184,7 @@ def test_large_logits_overflow_nothing(shift: float, jit: bool) -> None:
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.commit
 @pytest.mark.parametrize("jit", [False, True])
 def test_gradients_of_large_logits_are_as_exact_as_those_of_small_ones(jit: bool) -> None:
     large = np.float32(LOGITS + 1000)  # rounded to 2^-14; the log-sum rounded once more would show

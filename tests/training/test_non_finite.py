@@ -30,6 +30,8 @@ from t2t_lite.training.recipe import make_step, recipe_plan
 from t2t_lite.training.trainer import Trainer
 from tests import commands
 
+pytestmark = pytest.mark.commit
+
 STEPS, PARTS = 12, 2
 COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=50)
 

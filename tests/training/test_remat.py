@@ -38,6 +38,7 @@ def test_gradients_are_the_same_and_layers_are_computed_twice(make_model: Callab
     assert _products(remat_graph) > 1.2 * _products(graph)
 
 
+@pytest.mark.commit
 def test_memory_counts_one_layer_and_the_inputs_of_all(make_model: Callable[..., Any]) -> None:
     keeping, remat = (make_model(V, num_layers=6, remat=on).cost.activation_bytes(4, 30, 30, 4) for on in (False, True))
     assert keeping / 6 < remat < keeping / 2

@@ -100,6 +100,7 @@ def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     assert (again.schedule.heard, again.schedule.memory) == (6, memory)
 
 
+@pytest.mark.commit
 def test_a_schedule_that_is_new_to_a_run_begins_where_it_comes_in(
     toy_store: Store, small_hparams: HParams, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_a_schedule_that_is_new_to_a_run_begins_where_it_comes_in(
     assert new.schedule.memory == {"best": np.inf, "since": 0, "halvings": 0}
 
 
+@pytest.mark.commit
 def test_losses_on_the_data_of_another_run_are_forgotten(
     toy_store: Store, small_hparams: HParams, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_label_smoothing_may_be_shared_by_the_other_symbols(make_model: Callable
     assert wanted != pytest.approx(by_all, rel=1e-4)
 
 
+@pytest.mark.commit
 def test_adams_bias_correction_depends_on_the_step_given(plain: Setup) -> None:
     _, _, first = plain.after(_batch(PAIRS, 8, 9, 12))
     _, _, tenth = plain.after(_batch(PAIRS, 8, 9, 12), step=10)
@@ -179,6 +180,7 @@ def test_a_gradient_above_clip_norm_is_scaled_down_to_it(clipped: Setup) -> None
     assert np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradient)) == pytest.approx(0.05, rel=1e-4)
 
 
+@pytest.mark.commit
 def test_dropout_follows_from_seed_step_and_row(clipped: Setup) -> None:
     # One pair four times: all four rows are equal, but for dropout.
     batch = _batch([PAIRS[0]] * 4, 4, 9, 12)

@@ -121,6 +121,7 @@ def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_dat
         assert found[0].total.errors <= 1  # from ', which is a quotation mark or an apostrophe
 
 
+@pytest.mark.commit
 def test_a_run_keeps_the_tags_of_its_data_and_says_when_they_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

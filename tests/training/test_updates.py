@@ -28,6 +28,8 @@ from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
 from t2t_lite.training.updates import Updates
 
+pytestmark = pytest.mark.commit
+
 VOCAB, SPOILING = 50, 7  # a source piece without a finite embedding
 COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=VOCAB)
 RATE = 1e-3
