@@ -50,6 +50,7 @@ _VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "relative": RELATIVE,
         "additive": {"attention_score": "additive"},
         "opennmt": OPENNMT,
+        "swiglu": {"ffn": "gated", "activation": "swish"},
     },
     "rnn": {
         "general": {},

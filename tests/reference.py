@@ -9,6 +9,7 @@ Legend: B batch, T queries, S keys, H heads, D = d_model, V vocabulary.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -95,9 +96,21 @@ def multi_head(
     return np.concatenate(outputs, -1) @ w_o + b_o
 
 
-def feed_forward(x: Array, w_1: Array, b_1: Array, w_2: Array, b_2: Array) -> Array:
-    """Equation (2): max(0, x W_1 + b_1) W_2 + b_2."""
-    return np.maximum(0, x @ w_1 + b_1) @ w_2 + b_2
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(0, x),
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+}
+
+
+def feed_forward(x: Array, w_1: Array, b_1: Array, w_2: Array, b_2: Array, activation: str = "relu") -> Array:
+    """f(x W_1 + b_1) W_2 + b_2; equation (2) with f(x) = max(0, x)."""
+    return ACTIVATIONS[activation](x @ w_1 + b_1) @ w_2 + b_2
+
+
+def gated_feed_forward(x: Array, w: Array, v: Array, w_2: Array, activation: str) -> Array:
+    """Shazeer (2020), equations (5) and (6): (f(x W) * x V) W_2."""
+    return (ACTIVATIONS[activation](x @ w) * (x @ v)) @ w_2
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, epsilon: float = 1e-6) -> Array:
@@ -164,6 +177,7 @@ class Transformer:
         positions: "sinusoidal", "tensor2tensor", "opennmt", "none"; a position table in the weights takes precedence.
         score: of attention, "scaled" or "dot"; vectors of additive scores in the weights take precedence.
         norm_epsilon: of layer normalisation.
+        activation: of the feed-forward networks; these are gated if the weights have gates.
     """
 
     weights: Mapping[str, Array]
@@ -174,6 +188,7 @@ class Transformer:
     positions: str = "sinusoidal"
     score: str = "scaled"
     norm_epsilon: float = 1e-6
+    activation: str = "relu"
 
     def __call__(self, source: Array, target: Array) -> Array:
         """Logits [B, T, V] of ids [B, S] and [B, T]."""
@@ -235,9 +250,11 @@ class Transformer:
 
     def _feed_forward(self, x: Array, block: str) -> Array:
         around = f"{block}/around_feed_forward"
-        names = ("kernel_1", "bias_1", "kernel_2", "bias_2")
+        gated = f"{around}/feed_forward/gate" in self.weights
+        names = ("kernel_1", "gate", "kernel_2") if gated else ("kernel_1", "bias_1", "kernel_2", "bias_2")
         arrays = [self.weights[f"{around}/feed_forward/{name}"] for name in names]
-        return self._residual(x, around, lambda y: feed_forward(y, *arrays))
+        network = gated_feed_forward if gated else feed_forward
+        return self._residual(x, around, lambda y: network(y, *arrays, activation=self.activation))
 
     def _residual(self, x: Array, around: str, sublayer: Callable[[Array], Array]) -> Array:
         if self.norm == "pre":

@@ -9,7 +9,7 @@ import keras
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import fold_in
-from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 from t2t_lite.layers.layer_norm import LayerNorm
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.layers.no_build_trace import NoBuildTrace
@@ -56,7 +56,14 @@ class Block(NoBuildTrace, keras.layers.Layer):
         fan_in = hparams.initial_weights == "fairseq012"
         if self.experts is not None:
             return MixtureOfExperts(*self.experts, hparams.d_ff, fan_in=fan_in, dtype=dtype, name="experts")
-        return FeedForward(hparams.d_ff, hparams.relu_dropout, fan_in=fan_in, dtype=dtype, name="feed_forward")
+        return {"plain": FeedForward, "gated": GatedFeedForward}[hparams.ffn](
+            hparams.d_ff,
+            hparams.relu_dropout,
+            fan_in=fan_in,
+            activation=hparams.activation,
+            dtype=dtype,
+            name="feed_forward",
+        )
 
     def make_residual(self, name: str) -> Residual:
         hparams = self.hparams

@@ -55,6 +55,12 @@ class TransformerHParams(HParams):
     attention_window: int = field(
         0, "r of Table 1: self-attention sees r / 2 positions to each side; 0: all of them", (0, 10_000_000)
     )
+    ffn: Literal["plain", "gated"] = field(
+        "plain", "f(x W + b) W' + b', or (f(x W) * x V) W', which is SwiGLU if f is swish (Shazeer, 2020)"
+    )
+    activation: Literal["relu", "swish", "gelu"] = field(
+        "relu", "f in the feed-forward networks: max(0, x) (section 3.3), x sigmoid(x), or x Phi(x)"
+    )
     share_embeddings: bool = field(True, "one matrix for source, target and softmax (section 3.4)")
     initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = field(
         "glorot", "see docs/multi30k.md; not in the paper"
@@ -118,7 +124,7 @@ class TransformerHParams(HParams):
     @property
     def feed_forward_matrices(self) -> int:
         """How many matrices of d_model x d_ff a feed-forward network has."""
-        return 2
+        return 3 if self.ffn == "gated" else 2
 
     def parameters(self, vocab_size: int = 0) -> int:
         """A lower bound on the parameters: biases, norms, and all but one embedding, are not counted."""

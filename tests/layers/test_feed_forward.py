@@ -1,8 +1,9 @@
-"""The feed-forward network against equation (2)."""
+"""The feed-forward networks against their equations."""
 
 import numpy as np
+import pytest
 
-from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 from tests import reference
 
 B, T, D, F = 3, 5, 16, 40
@@ -17,14 +18,25 @@ def _layer(**options: object) -> FeedForward:
     return layer
 
 
-def _wanted(layer: FeedForward, x: np.ndarray) -> np.ndarray:
+def _wanted(layer: FeedForward, x: np.ndarray, activation: str = "relu") -> np.ndarray:
     arrays = [np.asarray(w, np.float64) for w in (layer.kernel_1, layer.bias_1, layer.kernel_2, layer.bias_2)]
-    return reference.feed_forward(np.float64(x), *arrays)
+    return reference.feed_forward(np.float64(x), *arrays, activation)
 
 
 def test_equals_equation_2() -> None:
     layer, x = _layer(), np.random.default_rng(1).standard_normal((B, T, D)).astype("float32")
     reference.assert_close(layer(x), _wanted(layer, x), 1e-5)
+
+
+@pytest.mark.parametrize("activation", ["relu", "swish", "gelu"])
+def test_equals_the_equation_of_each_activation_and_of_its_gated_form(activation: str) -> None:
+    x = np.random.default_rng(1).standard_normal((B, T, D)).astype("float32")
+    plain, gated = _layer(activation=activation), GatedFeedForward(F, activation=activation)
+    reference.assert_close(plain(x), _wanted(plain, x, activation), 1e-5)
+    found = gated(x)
+    assert [weight.name for weight in gated.weights] == ["kernel_1", "gate", "kernel_2"]
+    arrays = [np.asarray(weight, np.float64) for weight in gated.weights]
+    reference.assert_close(found, reference.gated_feed_forward(np.float64(x), *arrays, activation), 1e-5)
 
 
 def test_initial_weights_are_glorots_or_within_the_root_of_their_inputs() -> None:

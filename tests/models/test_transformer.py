@@ -44,7 +44,7 @@ class _Restricted(reference.Transformer):
 
 
 def _reference(model: Transformer, hparams: config.HParams) -> reference.Transformer:
-    names = ("num_layers", "num_heads", "norm", "num_decoder_layers", "positions", "norm_epsilon")
+    names = ("num_layers", "num_heads", "norm", "num_decoder_layers", "positions", "norm_epsilon", "activation")
     sizes = {name: getattr(hparams, name) for name in names}
     more = {"window": hparams.attention_window, "score": hparams.attention_score}
     return _Restricted(reference.weights_of(model), **sizes, **more)
@@ -77,6 +77,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "dot": ({"num_layers": 1, "attention_score": "dot", "attention_window": 3}, V, True),
     "additive": ({"num_layers": 1, "attention_score": "additive", "d_k": 5, "d_v": 7}, V, True),
     "opennmt": ({"num_layers": 1, "norm": "pre", **OPENNMT}, V, True),
+    "gelu": ({"num_layers": 1, "activation": "gelu"}, V, True),
+    "swiglu": ({"num_layers": 1, "activation": "swish", "ffn": "gated"}, V, True),
     "biases": ({"num_layers": 1, "attention_biases": True, "positions": "tensor2tensor"}, V, True),
 }
 
@@ -188,6 +190,8 @@ def test_parameter_counts_of_two_layers(model: Transformer) -> None:
         more = d + 3 * 7 * 2 * per_head + 4 * 2 * d - layer
     if model.hparams.attention_score == "additive":  # a vector for each head, in six attentions
         more += 6 * TINY.d_model
+    if model.hparams.ffn == "gated":  # in four layers a matrix more, and no biases
+        more += 4 * (TINY.d_model * TINY.d_ff - TINY.d_model - TINY.d_ff)
     if model.output_bias is not None:
         more += TINY.d_model + V  # the start vector, and a bias for each piece
     assert model.count_params() == _count(TINY, V) + last_norms + tables + more
