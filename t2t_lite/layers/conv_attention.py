@@ -33,7 +33,7 @@ class ConvAttention(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
 
         def linear(inputs: int, outputs: int, name: str) -> WeightNormLinear:
-            return WeightNormLinear(inputs, outputs, inputs**-0.5, dtype=self.dtype_policy, name=name)
+            return WeightNormLinear(inputs, outputs, inputs**-0.5, dtype=self.dtype_policy.name, name=name)
 
         self.query, self.output_projection = linear(channels, d_model, "query"), linear(d_model, channels, "output")
 

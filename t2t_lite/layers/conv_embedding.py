@@ -39,7 +39,7 @@ class ConvEmbedding(keras.layers.Layer):
     def __init__(
         self, vocab_size: int, max_positions: int, d_model: int, output_dtype: str = "float32", **kwargs: Any
     ) -> None:
-        super().__init__(autocast=False, dtype="float32", **kwargs)
+        super().__init__(autocast=False, **{"dtype": "float32", **kwargs})
         self.vocab_size, self.max_positions, self.d_model = vocab_size, max_positions, d_model
         self.output_dtype = output_dtype
 

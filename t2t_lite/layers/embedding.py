@@ -33,7 +33,7 @@ class Embedding(keras.layers.Layer):
     MATRICES: ClassVar = {"table": "OI"}
 
     def __init__(self, vocab_size: int, d_model: int, output_dtype: str = "float32", **kwargs: Any) -> None:
-        super().__init__(autocast=False, dtype="float32", **kwargs)
+        super().__init__(autocast=False, **{"dtype": "float32", **kwargs})
         self.vocab_size, self.d_model, self.output_dtype = vocab_size, d_model, output_dtype
 
     def build(self, ids_shape: tuple[int | None, ...]) -> None:

@@ -30,7 +30,7 @@ class GatedConvolution(keras.layers.Layer):
     def __init__(self, inputs: int, outputs: int, width: int, stddev: float, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.inputs, self.width = inputs, width
-        self.linear = WeightNormLinear(width * inputs, 2 * outputs, stddev, dtype=self.dtype_policy, name="linear")
+        self.linear = WeightNormLinear(width * inputs, 2 * outputs, stddev, dtype=self.dtype_policy.name, name="linear")
 
     def build(self, x_shape: Any = None) -> None:
         self.linear.build()

@@ -131,7 +131,7 @@ class MixtureOfExperts(keras.layers.Layer):
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_experts, self.d_ff, self.fan_in = num_experts, d_ff, fan_in
-        self.gating = NoisyTopK(num_experts, experts_per_token, dtype=self.dtype_policy, name="gating")
+        self.gating = NoisyTopK(num_experts, experts_per_token, dtype=self.dtype_policy.name, name="gating")
         self.watch: TensorFn | None = None
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:

@@ -77,7 +77,7 @@ class LearnedPositions(keras.layers.Layer):
     FLOAT32: ClassVar = ("table",)
 
     def __init__(self, max_positions: int, d_model: int, **kwargs: Any) -> None:
-        super().__init__(autocast=False, dtype="float32", **kwargs)
+        super().__init__(autocast=False, **{"dtype": "float32", **kwargs})
         self.max_positions, self.d_model = max_positions, d_model
 
     def build(self, positions_shape: tuple[int | None, ...]) -> None:

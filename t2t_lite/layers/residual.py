@@ -32,7 +32,7 @@ class Residual(NoBuildTrace, keras.layers.Layer):
     def __init__(self, norm: str, dropout: float, epsilon: float = EPSILON, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.norm_first = norm == "pre"
-        self.layer_norm = LayerNorm(epsilon, name="layer_norm", dtype=self.dtype_policy)
+        self.layer_norm = LayerNorm(epsilon, name="layer_norm", dtype=self.dtype_policy.name)
         self.dropout = Dropout(dropout, name="dropout")
 
     def call(self, x: Any, sublayer: Callable[[Any], Any], seed: Any = None) -> Any:

@@ -47,8 +47,8 @@ class ResidualBlock(keras.layers.Layer):
 
     def __init__(self, sizes: Sequence[Size], dropout: float, normalised: bool = False, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        policy = self.dtype_policy
-        self.sizes = list(sizes)
+        policy = self.dtype_policy.name
+        self.sizes = sizes = [Size(*size) for size in sizes]
         self.norms = [LayerNorm(dtype=policy, name=f"norm_{i}") for i in range(len(sizes))]
         self.convolutions = [
             DilatedConvolution(*size, bias=not normalised, dtype=policy, name=f"convolution_{i}")

@@ -59,7 +59,7 @@ class RnnAttention(keras.layers.Layer):
         self.outputs = (outputs or units) if combines else {"concat": 2 * units, "context": units}[result]
 
         def matrix(rows: int, columns: int, name: str) -> Linear:
-            return Linear(rows, columns, dtype=self.dtype_policy, name=name)
+            return Linear(rows, columns, dtype=self.dtype_policy.name, name=name)
 
         # U m, which does not depend on the query
         self.keys = None if score == "dot" else matrix(units, units, "keys")

@@ -18,6 +18,7 @@ from keras import ops
 
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.matmul import matmul
+from t2t_lite.models.recipe_layer import of_config, to_config
 
 
 class Cost(abc.ABC):
@@ -62,6 +63,11 @@ class Model(keras.Model, abc.ABC):
         balance_groups: how many groups of consecutive rows a global batch has, each with a `further_loss` of its own.
             A device takes whole groups, and so no more than these devices have work. 0: there is no further loss.
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
+        hparams: the recipe that it is built from.
+
+    Args:
+        hparams, source_vocab_size, target_vocab_size, shared: as for `from_hparams`. Keras can save a model whose
+            constructor passes them on; its precision is then the recipe's.
     """
 
     packs: bool = False
@@ -69,6 +75,22 @@ class Model(keras.Model, abc.ABC):
     remat: bool = False
     balance_groups: int = 0
     attention_kinds: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        keras.saving.register_keras_serializable(cls.__module__.partition(".")[0])(cls)
+
+    def __init__(
+        self,
+        hparams: Any = None,
+        source_vocab_size: int = 0,
+        target_vocab_size: int = 0,
+        shared: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**({} if hparams is None else {"dtype": policy_of(hparams.precision)}), **kwargs)
+        self.hparams, self.shared = hparams, shared
+        self.source_vocab_size, self.target_vocab_size = source_vocab_size, target_vocab_size
 
     @classmethod
     @abc.abstractmethod
@@ -218,11 +240,23 @@ class Model(keras.Model, abc.ABC):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Raises UsageError: a run's folder says how the model is built; Keras' `save` and `clone_model` ask here."""
-        raise UsageError(
-            f"Keras cannot save or copy a {type(self).__name__}. Its run's folder holds the recipe and the weights: "
-            "open it again with t2t_lite.load(RUN). save_weights and load_weights take the weights alone."
-        )
+        """What it is built from; raises UsageError if its constructor did not pass that on to `Model`."""
+        if self.hparams is None:
+            raise UsageError(
+                f"Keras cannot save or copy a {type(self).__name__}, as its constructor does not pass the recipe on to "
+                "t2t_lite.models.base.Model. A run's folder holds recipe and weights: open it with t2t_lite.load(RUN). "
+                "save_weights and load_weights take the weights alone."
+            )
+        sizes = {"source_vocab_size": self.source_vocab_size, "target_vocab_size": self.target_vocab_size}
+        return {**to_config(self.hparams), **sizes, "shared": self.shared}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Model:
+        """The inverse of `get_config`, with new weights."""
+        return cls.from_hparams(**of_config(config))
+
+    def build_from_config(self, config: Any) -> None:
+        """Does nothing: the constructor makes all weights."""
 
     def logits(self, hidden: Any) -> Any:
         """Returns float32 logits [..., V] for `hidden`; the product is computed in the precision of `hidden`."""

@@ -50,14 +50,16 @@ class ByteNet(base.Model):
     the decoder see zeros.
 
     Args:
+        hparams: the recipe.
         source_vocab_size, target_vocab_size: rows of the tables; source, target and softmax have one each.
-        hparams: the sizes of the blocks.
     """
 
-    def __init__(self, source_vocab_size: int, target_vocab_size: int, hparams: ByteNetHParams, **kwargs: Any) -> None:
-        super().__init__(name="bytenet", autocast=False, **kwargs)
-        self.encoder = ByteNetEncoder(hparams, dtype=self.dtype_policy, name="encoder")
-        self.decoder = ByteNetDecoder(hparams, dtype=self.dtype_policy, name="decoder")
+    def __init__(
+        self, hparams: ByteNetHParams, source_vocab_size: int, target_vocab_size: int, shared: bool = False
+    ) -> None:
+        super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="bytenet", autocast=False)
+        self.encoder = ByteNetEncoder(hparams, dtype=self.dtype_policy.name, name="encoder")
+        self.decoder = ByteNetDecoder(hparams, dtype=self.dtype_policy.name, name="decoder")
 
         def table(vocab_size: int, name: str) -> Embedding:
             return Embedding(vocab_size, self.encoder.channels, self.compute_dtype, name=name)
@@ -79,7 +81,7 @@ class ByteNet(base.Model):
         cls, hparams: ByteNetHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> ByteNet:
         """Builds the model of a recipe, in its precision."""
-        return cls(source_vocab_size, target_vocab_size, hparams, dtype=base.policy_of(hparams.precision))
+        return cls(hparams, source_vocab_size, target_vocab_size, shared)
 
     @property
     def cost(self) -> ByteNetCost:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 from keras import ops
 
 from t2t_lite.layers.dilated_convolution import DilatedConvolution
@@ -25,9 +24,10 @@ from t2t_lite.layers.dropout import fold_in
 from t2t_lite.layers.layer_norm import LayerNorm
 from t2t_lite.layers.residual_block import ResidualBlock, Size, Widen
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
+from t2t_lite.models.recipe_layer import RecipeLayer
 
 
-class _Blocks(keras.layers.Layer):
+class _Blocks(RecipeLayer):
     """The blocks of a recipe.
 
     Attributes:
@@ -36,7 +36,7 @@ class _Blocks(keras.layers.Layer):
     """
 
     def __init__(self, hparams: ByteNetHParams, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(hparams, **kwargs)
         d, k, n = hparams.d_model, hparams.kernel_width, hparams.dilations
         self.paper = hparams.wiring == "paper"
         self.channels = 2 * d if self.paper else d
@@ -45,10 +45,10 @@ class _Blocks(keras.layers.Layer):
         else:
             sizes = [[Size(d, d, k, 2**i) for i in range(n)]] * hparams.num_layers
         self.blocks = [
-            ResidualBlock(each, hparams.dropout, not self.paper, dtype=self.dtype_policy, name=f"block_{i}")
+            ResidualBlock(each, hparams.dropout, not self.paper, dtype=self.dtype_policy.name, name=f"block_{i}")
             for i, each in enumerate(sizes)
         ]
-        self.norm = LayerNorm(dtype=self.dtype_policy, name="norm") if self.paper else None
+        self.norm = LayerNorm(dtype=self.dtype_policy.name, name="norm") if self.paper else None
 
     def build(self, input_shape: Any = None) -> None:
         for block in self.blocks:
@@ -102,7 +102,7 @@ class ByteNetDecoder(_Blocks):
 
     def __init__(self, hparams: ByteNetHParams, **kwargs: Any) -> None:
         super().__init__(hparams, **kwargs)
-        policy, c = self.dtype_policy, self.channels
+        policy, c = self.dtype_policy.name, self.channels
         self.join: Any = None
         self.join_norm: Any = None
         if not self.paper:

@@ -27,35 +27,22 @@ from t2t_lite.registry import register_model
 class ConvS2S(base.Model):
     """A convolutional encoder-decoder, without recurrence: training computes all positions at once.
 
-    Args:
-        source_vocab_size, target_vocab_size: rows of the embeddings.
-        encoder_layers, decoder_layers: sizes of the convolutions.
-        d_model: size of embeddings.
-        d_out: size of what the softmax layer multiplies.
-        max_positions: rows of each table of positions.
-        dropout: share of embeddings and of inputs of layers that training drops.
+    Args: as for `from_hparams`.
     """
 
     attention_kinds = ("memory",)
 
     def __init__(
-        self,
-        source_vocab_size: int,
-        target_vocab_size: int,
-        *,
-        encoder_layers: Sequence[Convolution],
-        decoder_layers: Sequence[Convolution],
-        d_model: int,
-        d_out: int,
-        max_positions: int,
-        dropout: float,
-        **kwargs: Any,
+        self, hparams: ConvS2SHParams, source_vocab_size: int, target_vocab_size: int, shared: bool = False
     ) -> None:
-        super().__init__(name="convs2s", autocast=False, **kwargs)
-        policy, dtype = self.dtype_policy, self.compute_dtype
+        super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="convs2s", autocast=False)
+        encoder_layers = parse_layers("encoder_layers", hparams.encoder_layers)
+        decoder_layers = parse_layers("decoder_layers", hparams.decoder_layers)
+        d_model, d_out, dropout = hparams.d_model, hparams.d_out, hparams.dropout
+        policy, dtype = self.dtype_policy.name, self.compute_dtype
 
         def embedding(vocab_size: int, name: str) -> ConvEmbedding:
-            return ConvEmbedding(vocab_size, max_positions, d_model, dtype, name=name)
+            return ConvEmbedding(vocab_size, hparams.max_positions, d_model, dtype, name=name)
 
         self.source_embedding = embedding(source_vocab_size, "source_embedding")
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
@@ -78,17 +65,7 @@ class ConvS2S(base.Model):
         cls, hparams: ConvS2SHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> ConvS2S:
         """Builds the model of a recipe, in its precision; each side has a table of its own."""
-        return cls(
-            source_vocab_size,
-            target_vocab_size,
-            encoder_layers=parse_layers("encoder_layers", hparams.encoder_layers),
-            decoder_layers=parse_layers("decoder_layers", hparams.decoder_layers),
-            d_model=hparams.d_model,
-            d_out=hparams.d_out,
-            max_positions=hparams.max_positions,
-            dropout=hparams.dropout,
-            dtype=base.policy_of(hparams.precision),
-        )
+        return cls(hparams, source_vocab_size, target_vocab_size, shared)
 
     @property
     def cost(self) -> CostPerSymbol:

@@ -37,6 +37,7 @@ class _Stack(keras.layers.Layer):
         self, layers: Sequence[Convolution], d_model: int, outputs: int, dropout: float, **kwargs: Any
     ) -> None:
         super().__init__(autocast=False, **kwargs)
+        layers = [Convolution(*size) for size in layers]
         self.dropout = Dropout(dropout, name="dropout")
         self.input_projection = self._linear(d_model, layers[0].channels, "input", 1 - dropout)
         self.convolutions, self.projections = [], []
@@ -45,7 +46,7 @@ class _Stack(keras.layers.Layer):
             stddev = math.sqrt(4 * (1 - dropout) / (width * inputs))
             name = f"convolution_{i}"
             self.convolutions.append(
-                GatedConvolution(inputs, channels, width, stddev, dtype=self.dtype_policy, name=name)
+                GatedConvolution(inputs, channels, width, stddev, dtype=self.dtype_policy.name, name=name)
             )
             new = channels != inputs
             self.projections.append(self._linear(inputs, channels, f"projection_{i}") if new else None)
@@ -53,7 +54,7 @@ class _Stack(keras.layers.Layer):
         self.output_projection = self._linear(inputs, outputs, "output")
 
     def _linear(self, inputs: int, outputs: int, name: str, kept: float = 1.0) -> WeightNormLinear:
-        return WeightNormLinear(inputs, outputs, math.sqrt(kept / inputs), dtype=self.dtype_policy, name=name)
+        return WeightNormLinear(inputs, outputs, math.sqrt(kept / inputs), dtype=self.dtype_policy.name, name=name)
 
     def build(self, input_shape: Any = None) -> None:
         parts: list[Any] = [self.input_projection, *self.convolutions, *self.projections, self.output_projection]
@@ -120,7 +121,7 @@ class ConvDecoder(_Stack):
     ) -> None:
         super().__init__(layers, d_model, outputs, dropout, **kwargs)
         self.attention = [
-            ConvAttention(channels, d_model, dtype=self.dtype_policy, name=f"attention_{i}")
+            ConvAttention(channels, d_model, dtype=self.dtype_policy.name, name=f"attention_{i}")
             for i, (channels, _) in enumerate(layers)
         ]
 

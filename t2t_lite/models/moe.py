@@ -26,22 +26,14 @@ class Moe(Balance, Rnn):
         cls, hparams: MoeHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> Moe:
         policy = policy_of(hparams.precision)
-
-        def experts() -> MixtureOfExperts:
-            sizes = hparams.num_experts, hparams.experts_per_token, hparams.d_ff
-            return MixtureOfExperts(*sizes, dtype=policy, name="experts")
-
-        units, cells, dropout = hparams.d_model, hparams.cells, hparams.dropout
+        sizes = hparams.d_model, hparams.cells, (hparams.num_experts, hparams.experts_per_token, hparams.d_ff)
         model = cls(
+            hparams,
             source_vocab_size,
             target_vocab_size,
-            units=units,
-            encoder=MoeEncoder(units, cells, experts(), dropout, dtype=policy, name="encoder"),
-            decoder=MoeDecoder(units, cells, experts(), dropout, dtype=policy, name="decoder"),
-            softmax_bias=False,
-            shared=shared and hparams.share_embeddings,
-            tied=hparams.share_embeddings,
-            dtype=policy,
+            shared,
+            encoder=MoeEncoder(*sizes, hparams.dropout, dtype=policy, name="encoder"),
+            decoder=MoeDecoder(*sizes, hparams.dropout, dtype=policy, name="decoder"),
         )
         model.balance_weight, model.balance_groups = hparams.balance_weight, hparams.balance_groups
         return model

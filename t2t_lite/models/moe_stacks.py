@@ -5,7 +5,7 @@ Legend: B sentences, S source length, T target length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -26,7 +26,7 @@ class MoeEncoder(keras.layers.Layer):
     Args:
         units: size of inputs and outputs of all layers.
         cells: size of each LSTM's cell.
-        experts: the mixture.
+        experts: n, k and d_ff of the mixture.
         dropout: share of embeddings and of each layer's outputs that training drops.
 
     Attributes:
@@ -42,13 +42,13 @@ class MoeEncoder(keras.layers.Layer):
         Outputs [B, S, units]; and the last two layers' states after the last symbol.
     """
 
-    def __init__(self, units: int, cells: int, experts: MixtureOfExperts, dropout: float, **kwargs: Any) -> None:
+    def __init__(self, units: int, cells: int, experts: Sequence[int], dropout: float, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.outputs, self.sizes = units, [LstmSize(units, cells, units)] * ENCODER_LAYERS
         self.dropout = Dropout(dropout, name="dropout")
-        policy = self.dtype_policy
+        policy = self.dtype_policy.name
         self.layers = [ProjectedLstm(cells, units, dtype=policy, name=f"layer_{i}") for i in range(ENCODER_LAYERS)]
-        self.experts = experts
+        self.experts = MixtureOfExperts(*experts, dtype=self.dtype_policy.name, name="experts")
 
     def build(self, input_shape: Any = None) -> None:
         layer: Any
@@ -79,11 +79,11 @@ class MoeDecoder(RnnDecoder):
     Call arguments and result: as `RnnDecoder`.
     """
 
-    def __init__(self, units: int, cells: int, experts: MixtureOfExperts, dropout: float, **kwargs: Any) -> None:
+    def __init__(self, units: int, cells: int, experts: Sequence[int], dropout: float, **kwargs: Any) -> None:
         super().__init__("gnmt_v2", DECODER_LAYERS, units, "product", True, dropout, units, cells, **kwargs)
         self.late = True
         self.sizes = [LstmSize(units, cells, units)] * DECODER_LAYERS  # the layers above are not given the context
-        self.experts = experts
+        self.experts = MixtureOfExperts(*experts, dtype=self.dtype_policy.name, name="experts")
 
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)

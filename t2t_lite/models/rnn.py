@@ -28,12 +28,9 @@ class Rnn(base.Model):
     """An encoder and a decoder of LSTM layers; the decoder begins with the states that the encoder ends with.
 
     Args:
-        source_vocab_size, target_vocab_size: rows of the embeddings.
-        units: size of embeddings.
+        hparams, source_vocab_size, target_vocab_size, shared: as for `from_hparams`.
         encoder, decoder: as `RnnEncoder` and `RnnDecoder`, in the model's precision.
         softmax_bias: the softmax layer has a bias.
-        shared: one matrix for source, target and softmax; needs one vocabulary.
-        tied: the softmax uses the target's matrix.
     """
 
     attention_kinds = ("memory",)
@@ -41,26 +38,26 @@ class Rnn(base.Model):
 
     def __init__(
         self,
+        hparams: Any,
         source_vocab_size: int,
         target_vocab_size: int,
+        shared: bool,
         *,
-        units: int,
         encoder: Any,
         decoder: Any,
-        softmax_bias: bool,
-        shared: bool,
-        tied: bool,
-        **kwargs: Any,
+        softmax_bias: bool = False,
     ) -> None:
-        super().__init__(name="rnn", autocast=False, **kwargs)
-        self.target_vocab_size = target_vocab_size
+        super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="rnn", autocast=False)
+        units, tied = hparams.d_model, hparams.share_embeddings
 
         def embedding(vocab_size: int, name: str, size: int = units) -> Embedding:
             return Embedding(vocab_size, size, self.compute_dtype, name=name)
 
         # The order matters: it is that of the weights, and so of sums over them.
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
-        self.source_embedding = self.target_embedding if shared else embedding(source_vocab_size, "source_embedding")
+        self.source_embedding = (
+            self.target_embedding if shared and tied else embedding(source_vocab_size, "source_embedding")
+        )
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax", decoder.outputs)
         self.encoder, self.decoder = encoder, decoder
         self.softmax_bias: Any = None
@@ -91,15 +88,13 @@ class Rnn(base.Model):
         # The decoder's states are as long as the encoder's outputs.
         decoder = RnnDecoder(hparams.wiring, layers, encoder.outputs, *how, units, dtype=policy, name="decoder")
         return cls(
+            hparams,
             source_vocab_size,
             target_vocab_size,
-            units=units,
+            shared,
             encoder=encoder,
             decoder=decoder,
             softmax_bias=hparams.softmax_bias,
-            shared=shared and hparams.share_embeddings,
-            tied=hparams.share_embeddings,
-            dtype=policy,
         )
 
     @property

@@ -88,7 +88,7 @@ class RnnDecoder(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        policy = self.dtype_policy
+        policy = self.dtype_policy.name
         self.wiring = WIRINGS[wiring]
         self.late = self.wiring.late
         self.dropout = Dropout(dropout, name="dropout")

@@ -58,7 +58,7 @@ class RnnEncoder(keras.layers.Layer):
         self.dropout = Dropout(dropout, name="dropout")
         self.layers = [
             [
-                Lstm(units, reverse, dtype=self.dtype_policy, name=f"{'backward' if way else 'layer'}_{i}")
+                Lstm(units, reverse, dtype=self.dtype_policy.name, name=f"{'backward' if way else 'layer'}_{i}")
                 for way, reverse in enumerate(ENCODERS[kind](i))
             ]
             for i in range(num_layers)

@@ -14,12 +14,13 @@ from t2t_lite.layers.layer_norm import LayerNorm
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.residual import Residual
+from t2t_lite.models.recipe_layer import RecipeLayer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
 Experts = tuple[int, int]  # n and k of a mixture
 
 
-class Block(NoBuildTrace, keras.layers.Layer):
+class Block(NoBuildTrace, RecipeLayer):
     """A layer of the Transformer, or a stack of layers, whose parts are made as a recipe says.
 
     Args:
@@ -27,9 +28,14 @@ class Block(NoBuildTrace, keras.layers.Layer):
         experts: of a mixture that takes the place of the feed-forward network; None: the network.
     """
 
+    hparams: TransformerHParams
+
     def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.hparams, self.experts = hparams, experts
+        super().__init__(hparams, **kwargs)
+        self.experts = experts
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "experts": self.experts}
 
     def make_self_attention(self) -> MultiHeadAttention:
         return self._make_attention("self_attention", self.hparams.max_relative_position)

@@ -21,7 +21,7 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.positions import SIGNALS, LearnedPositions
-from t2t_lite.models.base import Model, policy_of
+from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.stack import Experts
@@ -43,6 +43,7 @@ class Transformer(NoBuildTrace, Model):
         experts: of a mixture in every second layer, in the place of the feed-forward network; None: networks alone.
     """
 
+    hparams: TransformerHParams
     packs = True
     xla_search = True
     attention_kinds = ("encoder", "decoder", "memory")
@@ -57,8 +58,8 @@ class Transformer(NoBuildTrace, Model):
         shared: bool,
         experts: Experts | None = None,
     ) -> None:
-        super().__init__(name="transformer", dtype=policy_of(hparams.precision))
-        self.hparams, self.remat = hparams, hparams.remat
+        super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="transformer")
+        self.remat = hparams.remat
         d_model, tied, dtype = hparams.d_model, hparams.share_embeddings, self.dtype_policy.name
 
         def embedding(vocab_size: int, name: str) -> Embedding:

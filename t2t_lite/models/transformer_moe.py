@@ -13,6 +13,7 @@ import numpy as np
 from t2t_lite import config
 from t2t_lite.layers.mixture_of_experts import ExpertsSize, MixtureOfExperts
 from t2t_lite.models.balance import Balance
+from t2t_lite.models.recipe_layer import to_config
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -54,11 +55,15 @@ class TransformerMoe(Balance, Transformer):
         plain, _ = config.convert(hparams, TransformerHParams)  # what is no field of it is as in the paper's base model
         experts = hparams.num_experts, hparams.experts_per_token
         super().__init__(plain, source_vocab_size, target_vocab_size, shared, experts)
+        self.recipe = hparams
         self.balance_weight, self.balance_groups = hparams.balance_weight, hparams.balance_groups
 
     @property
     def cost(self) -> TransformerMoeCost:
         return TransformerMoeCost(self.hparams, self.softmax.vocab_size, experts=self.mixtures()["target"][0].size)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), **to_config(self.recipe)}
 
     def mixtures(self) -> dict[str, list[MixtureOfExperts]]:
         sides = {"source": self.encoder, "target": self.decoder}
