@@ -18,24 +18,14 @@ _RANKS = (
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """A Transformer of another toolkit, in this project's words.
+    """A Transformer of another toolkit: fields of `TransformerHParams`, and three of its tables.
 
-    d_k, d_v: of one head.
-    norm: "pre" or "post".
-    positions: "tensor2tensor" (sines, then cosines), "opennmt" (the same, counted from 1), "learned" or "none".
-    max_positions: rows of learned positions, or 0.
-    relative_positions: R if self-attention knows distances up to R (Shaw et al., 2018), or 0.
-    attention_biases: on queries and outputs.
-    source_bias: the vector of tensor2tensor's target space is added at each position of the source.
-    shared: one table for source, target and softmax.
-    share_embeddings: the softmax uses the target's table.
-    norm_epsilon: of layer normalisation.
-    source_end: the encoder sees the end symbol of the source.
-    start_vector: the decoder starts from a vector.
-    output_bias: on the logits.
+    max_positions: 0 if positions are not learned.
+    source_vocab_size, target_vocab_size: rows of the tables.
+    shared: one table for source and target.
     """
 
-    num_encoder_layers: int
+    num_layers: int
     num_decoder_layers: int
     d_model: int
     d_ff: int
@@ -45,9 +35,9 @@ class Description:
     norm: str
     positions: str
     max_positions: int
-    relative_positions: int
+    max_relative_position: int
     attention_biases: bool
-    source_bias: bool
+    source_vector: bool
     source_vocab_size: int
     target_vocab_size: int
     shared: bool
@@ -68,13 +58,13 @@ class Description:
         }
         if self.attention_biases:
             attention |= {"query_bias": (self.num_heads * self.d_k,), "output_bias": (model,)}
-        distances = 2 * self.relative_positions + 1
+        distances = 2 * self.max_relative_position + 1
         relative = {"relative_keys": (distances, self.d_k), "relative_values": (distances, self.d_v)}
-        self_attention = attention | (relative if self.relative_positions else {})
+        self_attention = attention | (relative if self.max_relative_position else {})
         feed_forward = {"kernel_1": (model, inner), "bias_1": (inner,), "kernel_2": (inner, model), "bias_2": (model,)}
         stacks: dict[str, tuple[int, dict[str, dict[str, tuple[int, ...]]]]] = {
             "encoder": (
-                self.num_encoder_layers,
+                self.num_layers,
                 {"around_attention/self_attention": self_attention, "around_feed_forward/feed_forward": feed_forward},
             ),
             "decoder": (
@@ -98,7 +88,8 @@ class Description:
                 found |= {f"{stack}/final_norm/gamma": (model,), f"{stack}/final_norm/beta": (model,)}
         if self.positions == "learned":
             found |= {f"{side}_positions/table": (self.max_positions, model) for side in ("source", "target")}
-        found |= {name: (model,) for name in ("source_bias", "start_vector") if getattr(self, name)}
+        vectors = {"source_bias": self.source_vector, "start_vector": self.start_vector}
+        found |= {name: (model,) for name, there in vectors.items() if there}
         if self.output_bias:
             found["output_bias"] = (self.target_vocab_size,)
         return {f"transformer/{name}": shape for name, shape in found.items()}

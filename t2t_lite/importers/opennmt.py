@@ -69,7 +69,7 @@ def read(
     _fold(weights)
     weights, shared, share_embeddings = _tables(weights)
     description = _describe(weights, shared, share_embeddings, settings)
-    _check_named(hparams_set, bool(description.relative_positions))
+    _check_named(hparams_set, bool(description.max_relative_position))
     check(
         {path: array.shape for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description
     )
@@ -183,7 +183,7 @@ def _describe(
     learned = shapes.get("transformer/source_positions/table")
     encoder = _position_encoder(bool(learned), bool(relative), settings)
     return Description(
-        num_encoder_layers=count_layers(shapes, "transformer/encoder"),
+        num_layers=count_layers(shapes, "transformer/encoder"),
         num_decoder_layers=count_layers(shapes, "transformer/decoder"),
         d_model=d_model,
         d_ff=shapes.get("transformer/encoder/layer_0/around_feed_forward/feed_forward/bias_1", (0,))[0],
@@ -193,9 +193,9 @@ def _describe(
         norm="pre" if "transformer/encoder/final_norm/gamma" in shapes else "post",
         positions="learned" if learned else "opennmt" if encoder else "none",
         max_positions=learned[0] if learned else 0,
-        relative_positions=relative[0] // 2 if relative else 0,
+        max_relative_position=relative[0] // 2 if relative else 0,
         attention_biases=f"{_ATTENTION}query_bias" in shapes,
-        source_bias=False,
+        source_vector=False,
         source_vocab_size=shapes.get(_SOURCE, (rows,))[0],
         target_vocab_size=rows,
         shared=shared,

@@ -93,7 +93,7 @@ def _model(imported: Imported, parameters: int) -> str:
     tables = "one table for source, target and softmax" if described.shared else "a table for each side"
     if not described.share_embeddings:
         tables += " and one for the softmax"
-    layers = f"{described.num_encoder_layers} + {described.num_decoder_layers} layers"
+    layers = f"{described.num_layers} + {described.num_decoder_layers} layers"
     sizes = f"d_model {described.d_model}, d_ff {described.d_ff}, {described.num_heads} heads of {described.d_k}"
     if described.attention_biases:
         of_2017 = " (tensor2tensor 1.2.9 or before)" if imported.toolkit == "tensor2tensor" else ""
@@ -110,4 +110,6 @@ def _positions(imported: Imported) -> str:
         "opennmt": "sines, then cosines, from 1",
         "none": "none",
     }[described.positions]
-    return f"{found}; relative ones up to {described.relative_positions}" if described.relative_positions else found
+    return (
+        f"{found}; relative ones up to {described.max_relative_position}" if described.max_relative_position else found
+    )

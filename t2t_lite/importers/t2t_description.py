@@ -47,7 +47,7 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
     else:
         positions = "none" if hparams.get("pos", "timing") in (None, "none") else "tensor2tensor"
     found = Description(
-        num_encoder_layers=count_layers(shapes, "body/encoder"),
+        num_layers=count_layers(shapes, "body/encoder"),
         num_decoder_layers=count_layers(shapes, "body/decoder"),
         d_model=tables.d_model,
         d_ff=_of(shapes, "body/encoder/layer_0/ffn/conv1/kernel")[-1],
@@ -57,9 +57,9 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
         norm="pre" if "body/encoder/layer_prepostprocess/layer_norm/layer_norm_scale" in shapes else "post",
         positions=positions,
         max_positions=learned[0] + 1 if learned else 0,  # and a row of zeros
-        relative_positions=relative[0] // 2 if relative else 0,
+        max_relative_position=relative[0] // 2 if relative else 0,
         attention_biases=_ATTENTION.format("encoder") + "q/bias" in shapes,
-        source_bias="body/target_space_embedding/kernel" in shapes,
+        source_vector="body/target_space_embedding/kernel" in shapes,
         source_vocab_size=tables.source_vocab_size,
         target_vocab_size=tables.target_vocab_size,
         shared=tables.shared,
@@ -107,7 +107,7 @@ def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
     wanted = {
         "hidden_size": (hparams.get("hidden_size"), found.d_model),
         "filter_size": (hparams.get("filter_size"), found.d_ff),
-        "num_encoder_layers": (hparams.get("num_encoder_layers") or layers, found.num_encoder_layers),
+        "num_encoder_layers": (hparams.get("num_encoder_layers") or layers, found.num_layers),
         "num_decoder_layers": (hparams.get("num_decoder_layers") or layers, found.num_decoder_layers),
         "num_heads": (hparams.get("num_heads"), found.num_heads),
         "attention_key_channels": (hparams.get("attention_key_channels") or None, found.num_heads * found.d_k),
@@ -115,7 +115,7 @@ def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
         "the place of layer normalisation": (t2t_hparams.norm(hparams), found.norm),
         "self_attention_type": (
             hparams.get("self_attention_type"),
-            "dot_product_relative" if found.relative_positions else "dot_product",
+            "dot_product_relative" if found.max_relative_position else "dot_product",
         ),
         "pos=emb": (hparams["pos"] == "emb" if "pos" in hparams else None, found.positions == "learned"),
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from t2t_lite import config
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_training
 from t2t_lite.importers.description import Description
@@ -19,20 +21,12 @@ def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHPa
     Args:
         hparams: the toolkit's, as far as they are known.
     """
-    sizes = ("num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "positions", "norm_epsilon")
-    model: dict[str, Any] = {name: getattr(described, name) for name in sizes}
-    if described.max_positions:
-        model["max_positions"] = described.max_positions
+    known = config.fields(TransformerHParams)
+    model = {name: value for name, value in dataclasses.asdict(described).items() if name in known}
+    if not described.max_positions:
+        del model["max_positions"]
     return TransformerHParams(
         **model,
-        num_layers=described.num_encoder_layers,
-        share_embeddings=described.share_embeddings,
-        source_vector=described.source_bias,
-        source_end=described.source_end,
-        start_vector=described.start_vector,
-        output_bias=described.output_bias,
-        attention_biases=described.attention_biases,
-        max_relative_position=described.relative_positions,
         label_smoothing_over="others",
         **t2t_training.recipe(hparams),
     )

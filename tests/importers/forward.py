@@ -33,10 +33,10 @@ class Forward:
         target_table = weights["target_embedding/table"]
         source_table = weights.get("source_embedding/table", target_table)
         x = embed(source, source_table) + self._positions("source", source.shape[1])
-        if described.source_bias:
+        if described.source_vector:
             x = x + weights["source_bias"]
         real = (source != 0)[:, None, None, :]
-        for layer in range(described.num_encoder_layers):
+        for layer in range(described.num_layers):
             x = self._around(
                 f"encoder/layer_{layer}/around_attention", x, self._attention("self_attention", None, real)
             )
@@ -82,7 +82,7 @@ class Forward:
             q, k, v = (self._heads(y @ weights[w]) for y, w in zip((x, from_, from_), _MATRICES, strict=False))
             q = q / math.sqrt(q.shape[-1])
             scores = np.einsum("bhtk,bhsk->bhts", q, k)
-            reach = self.described.relative_positions
+            reach = self.described.max_relative_position
             distance = np.clip(np.arange(k.shape[2])[None] - np.arange(q.shape[2])[:, None], -reach, reach) + reach
             if weights["relative_keys"] is not None:
                 scores += np.einsum("bhtk,tsk->bhts", q, weights["relative_keys"][distance])

@@ -53,7 +53,7 @@ def test_logits_are_those_of_opennmt(tmp_path: Path, name: str) -> None:
 
 def test_what_the_models_are(tmp_path: Path) -> None:
     described = {name: _read(tmp_path / name, golden(name), name)[0].description for name in NAMES}
-    kinds = ("norm", "positions", "relative_positions", "attention_biases", "output_bias", "source_end")
+    kinds = ("norm", "positions", "max_relative_position", "attention_biases", "output_bias", "source_end")
     assert {name: [getattr(found, kind) for kind in kinds] for name, found in described.items()} == {
         "shared": ["pre", "opennmt", 0, True, True, False],
         "separate": ["post", "opennmt", 0, True, True, True],
@@ -68,7 +68,7 @@ def test_what_the_models_are(tmp_path: Path) -> None:
         "learned": (False, False),
     }
     learned = described["learned"]
-    assert (learned.max_positions, learned.num_encoder_layers, learned.num_decoder_layers) == (9, 2, 1)
+    assert (learned.max_positions, learned.num_layers, learned.num_decoder_layers) == (9, 2, 1)
 
 
 @pytest.mark.nightly
@@ -156,7 +156,7 @@ def test_sinusoids_beside_relative_positions(tmp_path: Path) -> None:
         opennmt.read([tmp_path])
     for name, positions in (("None", "none"), (SINES, "opennmt")):
         described = opennmt.read([tmp_path], hparams=f"position_encoder_class={name}").description
-        assert (described.positions, described.relative_positions) == (positions, 3)
+        assert (described.positions, described.max_relative_position) == (positions, 3)
 
 
 def test_recipes_are_those_of_the_catalog() -> None:

@@ -156,7 +156,7 @@ def test_models_have_as_many_parameters_as_there_but_for_31_target_spaces(shared
         imported = _import(shared_data("t2t_golden") / name)
         shapes = tf1_checkpoint.Tf1Checkpoints(imported.checkpoints).shapes
         theirs = sum(math.prod(shapes[full]) for full in imported.variables.weights.values())
-        spaces = 31 * imported.description.d_model if imported.description.source_bias else 0
+        spaces = 31 * imported.description.d_model if imported.description.source_vector else 0
         zeros = 2 * imported.description.d_model if name == "positions_learned" else 0  # a row in each table
         assert t2t_model.build(imported).count_params() == theirs - spaces + zeros, name
 

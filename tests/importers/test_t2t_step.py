@@ -128,7 +128,7 @@ def test_only_relative_positions_have_gradients_of_rows(case: Case) -> None:
     """No other weights have them. LazyAdam moves only the rows that a gradient names, so for the others it is Adam."""
     sparse = case.golden["sparse"].tolist()
     assert all("relative_positions" in name for name in sparse)
-    assert len(sparse) == (4 if case.before.description.relative_positions else 0)
+    assert len(sparse) == (4 if case.before.description.max_relative_position else 0)
     embedding = case.gradients.weights["transformer/target_embedding/table"]
     assert embedding.any(axis=1).all() or not case.before.description.share_embeddings
 

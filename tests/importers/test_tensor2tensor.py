@@ -115,7 +115,7 @@ def test_scopes_of_other_releases(tmp_path: Path, scope: str) -> None:
 def test_stacks_of_different_depth(tmp_path: Path) -> None:
     hparams = {**HPARAMS, "num_encoder_layers": 3, "num_decoder_layers": 1}
     imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(layers=(3, 1)), hparams)])
-    assert (imported.description.num_encoder_layers, imported.description.num_decoder_layers) == (3, 1)
+    assert (imported.description.num_layers, imported.description.num_decoder_layers) == (3, 1)
 
 
 def test_slots_are_listed_and_left_out(tmp_path: Path) -> None:
