@@ -7,9 +7,8 @@ from typing import Any
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams
-from t2t_lite.importers.description import Description, count_layers
-from t2t_lite.importers.t2t_embeddings import Embeddings
-from t2t_lite.importers.t2t_variables import shown
+from t2t_lite.importers.imported import Description, count_layers
+from t2t_lite.importers.t2t_variables import Embeddings, shown
 
 Shapes = Mapping[str, tuple[int, ...]]
 

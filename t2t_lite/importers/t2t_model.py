@@ -9,8 +9,7 @@ from typing import Any
 from t2t_lite import config
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_training
-from t2t_lite.importers.description import Description
-from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.imported import Description, Imported
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 

@@ -17,9 +17,7 @@ import numpy as np
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import t2t_training
 from t2t_lite.importers.imported import Imported
-from t2t_lite.importers.t2t_embeddings import embeddings
-from t2t_lite.importers.t2t_mapping import Place, place, with_zeros
-from t2t_lite.importers.t2t_variables import shown
+from t2t_lite.importers.t2t_variables import Place, embeddings, place, shown, with_zeros
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.runs.checkpoint_reader import LAST_STEP
 

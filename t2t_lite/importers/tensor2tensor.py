@@ -12,14 +12,21 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError
-from t2t_lite.importers import t2t_hparams, t2t_precision, t2t_sets, target_space, tf1_checkpoint
-from t2t_lite.importers.description import Description, check, check_ranks
-from t2t_lite.importers.imported import Imported, Weights
-from t2t_lite.importers.t2t_2017 import Mean, modern
+from t2t_lite.importers import t2t_hparams, t2t_precision, target_space, tf1_checkpoint
+from t2t_lite.importers.imported import Description, Imported, Weights, check, check_ranks
 from t2t_lite.importers.t2t_description import describe
-from t2t_lite.importers.t2t_embeddings import Embeddings, Table, embeddings
-from t2t_lite.importers.t2t_mapping import Place, place, with_zeros
-from t2t_lite.importers.t2t_variables import shown, sorted_out
+from t2t_lite.importers.t2t_variables import (
+    Embeddings,
+    Mean,
+    Place,
+    Table,
+    embeddings,
+    modern,
+    place,
+    shown,
+    sorted_out,
+    with_zeros,
+)
 from t2t_lite.importers.target_space import TargetSpace
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
@@ -49,7 +56,7 @@ def read(
     t2t_hparams.check_given(folder, beside, hparams_set, hparams)
     said = {**beside, **t2t_hparams.given(hparams_set, hparams)}
     named = t2t_hparams.set_of(folder, hparams_set)
-    of_set = t2t_sets.training(named)
+    of_set = t2t_hparams.training(named)
     known = {**of_set, **said}
     checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
     variables = sorted_out(checkpoints.shapes)

@@ -8,7 +8,7 @@ from typing import Any
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt, opennmt_vocabulary, t2t_vocabulary, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
-from t2t_lite.importers.opennmt_mapping import is_opennmt
+from t2t_lite.importers.opennmt import is_opennmt
 from t2t_lite.importers.t2t_variables import is_tensor2tensor, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.importers.vocabularies import ImportedVocabulary, OpenNmtVocabulary

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import config, other_names, problem, registry
-from t2t_lite.importers.t2t_sets import HEADS
+from t2t_lite.importers.t2t_hparams import HEADS
 from t2t_lite.metrics.names import METRICS
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests.commands import module_of
